@@ -1,4 +1,5 @@
-//! Of the runtime and the shim. Links the binary without libc: `sys::entry!` brings the entry point and what else is needed.
+//! Build script of the runtime and the shim. Links the binary without libc: `sys::entry!` defines the entry point and
+//! other needed symbols.
 
 use std::env;
 use std::process::Command;
@@ -9,7 +10,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=DAYFLY_COMMIT");
     println!("cargo::rustc-env=DAYFLY_BUILD={}", build());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // The first is a C compiler's alone: a linker by itself (`rust-lld`) brings no start files.
+        // The first is for C compilers only: a linker used directly (`rust-lld`) adds no start files.
         let is_compiler = !env::var("RUSTC_LINKER").is_ok_and(|linker| linker.ends_with("lld"));
         let arguments = ["-nostartfiles", "-nostdlib", "-static", "-no-pie"];
         for argument in &arguments[usize::from(!is_compiler)..] {
@@ -18,7 +19,7 @@ fn main() {
     }
 }
 
-/// For which target, and by which compiler: `x86_64-unknown-linux-gnu, rustc 1.95.0`.
+/// Returns the build target and the compiler: `x86_64-unknown-linux-gnu, rustc 1.95.0`.
 fn build() -> String {
     let said = env::var_os("RUSTC")
         .and_then(|rustc| Command::new(rustc).arg("--version").output().ok())

@@ -1,11 +1,11 @@
-//! Names the seccomp compiler by what it was built from: a filter that another version compiled is
-//! never taken for one of ours, be it a development build or a release.
+//! Derives an id of the seccomp compiler from its sources, so that a filter compiled by another version, development
+//! build or release, is never used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What decides which program a profile compiles to: the compiler, its build script, and the versions
-/// of the crates they use.
+/// The files that determine a profile's program: the compiler, its build script, and the versions of the crates they
+/// use.
 const SOURCES: [&str; 4] =
     ["../seccomp/src", "../seccomp/build.rs", "../seccomp/Cargo.toml", "../../Cargo.lock"];
 

@@ -1,11 +1,10 @@
-//! Lays the system call tables of the `syscalls` crate out as one sorted table: a row a name, a column
-//! an architecture. Looking a name up is then one search for all architectures (`src/names.rs`), and nothing
-//! is built at run time.
+//! Generates one sorted table from the system call tables of the `syscalls` crate: a row per name, a column per
+//! architecture. One search finds a name for all architectures (`src/names.rs`), and nothing is built at run time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Where an architecture has no such system call.
+/// The architecture has no such system call.
 const NONE: u32 = u32::MAX;
 /// The bit of x32 numbers (linux/arch/x86/include/uapi/asm/unistd.h).
 const X32_BIT: u32 = 0x4000_0000;
@@ -104,11 +103,11 @@ fn main() {
     for call in syscalls::riscv64::Sysno::iter() {
         put(call.name(), 5, call.id() as u32);
     }
-    // Profiles are written in libseccomp's names: these the tables lack (arch/arm64's says fstatat, and break(2) does
+    // Profiles use libseccomp's names, some of which the tables lack (arm64's table has fstatat, and break(2) does
     // nothing).
     put("newfstatat", 3, 79);
     put("break", 1, 17);
-    // Reached through socketcall(2) and ipc(2) only, on x86.
+    // On x86, available only through socketcall(2) and ipc(2).
     for name in ["accept", "send", "recv", "semop", "semtimedop"] {
         put(name, 1, NONE);
     }

@@ -1,7 +1,7 @@
-//! Prints what opening the cache's parts costs, against making them:
-//! `unshare -m --propagation private cargo run --release -p dayfly-cache --example measure -- CONFIG.json`
+//! Prints the cost of opening the cache's entries, compared with creating them: `unshare -m --propagation private cargo
+//! run --release -p dayfly-cache --example measure -- CONFIG.json`
 //!
-//! Everything is made in a directory of its own and removed at the end.
+//! Everything is created in a directory of its own and removed at the end.
 
 use std::time::Instant;
 

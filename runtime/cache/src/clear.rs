@@ -1,4 +1,4 @@
-//! Taking the cache away.
+//! Removal of the cache.
 
 use alloc::format;
 
@@ -12,17 +12,17 @@ use crate::directory::{open_directory, proc_path};
 use crate::entries::names;
 use crate::{Cache, Error, filter, mounts};
 
-/// How often a start that adds something at the same time may spoil the removal.
+/// The maximum number of retries if concurrent starts add entries.
 const TRIES: u32 = 100;
 
 impl Cache {
-    /// Removes everything the cache holds, its mounts and its directory. Waits for whoever is making
-    /// mounts; starts that have something open keep it, and later ones make a new cache.
+    /// Removes everything in the cache, its mounts and its directory. Waits for processes that are creating mounts.
+    /// Running starts keep their open entries, and later ones create a new cache.
     ///
-    /// Mounts in other mount namespaces go with the directory they lie on.
+    /// Mounts in other mount namespaces vanish with the directory they are on.
     ///
     /// # Errors
-    /// As [`Cache::open`]; ENOTEMPTY if something else was put there.
+    /// As [`Cache::open`]; ENOTEMPTY if it contains other files.
     pub fn clear(path: &str) -> Result<(), Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => return Ok(()),
@@ -42,7 +42,7 @@ impl Cache {
 
     fn remove(&self) -> Result<(), Errno> {
         let target = format!("{}/{}", proc_path(self.fd()), mounts::DIRECTORY);
-        // Everything mounted in it goes at the same time. EINVAL: not, or no longer, a mount.
+        // All mounts in it are detached as well. EINVAL: it is not, or no longer, a mount.
         while unmount(target.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
         empty(self.fd(), filter::DIRECTORY)?;
         for directory in [filter::DIRECTORY, mounts::DIRECTORY] {

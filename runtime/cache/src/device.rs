@@ -1,8 +1,8 @@
-//! Loaded device programs, pinned on a bpf file system of our own.
+//! Loaded device programs, pinned on a bpf file system of the cache.
 //!
-//! Getting one back costs two system calls, loading it has the kernel verify and translate it anew. The
-//! name is a hash that need not be unique: the kernel tells what program it is that was pinned there,
-//! and that is compared with the one asked for, instruction by instruction.
+//! Getting one takes two system calls; loading one makes the kernel verify and translate it. The name is a hash that
+//! need not be unique: the kernel returns the instructions of the pinned program, and they are compared with the
+//! requested ones.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -22,16 +22,16 @@ use crate::hash::hash;
 use crate::mounts::{self, Lock, mounted};
 use crate::{Cache, Error};
 
-/// Where the bpf file system is mounted.
+/// The mount point of the bpf file system.
 const MOUNT: &str = "bpf";
-/// The pins' own directory there: the root holds entries of the kernel's (CONFIG_BPF_PRELOAD).
+/// The directory of the pins on it: the root contains entries of the kernel (CONFIG_BPF_PRELOAD).
 const DIRECTORY: &str = "device";
-/// What may be kept of programs. Pins have no size.
+/// The limit for programs. Pins have no size.
 const BOUND: Bound = Bound { entries: 32, bytes: u64::MAX };
 
 impl Cache {
-    /// The loaded device program of these instructions: from the cache (two system calls), else from
-    /// `load`, and then kept. That it cannot be kept is no error.
+    /// Returns the loaded device program with these instructions: from the cache (two system calls), or else from
+    /// `load`, and then caches it. A failure to cache it is ignored.
     ///
     /// # Errors
     /// Those of `load`.
@@ -51,7 +51,7 @@ impl Cache {
     }
 }
 
-/// A hash of the program, which need not be unique.
+/// Returns a hash of the program, which need not be unique.
 fn name(program: &[Instruction]) -> String {
     let key = program.iter().fold(0, |key, instruction| {
         let Instruction { code, registers, offset, immediate } = *instruction;
@@ -62,7 +62,7 @@ fn name(program: &[Instruction]) -> String {
     format!("{key:016x}")
 }
 
-/// Opens what is pinned at `path`, if it is `program`.
+/// Opens the pin at `path` if it is `program`.
 fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<OwnedFd, Errno> {
     let relative = CString::new(path).map_err(|_| Errno::INVAL)?;
     let pinned = match get_pinned_at(cache, &relative) {
@@ -73,7 +73,7 @@ fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<Own
     if is_device_program(pinned.as_fd(), program)? { Ok(pinned) } else { Err(Errno::NOENT) }
 }
 
-/// Pins `loaded`, unless it could not be recognized as `program` later.
+/// Pins `loaded`, unless it could not be identified as `program` later.
 fn keep(
     lock: &Lock<'_>,
     name: &str,
@@ -89,7 +89,7 @@ fn keep(
     let pin = || path_from(directory, name).and_then(|path| pin(&path, loaded.as_fd()));
     match pin() {
         Err(Errno::EXIST) => {
-            // Another program of this name, or nothing of ours.
+            // Another program with this name, or not one of the cache.
             unlinkat(directory, name, AtFlags::empty()).context("unlink", name)?;
             pin()
         }
@@ -99,7 +99,7 @@ fn keep(
     Ok(trim(directory, BOUND).context("trim", DIRECTORY)?)
 }
 
-/// A path from a directory, for a call that takes none.
+/// Returns a path through a directory's descriptor, for a call without a directory argument.
 fn path_from(directory: BorrowedFd<'_>, path: &str) -> Result<CString, Errno> {
     CString::new(format!("{}/{path}", proc_path(directory))).map_err(|_| Errno::INVAL)
 }

@@ -10,20 +10,20 @@ use sys::Context;
 
 use crate::Error;
 
-/// Where a host's cache is unless the caller has another place.
+/// The default path of a host's cache.
 pub const DEFAULT_PATH: &str = "/run/dayfly-cache";
 
-/// The host's cache, open.
+/// The host's opened cache.
 #[derive(Debug)]
 pub struct Cache {
     directory: OwnedFd,
 }
 
 impl Cache {
-    /// Opens the cache at an absolute path; makes it if it is not there. When it is: two system calls.
+    /// Opens the cache at an absolute path, and creates it if missing. If it exists, this takes two system calls.
     ///
     /// # Errors
-    /// [`Error::NotRoot`] and [`Error::Foreign`]; [`Error::System`], such as for `/run` read-only.
+    /// [`Error::NotRoot`] and [`Error::Foreign`]; [`Error::System`], such as for a read-only `/run`.
     pub fn open(path: &str) -> Result<Self, Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => make(path)?,
@@ -32,7 +32,7 @@ impl Cache {
         Self::verify(directory, path)
     }
 
-    /// The cache in `directory`, if that is root's alone.
+    /// Returns the cache in `directory` if only root can access it.
     pub(crate) fn verify(directory: OwnedFd, path: &str) -> Result<Self, Error> {
         let stat = fstat(&directory).context("stat", path)?;
         if !is_ours(&stat, FileType::Directory, Mode::RWXU) {
@@ -46,19 +46,19 @@ impl Cache {
     }
 }
 
-/// Whether this is a file of root's of that type, with exactly that mode.
+/// Returns whether it is a file of root with that type and exactly that mode.
 pub(crate) fn is_ours(stat: &Stat, file_type: FileType, mode: Mode) -> bool {
     stat.st_uid == 0
         && FileType::from_raw_mode(stat.st_mode) == file_type
         && Mode::from_raw_mode(stat.st_mode) == mode
 }
 
-/// The name of what `fd` refers to, for calls that take a path only.
+/// Returns a path for `fd`, for calls that accept only a path.
 pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// Opens a directory, and makes it if it is not there.
+/// Opens a directory, and creates it if missing.
 pub(crate) fn subdirectory(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     match mkdirat(at, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => open_directory(at, name),
@@ -66,13 +66,13 @@ pub(crate) fn subdirectory(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Er
     }
 }
 
-/// Opens a directory, not through a link.
+/// Opens a directory without following a link.
 pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty())
 }
 
-/// Makes the directory. Two processes may do so at once.
+/// Creates the directory. Two processes may do so at once.
 fn make(path: &str) -> Result<OwnedFd, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -82,7 +82,7 @@ fn make(path: &str) -> Result<OwnedFd, Error> {
         made => {
             made.context("mkdir", path)?;
             let directory = open_directory(CWD, path).context("open", path)?;
-            // Whatever the umask left of it.
+            // Whatever the umask was.
             fchmod(&directory, Mode::RWXU).context("chmod", path)?;
             Ok(directory)
         }

@@ -1,4 +1,4 @@
-//! A directory that holds a bounded number of entries: the oldest make room.
+//! A directory with a bounded number of entries: the oldest are removed first.
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
-/// How much a directory may hold.
+/// The limits of a directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// Entries.
+    /// The maximum number of entries.
     pub entries: usize,
-    /// The sum of their sizes in bytes.
+    /// The maximum total size in bytes.
     pub bytes: u64,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
     size: u64,
 }
 
-/// Removes the oldest entries of `directory` until `bound` holds. Whoever has one open keeps it.
+/// Removes the oldest entries of `directory` until `bound` holds. Processes that have one open keep it.
 ///
 /// # Errors
 /// Those of getdents64(2), fstatat(2) and unlinkat(2).
@@ -40,7 +40,7 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
             break;
         }
         match unlinkat(directory, &entry.name, AtFlags::empty()) {
-            // Another process makes room as well.
+            // Another process is trimming as well.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -50,7 +50,7 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The entries of `directory`, in no order.
+/// Returns the entries of `directory`, unsorted.
 fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
     let mut entries = Vec::new();
     for name in names(directory)? {
@@ -67,7 +67,7 @@ fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
     Ok(entries)
 }
 
-/// The names in `directory`, without `.` and `..`. Reads on from the descriptor's position.
+/// Returns the names in `directory`, without `.` and `..`, from the descriptor's current position on.
 pub(crate) fn names(directory: BorrowedFd<'_>) -> Result<Vec<CString>, Errno> {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = RawDir::new(directory, &mut buffer);

@@ -1,18 +1,18 @@
-//! Why there is no cache, or not all of it.
+//! Errors of the cache.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why something could not be had from the cache. A start goes on without it.
+/// An error of the cache. Starts continue without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// Only the superuser has a cache.
+    /// Only root can have a cache.
     NotRoot,
-    /// The directory at this path is not root's alone.
+    /// The directory at this path is accessible to others than root.
     Foreign(String),
-    /// Another process is making it just now.
+    /// Another process is just creating it.
     Busy,
 }
 

@@ -1,9 +1,8 @@
 //! Compiled seccomp filters, one file each.
 //!
-//! A file is what its key says it must be (magic, compiler, lengths, profile, kernel support), and then
-//! the program with its checksum. Reading compares all of the former, so that two profiles of one hash
-//! never share a filter. Comparing 18 KB costs less than a cryptographic hash of them would, and the
-//! profile need not be parsed.
+//! A file contains its key (magic, compiler, lengths, profile, kernel support), and then the program with its checksum.
+//! Reading compares the complete key, so two profiles with the same hash never share a filter. Comparing 18 KB costs
+//! less than a cryptographic hash of them, and the profile need not be parsed.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,44 +21,44 @@ use crate::hash::hash;
 pub(crate) const DIRECTORY: &str = "seccomp";
 /// The first eight bytes of a file; the last one is the version of the layout.
 const MAGIC: [u8; 8] = *b"dayfscf\x01";
-/// A number that changes with the compiler: see build.rs.
+/// The id of the compiler: see build.rs.
 const COMPILER: &str = env!("SECCOMP_COMPILER");
-/// What may be kept of filters.
+/// The limit for filters.
 const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
-/// The largest file that is kept, or read.
+/// The maximum size of a file that is written or read.
 const LARGEST: usize = 1 << 20;
 
-/// What a filter depends on. The compiler's version is known here.
+/// The key of a filter. The compiler's id is added here.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterKey<'a> {
-    /// The profile as it stands in config.json.
+    /// The text of the profile in config.json.
     pub profile: &'a [u8],
-    /// The kernel's architecture, actions and flags, in bytes of the caller's choice.
+    /// The kernel's architecture, actions and flags, encoded by the caller.
     pub support: &'a [u8],
 }
 
 impl FilterKey<'_> {
-    /// The file's name: a hash of everything, which need not be unique.
+    /// Returns the file's name: a hash of the key, which need not be unique.
     fn name(&self) -> String {
         let key = hash(hash(hash(0, COMPILER.as_bytes()), self.support), self.profile);
         format!("{DIRECTORY}/{key:016x}")
     }
 
-    /// How the file begins: magic, compiler, lengths.
+    /// Returns the file's header: magic, compiler, lengths.
     fn header(&self) -> [[u8; 8]; 4] {
         let compiler = hash(0, COMPILER.as_bytes());
         let (profile, support) = (self.profile.len() as u64, self.support.len() as u64);
         [MAGIC, compiler.to_le_bytes(), profile.to_le_bytes(), support.to_le_bytes()]
     }
 
-    /// The file of `program`.
+    /// Returns the file contents for `program`.
     fn write(&self, program: &Program) -> Vec<u8> {
         let program = program.to_bytes();
         let checksum = hash(0, &program).to_le_bytes();
         [self.header().as_flattened(), self.profile, self.support, &checksum, &program].concat()
     }
 
-    /// The program of a file, if it is one of this key and undamaged.
+    /// Returns the program in a file if it has this key and is undamaged.
     fn read(&self, bytes: &[u8]) -> Option<Program> {
         let bytes = bytes.strip_prefix(self.header().as_flattened())?;
         let bytes = bytes.strip_prefix(self.profile)?;
@@ -73,8 +72,8 @@ impl FilterKey<'_> {
 }
 
 impl Cache {
-    /// The filter of `key`: from the cache (four system calls), else from `compile`, and then kept.
-    /// That it cannot be kept is no error.
+    /// Returns the filter of `key`: from the cache (four system calls), or else from `compile`, and then caches it. A
+    /// failure to cache it is ignored.
     ///
     /// # Errors
     /// Those of `compile`.
@@ -102,7 +101,7 @@ impl Cache {
     }
 }
 
-/// Reads the file `name` in one go, if it is root's and of a sane size.
+/// Reads the file `name` at once, if it belongs to root and has a plausible size.
 fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, name, flags, Mode::empty()).ok()?;
@@ -111,14 +110,14 @@ fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     if !is_ours(&stat, FileType::RegularFile, Mode::RUSR | Mode::WUSR) || size > LARGEST {
         return None;
     }
-    // One more than the size: rustix wants room to read into, even for an empty file.
+    // One byte more than the size: rustix requires space to read into, even for an empty file.
     let mut bytes = Vec::with_capacity(size + 1);
     read(&file, rustix::buffer::spare_capacity(&mut bytes)).ok()?;
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Writes a file that has no name until it is complete, so that there is never half of one, nor
-/// anything to clean up after a writer that was killed.
+/// Writes a file that has no name until it is complete, so that partial files never appear, and a killed writer leaves
+/// nothing behind.
 fn store(
     cache: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
@@ -127,7 +126,7 @@ fn store(
 ) -> Result<(), Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let file = openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
-    // Whatever the umask left of it.
+    // Whatever the umask was.
     fchmod(&file, mode)?;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -139,7 +138,7 @@ fn store(
         Err(Errno::EXIST) => {}
         result => return result,
     }
-    // One that was of no use; if another process puts its own there now, that one is as good.
+    // Removes an unusable file; if another process puts its own there now, that one serves as well.
     unlinkat(cache, name, AtFlags::empty())?;
     linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW)
 }

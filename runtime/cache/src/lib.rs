@@ -1,24 +1,24 @@
-//! What a host keeps between container starts, so that a start only opens it.
+//! Data that a host keeps between container starts, so that a start only needs to open it.
 //!
-//! One directory for the host, root's alone (`/run/dayfly-cache` by default):
+//! There is one directory per host, accessible only to root (`/run/dayfly-cache` by default):
 //!
 //! ```text
 //! seccomp/HASH            a compiled filter, with the profile it was compiled from
-//! mounts/                 a private tmpfs of our own, mounted when first needed
+//! mounts/                 a private tmpfs of the cache, mounted when first needed
 //! mounts/template         the template mount namespace
 //! mounts/programs/NAME    the runtime on a read-only mount
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
-//! Nothing in here is ever needed: whatever is missing, foreign or damaged is made again, and whoever
-//! cannot have the cache starts without it. An [`Error`] tells why, for a log; it is no reason to fail
-//! a start.
+//! The cache is optional: missing, foreign or damaged entries are created again, and a start that cannot use the cache
+//! does without it. An [`Error`] gives the reason for a log; it never fails a start.
 //!
-//! What is trusted: a directory that belongs to root with mode 0700, and therefore root. Checksums are
-//! for accidents, such as a full file system or a killed writer, not for attackers.
+//! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
+//! as a full file system or a killed writer, not attackers.
 //!
-//! Who sees what: filters, every process that sees the directory. The template, the mount namespace it
-//! was made in; any other makes its own. Pins and programs, that one and those made from it later.
+//! Visibility: filters are visible to every process that sees the directory; the template only in the mount namespace
+//! where it was created (others create their own); pins and programs in that namespace and in those copied from it
+//! later.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

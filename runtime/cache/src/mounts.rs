@@ -1,8 +1,8 @@
-//! A tmpfs of our own, for what only lives on a mount.
+//! The cache's tmpfs, for entries that exist only on a mount.
 //!
-//! It is private: a mount namespace cannot be bound where propagation would carry it into others, and
-//! what we mount is nobody else's business. A mount namespace made later has a copy of it, without the
-//! template; one made before does not have it, and gets its own when it is first asked for.
+//! It is private: a mount namespace cannot be bound where propagation would carry it into other namespaces, and the
+//! cache's mounts should not propagate. A mount namespace created later has a copy of it, without the template; one
+//! created before does not have it, and mounts its own when it is first needed.
 
 use core::ffi::CStr;
 use core::ops::Deref;
@@ -19,8 +19,8 @@ use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 
-/// The right to change mounts of the cache. Whoever made a child in the meantime shares the lock with
-/// it, so it is given back, not only closed.
+/// The lock for changing the cache's mounts. A child created meanwhile shares it, so it is released explicitly, not
+/// only closed.
 pub(crate) struct Lock<'a>(&'a Cache);
 
 impl Deref for Lock<'_> {
@@ -38,7 +38,7 @@ impl Drop for Lock<'_> {
 }
 
 impl Cache {
-    /// Takes the lock, or does without: a start does not wait for another one's mounts.
+    /// Takes the lock, or fails at once: a start does not wait for another one's mounts.
     pub(crate) fn try_lock(&self) -> Result<Lock<'_>, Error> {
         match flock(self.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Busy),
@@ -48,13 +48,13 @@ impl Cache {
 }
 
 impl Lock<'_> {
-    /// The root of our tmpfs, which is mounted if it is not there.
+    /// Returns the root of the tmpfs, which is mounted if needed.
     pub(crate) fn mounts(&self) -> Result<OwnedFd, sys::Error> {
         mounted(self.fd(), DIRECTORY, "tmpfs", c"mode=0700,size=1m,nr_inodes=64")
     }
 }
 
-/// The root of the file system that is mounted on the directory `name`; mounts it if there is none.
+/// Returns the root of the file system on the directory `name`, which is mounted if needed.
 pub(crate) fn mounted(
     at: BorrowedFd<'_>,
     name: &str,
@@ -69,13 +69,13 @@ pub(crate) fn mounted(
             .context("mount", format_args!("{file_system} on {name}"))?;
         directory = open()?;
     }
-    // New mounts, and copies of another namespace's, may propagate as what they are mounted on does.
+    // New mounts, and copies from another namespace, may inherit propagation from the mount they are on.
     let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
     mount_setattr(directory.as_fd(), false, &private).context("mount_setattr", name)?;
     Ok(directory)
 }
 
-/// Whether something is mounted here (Linux 5.8).
+/// Returns whether something is mounted here (Linux 5.8).
 fn is_mounted(directory: &OwnedFd) -> Result<bool, Errno> {
     let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

@@ -1,8 +1,8 @@
 //! The runtime's own program on a read-only mount.
 //!
-//! A command that enters a container runs from such a mount (CVE-2019-5736). To make one takes an RCU grace period
-//! once nobody has it any more; one that stays takes none. A kept mount has its place by device and inode of the
-//! program, and is used only if it shows that inode and can't be written through.
+//! A command that enters a container runs from such a mount (CVE-2019-5736). Releasing a new one takes an RCU grace
+//! period; a kept mount avoids that. A kept mount is named by device and inode of the program, and is used only if it
+//! has that inode and is not writable.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,16 +21,15 @@ use crate::entries::names;
 use crate::mounts::{self, Lock};
 use crate::{Cache, Error};
 
-/// The mount points, in the tmpfs of [`mounts`].
+/// The directory of mount points, in the tmpfs of [`mounts`].
 const DIRECTORY: &str = "programs";
-/// How many programs have a mount at most: each keeps its file system busy.
+/// The maximum number of mounted programs: each keeps its file system busy.
 const MOST: usize = 4;
 
-/// Opens this process's own program on the mount that an earlier command has kept of it, in the host's cache.
-/// Four system calls.
+/// Opens this process's own program on a mount kept by an earlier command in the host's cache. Four system calls.
 ///
 /// # Errors
-/// ENOENT if there is none, ESTALE if the name leads to something else, EACCES if it could be written to.
+/// ENOENT if there is none, ESTALE if the name refers to another file, EACCES if it is writable.
 pub fn kept_program() -> Result<OwnedFd, Errno> {
     let own = stat(c"/proc/self/exe")?;
     let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));
@@ -45,24 +44,23 @@ fn open(at: BorrowedFd<'_>, path: &str, own: &Stat) -> Result<OwnedFd, Errno> {
     if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) {
         return Err(Errno::STALE);
     }
-    // Cheaper than statfs(2), which has ext4 add up its counters.
+    // Cheaper than statfs(2), for which ext4 adds up its counters.
     match access(proc_path(file.as_fd()).as_str(), Access::WRITE_OK) {
         Err(Errno::ROFS) => Ok(file),
         _ => Err(Errno::ACCESS),
     }
 }
 
-/// The name of a program's mount point.
+/// Returns the name of a program's mount point.
 fn name(program: &Stat) -> String {
     format!("{:x}-{:x}", program.st_dev, program.st_ino)
 }
 
 impl Cache {
-    /// Keeps `mount`, a detached read-only copy of the mount that this process's program is on, for
-    /// [`kept_program`].
+    /// Keeps `mount`, a detached read-only copy of the mount of this process's program, for [`kept_program`].
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process changes the cache's mounts just now; [`Error::System`].
+    /// [`Error::Busy`] if another process is changing the cache's mounts; [`Error::System`].
     pub fn keep_program(&self, mount: &OwnedFd) -> Result<(), Error> {
         let lock = self.try_lock()?;
         let programs = programs(&lock)?;
@@ -73,7 +71,7 @@ impl Cache {
         }
         unmount_all(programs.as_fd(), &name);
         make_room(programs.as_fd()).context("clear", DIRECTORY)?;
-        // What happens to the mount that was copied is nothing to this one.
+        // Independent of changes to the copied mount.
         let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
         mount_setattr(mount.as_fd(), false, &private).context("mount_setattr", "program")?;
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -87,7 +85,7 @@ fn programs(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     subdirectory(lock.mounts()?.as_fd(), DIRECTORY).context("open", DIRECTORY)
 }
 
-/// Takes away the mounts of programs that were removed since, and where there are still too many for one more, all.
+/// Unmounts programs that were removed since, and all if there are still too many.
 fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut left = names(programs)?;
     let is_kept = |program: Stat| program.st_nlink > 0;
@@ -104,7 +102,7 @@ fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
     left.iter().try_for_each(|name| take_away(programs, &name.to_string_lossy()))
 }
 
-/// Unmounts and removes one.
+/// Unmounts one and removes its mount point.
 fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     unmount_all(programs, name);
     match unlinkat(programs, name, AtFlags::empty()) {
@@ -113,9 +111,9 @@ fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Takes away what is mounted there. Commands that run from it keep it until they end.
+/// Unmounts everything there. Commands that run from it keep it until they exit.
 fn unmount_all(programs: BorrowedFd<'_>, name: &str) {
     let path = format!("{}/{name}", proc_path(programs));
-    // EINVAL: nothing is, or only in other mount namespaces, which have theirs on the same file.
+    // EINVAL: nothing is mounted, or only in other mount namespaces, which have mounts of their own on the same file.
     while unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
 }

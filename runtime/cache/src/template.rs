@@ -1,8 +1,8 @@
-//! The template: a mount namespace that holds one empty read-only tmpfs and nothing else.
+//! The template: a mount namespace with a single mount, an empty read-only tmpfs.
 //!
-//! A container's mount namespace is a copy of that of the process which makes it. Made from within the
-//! template it costs one mount, however many the host has, and there is no old root to leave: nothing
-//! of the host can be reached from it. From Linux 7.0 on UNSHARE_EMPTY_MNTNS gives as much by itself.
+//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many the
+//! host has, and no old root to leave: no file of the host is reachable from it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS
+//! achieves the same.
 
 use alloc::format;
 use core::{iter, str};
@@ -24,17 +24,16 @@ use crate::mounts::{DIRECTORY, Lock};
 use crate::{Cache, Error};
 
 const NAME: &str = "template";
-/// How many CPUs are tried: see [`make`].
+/// The number of CPUs to try: see [`make`].
 const CPUS: usize = 16;
 
 impl Cache {
-    /// The template mount namespace, for setns(2): from the cache (three system calls), else made,
-    /// which takes about a millisecond once for every mount namespace that starts are made in.
+    /// Returns the template mount namespace, for setns(2): from the cache (three system calls), or else creates it,
+    /// which takes about a millisecond once for every mount namespace with starts.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process is making it just now; [`Error::System`] if it cannot be
-    /// made, such as where the root directory is the initramfs. The classic way is open then: copy
-    /// the host's mounts and let go of them.
+    /// [`Error::Busy`] if another process is creating it; [`Error::System`] if it cannot be created, for example
+    /// because the root directory is the initramfs. Then the start copies the host's mounts and detaches them.
     pub fn template(&self) -> Result<OwnedFd, Error> {
         if let Ok(template) = open(self.fd()) {
             return Ok(template);
@@ -47,7 +46,7 @@ impl Cache {
     }
 }
 
-/// Opens the template, if there is one. It got its name last, so it is complete.
+/// Opens the template, if it exists. It is named last, so it is complete.
 fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, format!("{DIRECTORY}/{NAME}"), flags, Mode::empty())?;
@@ -57,12 +56,11 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Makes the template and gives it its name.
+/// Creates the template and names it.
 ///
-/// The kernel only lets a mount namespace be bound in an older one, so that none can hold itself. From
-/// Linux 6.18 on it tells their ages by numbers that each CPU draws from a stock of its own: one made on
-/// another CPU than the caller's may look older (EINVAL). On the CPU where the caller's was made,
-/// whichever that was, it cannot.
+/// The kernel allows binding a mount namespace only in an older one, so that none can contain itself. Since Linux 6.18
+/// it compares ages by numbers that each CPU allocates in batches: a namespace created on another CPU than the caller's
+/// may appear older (EINVAL). On the CPU where the caller's namespace was created, which is unknown, it cannot.
 fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     let mounts = lock.mounts()?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -78,12 +76,12 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("bind", NAME, Errno::INVAL))
 }
 
-/// Leaves for a new mount namespace, on the nth CPU if a number is given, empties it, and returns it.
-/// For a process that ends then.
+/// Unshares a new mount namespace, on the nth CPU if a number is given, empties it, and returns it. For a process that
+/// exits afterwards.
 ///
-/// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so
-/// that the kernel locks what it starts with (mount_namespaces(7)): a container with CAP_SYS_ADMIN that
-/// gets out of its root can neither make the file system writable nor take it away from what is below.
+/// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so the kernel locks
+/// its initial mounts (mount_namespaces(7)): a container with CAP_SYS_ADMIN that escapes its root can neither make the
+/// file system writable nor uncover what is below.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
         move_to_cpu(nth)?;
@@ -97,11 +95,11 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
         map_own_ids(&this_process)?;
     }
     mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Any directory does; this one is there.
+    // Any directory serves; this one exists.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"dayfly", c"/proc", c"tmpfs", flags, c"mode=0555,size=4k,nr_inodes=2")?;
     chdir(c"/proc")?;
-    // The new root comes to lie over the old one, which is what "." is then.
+    // The new root is now mounted over the old one, to which "." refers.
     pivot_root(c".", c".")?;
     unmount(c".", UnmountFlags::DETACH)?;
     chdir(c"/")?;
@@ -114,7 +112,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     openat(&this_process, c"ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Maps root to itself, as a process without rights outside of its user namespace may.
+/// Maps root to itself, which a process without rights outside its user namespace may do.
 fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
     for (file, line) in [("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")] {
         sys::fs::write_at(this_process, file, line.as_bytes())?;
@@ -122,8 +120,7 @@ fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Moves to the nth of the CPUs that the cpuset leaves us, be they among those that the caller was
-/// confined to or not.
+/// Moves to the nth CPU of the cpuset, whether or not the caller's affinity includes it.
 fn move_to_cpu(nth: usize) -> Result<(), Errno> {
     sys::sched::run_on_every_cpu()?;
     let allowed = sched_getaffinity(None)?;
@@ -133,7 +130,7 @@ fn move_to_cpu(nth: usize) -> Result<(), Errno> {
     sched_setaffinity(None, &cpus)
 }
 
-/// Whether a mountinfo (proc_pid_mountinfo(5)) has one line, of a read-only root.
+/// Returns whether a mountinfo (proc_pid_mountinfo(5)) has a single line, for a read-only root.
 fn is_one_read_only_root(mountinfo: &[u8]) -> bool {
     let Ok(line) = str::from_utf8(mountinfo) else { return false };
     let mut fields = line.split(' ').skip(3);

@@ -1,4 +1,4 @@
-//! Device programs are loaded once, and never handed out wrong.
+//! Device programs are loaded once, and never confused.
 
 mod common;
 
@@ -15,7 +15,7 @@ use sys::bpf_info::is_device_program;
 
 const PINS: &str = "mounts/bpf/device";
 
-/// The program of a container that has one more device than any has: 10:`minor`.
+/// Returns the program of a container with one unusual device: 10:`minor`.
 fn program(minor: u32) -> Vec<Instruction> {
     let mut rules: Vec<Rule> = DEFAULT_RULES.iter().map(|(_, rule)| *rule).collect();
     let last = rules[rules.len() - 1];
@@ -23,7 +23,7 @@ fn program(minor: u32) -> Vec<Instruction> {
     assemble(&rules)
 }
 
-/// Asks for a program; says whether it had to be loaded.
+/// Requests a program; returns whether it had to be loaded.
 fn ask(cache: &Cache, minor: u32) -> bool {
     let loaded = Cell::new(false);
     let program = program(minor);
@@ -120,7 +120,7 @@ fn pins_and_template_share_a_mount() {
         assert!(!ask(cache, 1));
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
-        // Without the cache's directory there is nothing to keep it in.
+        // Without the cache's directory it cannot be cached.
         assert!(ask(cache, 1));
         assert!(ask(cache, 1));
         assert_eq!(mounts(), before);
@@ -143,7 +143,7 @@ fn many_at_once_all_get_theirs() {
         });
         assert_eq!(mounts().len(), before + 2);
         let cache = scratch.open();
-        // Those that found the lock taken were not kept.
+        // Those that found the lock taken were not cached.
         let _: Vec<bool> = (0..7).map(|minor| ask(&cache, minor)).collect();
         assert!((0..7).all(|minor| !ask(&cache, minor)));
         assert_eq!(scratch.entries(PINS).len(), 7);

@@ -1,4 +1,4 @@
-//! Filters are compiled once, and never handed out wrong.
+//! Filters are compiled once, and never confused.
 
 mod common;
 
@@ -21,13 +21,13 @@ fn profile(number: usize) -> Vec<u8> {
     format!("{{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"number\": {number}}}").into_bytes()
 }
 
-/// A program as large as Docker's, different for each number.
+/// Returns a program as large as Docker's, different for each number.
 fn program(number: usize) -> Program {
     let insn = Insn { code: 6, jt: 0, jf: 0, k: number as u32 };
     Program { filter: vec![insn; 300], flags: 2 }
 }
 
-/// Asks for a filter; says whether it had to be compiled.
+/// Requests a filter; returns whether it had to be compiled.
 fn ask_for(cache: &Cache, profile: &[u8], expected: &Program) -> bool {
     let compiled = Cell::new(false);
     let key = FilterKey { profile, support: SUPPORT };
@@ -162,7 +162,7 @@ fn the_oldest_make_room() {
     let cache = scratch.open();
     for number in 0..80 {
         assert!(ask(&cache, number));
-        // The clock of file times ticks every few milliseconds.
+        // The clock of file times advances every few milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(scratch.entries("seccomp").len(), 64);
@@ -220,7 +220,7 @@ fn only_root_has_one() {
     let Some(scratch) = Scratch::new() else { return };
     let open_as_nobody = || {
         let open = || {
-            // Of this thread alone.
+            // For this thread only.
             let nobody = Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
             Cache::open(scratch.path()).map(drop)

@@ -1,4 +1,4 @@
-//! The template mount namespace is made once, whole, and empty.
+//! The template mount namespace is created once, completely, and empty.
 
 mod common;
 
@@ -17,12 +17,12 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat};
 use rustix::io::Errno;
 use sys::clone::CloneFlags;
 
-/// Which namespace this is.
+/// Returns the inode that identifies a namespace.
 fn inode(namespace: &OwnedFd) -> u64 {
     fstat(namespace).unwrap().st_ino
 }
 
-/// What `path` is in the template, opened there; from /proc/self if it is relative.
+/// Opens `path` in the template; a relative one is relative to /proc/self.
 fn inside(template: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     sys::errand::fetch(|| {
         let this_process = openat(CWD, c"/proc/self", OFlags::PATH, Mode::empty())?;
@@ -31,13 +31,13 @@ fn inside(template: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Err
     })
 }
 
-/// The mount table of the template.
+/// Returns the mount table of the template.
 fn mounts_inside(template: &OwnedFd) -> String {
     let file = inside(template, c"mountinfo", OFlags::RDONLY).unwrap();
     String::from_utf8(sys::fs::read_all(file).unwrap()).unwrap()
 }
 
-/// Asks until nobody else is at it.
+/// Repeats the request until no other process is creating it.
 fn persist(cache: &Cache) -> OwnedFd {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -48,7 +48,7 @@ fn persist(cache: &Cache) -> OwnedFd {
     }
 }
 
-/// Not a test: asks for the template in a process of its own, and prints what it got.
+/// Not a test: requests the template in a process of its own, and prints the result.
 #[test]
 fn asks_for_template() {
     let Some(path) = work() else { return };
@@ -155,7 +155,7 @@ fn it_is_made_on_whatever_cpu() {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(4);
         let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
-        // A namespace made on one CPU, and asked in from another.
+        // A namespace created on one CPU, and requested on another.
         for (made, asked) in cpus.iter().flat_map(|a| cpus.iter().map(move |b| (a, b))) {
             for _ in 0..5 {
                 let asker = worker("asks_for_template", &scratch);
@@ -214,7 +214,7 @@ fn a_killed_maker_leaves_nothing_half_made() {
             let (start, hold) = std::io::pipe().unwrap();
             let mut asker = worker("asks_for_template", &scratch);
             let mut asker = asker.stdin(start).stdout(Stdio::null()).spawn().unwrap();
-            // It is up and waiting by then, and takes about two milliseconds from there.
+            // The process is running and waiting by then, and takes about two milliseconds from there.
             sleep(Duration::from_millis(20));
             drop(hold);
             let until = Instant::now() + Duration::from_micros(round * 40);
@@ -243,7 +243,7 @@ fn clear_leaves_nothing() {
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
         assert!(!scratch.path.exists());
-        // A start that was under way goes on; it cannot bring anything back.
+        // A start in progress continues; it cannot restore anything.
         inside(&template, c"/", OFlags::RDONLY).unwrap();
         assert!(
             matches!(cache.template(), Err(Error::System(error)) if error.errno == Errno::NOENT)

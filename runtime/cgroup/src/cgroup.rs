@@ -1,4 +1,4 @@
-//! A container's cgroup: making it, and opening the one that is there.
+//! A container's cgroup: creating a new one and opening an existing one.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -19,19 +19,19 @@ const SIGKILL: i32 = 9;
 
 /// The open cgroup of a container.
 ///
-/// One that was [created](Cgroup::create) is removed when it is dropped, processes and all, unless
-/// [`Cgroup::keep`] was called.
+/// A [created](Cgroup::create) cgroup is removed with its processes when this value is dropped, unless [`Cgroup::keep`]
+/// was called.
 #[derive(Debug, Default)]
 pub struct Cgroup {
-    /// On cgroup v2: everything, or on a hybrid host the processes only.
+    /// The cgroup v2 directory: with all controllers, or on a hybrid host with the processes only.
     pub(crate) unified: Option<Unified>,
-    /// On cgroup v1, in the order of the location.
+    /// The cgroup v1 directories, in the order of the location.
     pub(crate) legacy: Vec<Legacy>,
-    /// The directories this value made for itself.
+    /// The leaf directories that this value created.
     made: Vec<String>,
-    /// The directories it made on the way to them, from the top down.
+    /// Their parents that this value created, from the top down.
     made_above: Vec<String>,
-    /// The unit that it is, where systemd manages it.
+    /// The systemd unit, if systemd manages the cgroup.
     unit: Option<Unit>,
     /// Whether this value started the unit.
     started: bool,
@@ -45,15 +45,15 @@ pub(crate) struct Unified {
 }
 
 impl Cgroup {
-    /// Makes the cgroup and sets its limits. No process is moved.
+    /// Creates the cgroup and sets its limits. No process is moved.
     ///
-    /// On cgroup v2 `program` is a loaded device program to attach; without it one is assembled from
+    /// On cgroup v2, `program` is a loaded device program to attach; without it, one is assembled from
     /// `resources.devices`.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] and [`Error::Frozen`] if it is there already and in use;
-    /// [`Error::NoController`] for a limit that cannot be; [`Error::Invalid`]; failing system calls.
-    /// Whatever was made is removed again.
+    /// [`Error::NotEmpty`] and [`Error::Frozen`] if it exists already and is in use; [`Error::NoController`] for a
+    /// limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
+    /// removed again.
     pub fn create(
         location: &Location,
         resources: &Resources,
@@ -71,11 +71,11 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// As [`Cgroup::create`] for a caller who may lack the right to: v1 hierarchies that are denied are
-    /// gone without, as long as there is one, and so are device rules, which only the host's root loads.
+    /// Creates a cgroup like [`Cgroup::create`] for a caller who may lack permissions: v1 hierarchies that deny access
+    /// are left out, as long as one remains, and so are device rules, which only the host's root can load.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]; [`Error::is_permission`] is true where no cgroup can be made at all.
+    /// As [`Cgroup::create`]; [`Error::is_permission`] is true if no cgroup can be created at all.
     pub fn create_as_user(location: &Location, resources: &Resources) -> Result<Self, Error> {
         let rules = Rule::list(&resources.devices)?;
         if !location.is_unified() && !resources.unified.is_empty() {
@@ -90,13 +90,13 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Opens the cgroup of an existing container, or as much as there is of it.
+    /// Opens the cgroup of an existing container, as far as its directories exist.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is none; failing system calls.
     pub fn open(location: &Location) -> Result<Self, Error> {
         let cgroup = Self::open_rest(location)?;
-        // The v2 half of a hybrid host alone could do next to nothing.
+        // On a hybrid host, the v2 directory alone is of little use.
         if cgroup.legacy.is_empty() && !(location.is_unified() && cgroup.unified.is_some()) {
             let legacy = location.legacy.iter().map(|legacy| &legacy.place);
             let first = legacy.chain(&location.unified).next();
@@ -106,7 +106,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Opens whatever is left of a cgroup, if anything.
+    /// Opens the remaining directories of a cgroup, if any.
     pub(crate) fn open_rest(location: &Location) -> Result<Self, Error> {
         let mut cgroup = Self::default();
         cgroup.unit.clone_from(&location.unit);
@@ -122,11 +122,10 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Changes limits; what `resources` do not mention stays as it is. Device rules, if there are
-    /// any, replace all former ones.
+    /// Changes limits; limits missing in `resources` stay unchanged. Device rules, if given, replace all former ones.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]. What was written before the failure stays.
+    /// As [`Cgroup::create`]. Limits written before the failure stay.
     pub fn set(&self, resources: &Resources) -> Result<(), Error> {
         let rules = Rule::list(&resources.devices)?;
         match &self.unit {
@@ -135,7 +134,7 @@ impl Cgroup {
         }
     }
 
-    /// Has every controller of cgroup v2 handed down to it, as for one that is made anew.
+    /// Makes every cgroup v2 controller available in the cgroup, as at creation.
     ///
     /// # Errors
     /// Failing system calls.
@@ -148,7 +147,7 @@ impl Cgroup {
         }
     }
 
-    /// The cgroup of a unit that was just started, with nothing open yet.
+    /// Returns the cgroup of a unit that was just started, without open directories.
     pub(crate) fn of_started(unit: &Unit) -> Self {
         let mut cgroup = Self::default();
         cgroup.unit = Some(unit.clone());
@@ -156,40 +155,38 @@ impl Cgroup {
         cgroup
     }
 
-    /// Keeps the cgroup when this value is dropped: the container has it now.
+    /// Keeps the cgroup when this value is dropped: it belongs to the container now.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();
         self.started = false;
     }
 
-    /// The directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7): on cgroup v2, also of a
-    /// hybrid host.
+    /// Returns the cgroup v2 directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7), also on a hybrid host.
     pub fn dir_fd(&self) -> Option<BorrowedFd<'_>> {
         self.unified.as_ref().map(|unified| unified.directory.fd())
     }
 
-    /// Whether it hands controllers down to cgroups below it, and so can have no processes of its own (cgroup v2,
-    /// "no internal processes"). Not where that cannot be told.
+    /// Returns whether the cgroup enables controllers for its children, so that it cannot contain processes itself
+    /// (cgroup v2, "no internal processes"). False if unknown.
     pub fn hands_down(&self) -> bool {
         let handed = self.only_unified().map(|directory| directory.read("cgroup.subtree_control"));
         handed.and_then(Result::ok).is_some_and(|text| !text.trim().is_empty())
     }
 
-    /// Where it is in cgroup v2, if it is.
+    /// Returns the cgroup v2 path, if any.
     pub fn unified_path(&self) -> Option<&str> {
         self.unified.as_ref().map(|unified| unified.directory.path())
     }
 
-    /// What a process writes `0` into to join all v1 hierarchies. The kernel asks whoever opened a file for
-    /// the permission, so that this can happen inside of a user namespace.
+    /// Opens the files to which a process writes `0` to join all v1 hierarchies. The kernel checks the permission of
+    /// the opener, so the write works inside a user namespace, too.
     ///
-    /// By `thread` it is the file `tasks`, which moves the calling thread alone: for a process that has no
-    /// other one. Such a move leaves out cgroup_threadgroup_rwsem, which a move by `cgroup.procs` takes for
-    /// writing, at the price of an RCU grace period unless there was another move a moment ago ("cgroup:
-    /// Optimize single thread migration", 9a3284fad42f, Linux 5.5; before it, both take the lock). Only `0`
-    /// does: with a number the kernel takes the lock in either file. cgroup v2 has no such file: threads move
-    /// there within threaded cgroups only.
+    /// With `thread`, these are the `tasks` files, which move only the calling thread: for a single-threaded process.
+    /// Such a move does not take cgroup_threadgroup_rwsem. A move by `cgroup.procs` takes it for writing, which costs
+    /// an RCU grace period unless another move has just taken place ("cgroup: Optimize single thread migration",
+    /// 9a3284fad42f, Linux 5.5; before it, both take the lock). This holds only for `0`: with a pid the kernel takes
+    /// the lock for either file. cgroup v2 has no such file: threads move within threaded cgroups only.
     ///
     /// # Errors
     /// Failing system calls.
@@ -198,8 +195,8 @@ impl Cgroup {
         self.legacy.iter().map(open).collect()
     }
 
-    /// Moves the caller into the cgroup in every hierarchy: a process of one thread, or a thread that is about
-    /// to execute a program, which ends the others. On v1 see [`Cgroup::entrances`].
+    /// Moves the caller into the cgroup in every hierarchy. The caller is a single-threaded process, or a thread that
+    /// is about to call execve(2), which ends the others. For v1, see [`Cgroup::entrances`].
     ///
     /// # Errors
     /// Failing system calls.
@@ -210,7 +207,7 @@ impl Cgroup {
         self.unified.iter().try_for_each(|unified| processes::join(&unified.directory, 0))
     }
 
-    /// As [`Cgroup::entrances`] for cgroup v2, where CLONE_INTO_CGROUP cannot be had.
+    /// Opens cgroup.procs of cgroup v2, like [`Cgroup::entrances`], for kernels without CLONE_INTO_CGROUP.
     ///
     /// # Errors
     /// Failing system calls.
@@ -219,9 +216,9 @@ impl Cgroup {
         Ok(Some(unified.directory.file("cgroup.procs", OFlags::WRONLY)?.into_fd()))
     }
 
-    /// Moves the process `pid` into the cgroup in every hierarchy. Slow: a migration waits for an
-    /// RCU grace period. For processes that exist already. A user who may not, as the process comes from
-    /// elsewhere than the user's systemd (from a session), has systemd do it.
+    /// Moves the existing process `pid` into the cgroup in every hierarchy. This is slow: a migration waits for an RCU
+    /// grace period. If a user lacks the permission, because the process comes from outside the user's systemd (from a
+    /// session), that systemd moves it.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Systemd`].
@@ -234,7 +231,7 @@ impl Cgroup {
         }
     }
 
-    /// Whether it is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
+    /// Returns whether it is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
     pub fn is_of_user(&self) -> bool {
         self.user_unit().is_some()
     }
@@ -243,13 +240,12 @@ impl Cgroup {
         self.unit.as_ref().filter(|unit| unit.instance.is_user())
     }
 
-    /// Makes and opens the directories.
+    /// Creates and opens the directories.
     pub(crate) fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
         self.make_where(location, resources, |_| false)
     }
 
-    /// Makes and opens the directories, but for those in v1 hierarchies whose failure is passed over; not
-    /// all of them can be.
+    /// Creates and opens the directories, ignoring failures in the given v1 hierarchies unless all fail.
     fn make_where(
         &mut self,
         location: &Location,
@@ -262,7 +258,7 @@ impl Cgroup {
                 Ok(directory) => {
                     self.unified = Some(Unified { place: place.clone(), directory });
                 }
-                // On a hybrid host cgroup v2 is good for nothing that v1 could not do.
+                // On a hybrid host, cgroup v2 offers nothing that v1 lacks.
                 Err(_) if !location.is_unified() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -289,12 +285,12 @@ impl Cgroup {
         }
     }
 
-    /// Makes one directory, and those above it if need be, and opens it.
+    /// Creates and opens one directory, and its parents if needed.
     fn make_directory(&mut self, place: &Place) -> Result<Directory, sys::Error> {
         let path = place.directory();
         let mode = Mode::from_raw_mode(0o755);
         let mut made = mkdir(path, mode);
-        // The end of another container may take an empty parent away before we are in it.
+        // The end of another container may remove an empty parent before the child is created.
         for _ in 0..10 {
             if made != Err(Errno::NOENT) {
                 break;
@@ -316,19 +312,19 @@ impl Cgroup {
         Directory::open(path)
     }
 
-    /// The directory on cgroup v2, where that has every controller.
+    /// Returns the cgroup v2 directory if v2 has every controller.
     pub(crate) fn only_unified(&self) -> Option<&Directory> {
         let unified = self.unified.as_ref().filter(|_| self.legacy.is_empty());
         unified.map(|unified| &unified.directory)
     }
 
-    /// Whether this value made the directory.
+    /// Returns whether this value created the directory.
     fn is_new(&self, directory: &Directory) -> bool {
         self.made.iter().any(|path| path == directory.path())
     }
 
-    /// Refuses a cgroup that was there before and has processes, as two containers would share
-    /// limits and the end of one would kill the other; or is frozen, as the start would hang.
+    /// Refuses a cgroup that already contains processes, since two containers would share limits and the end of one
+    /// would kill the other; or is frozen, since the start would hang.
     pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {
@@ -338,7 +334,7 @@ impl Cgroup {
                 processes => return Err(Error::NotEmpty { directory, processes }),
             }
         }
-        // On v1 that may have been made by somebody else, and alone.
+        // The v1 freezer directory may have been created alone, by another program.
         match self.freezer_directory() {
             Some(freezer) if !self.is_new(freezer) => match self.freezer_state()? {
                 FreezerState::Frozen => {
@@ -405,16 +401,16 @@ impl Drop for Cgroup {
 }
 
 impl Cgroup {
-    /// Removes what this value made, unless it is to be kept.
+    /// Removes the directories that this value created, unless it is kept.
     fn unmake(&mut self) {
         if self.made.is_empty() && self.made_above.is_empty() && !self.started {
             return;
         }
-        // There is nobody to tell of a failure; whoever dropped us has one to report already.
+        // A failure here cannot be reported; the caller already has an error to report.
         if let (Some(unit), true) = (&self.unit, self.started) {
             let _ = self.kill_all(SIGKILL);
             let _ = scope::stop_unit(unit);
-            // It leaves what it finds somebody in, be it for a moment, and forgets it.
+            // A scope that systemd finds populated even for a moment is left behind and forgotten.
             if let Some(unified) = &self.unified {
                 let _ = remove::remove(self, &[unified.place.directory().to_string()]);
             }

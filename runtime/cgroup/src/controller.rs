@@ -3,7 +3,7 @@
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// A controller of cgroup v1, or a named hierarchy that has none.
+/// A controller of cgroup v1, or a named hierarchy without controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Controller {
@@ -40,7 +40,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All of them, in the order in which limits are set.
+    /// All controllers, in the order in which limits are set.
     pub const ALL: [Self; 15] = [
         Self::Cpuset,
         Self::Devices,
@@ -59,7 +59,7 @@ impl Controller {
         Self::Systemd,
     ];
 
-    /// The name in /proc/self/cgroup.
+    /// Returns the name in /proc/self/cgroup.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpuset => "cpuset",
@@ -80,7 +80,7 @@ impl Controller {
         }
     }
 
-    /// The controller of this name; `systemd` also stands for `name=systemd`.
+    /// Returns the controller of this name; `systemd` also stands for `name=systemd`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "systemd" { "name=systemd" } else { name };
         Self::ALL.into_iter().find(|controller| controller.name() == name)
@@ -92,27 +92,27 @@ impl Controller {
 pub struct Controllers(u16);
 
 impl Controllers {
-    /// Reads a list such as `cpu,cpuacct`; names that are not known are passed over.
+    /// Parses a list such as `cpu,cpuacct`; unknown names are ignored.
     pub fn from_list(list: &str) -> Self {
         list.split(',').filter_map(Controller::from_name).collect()
     }
 
-    /// Whether `controller` is one of them.
+    /// Returns whether `controller` is in the set.
     pub const fn contains(self, controller: Controller) -> bool {
         self.0 & (1 << controller as u8) != 0
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The controllers, in the order of [`Controller::ALL`].
+    /// Iterates over the controllers in the order of [`Controller::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Controller> {
         Controller::ALL.into_iter().filter(move |controller| self.contains(*controller))
     }
 
-    /// Whether this hierarchy only keeps count of processes, so that a container can do without it.
+    /// Returns whether the hierarchy only tracks or counts processes, so that a container does not need it.
     pub fn is_optional(self) -> bool {
         self.iter().all(|c| matches!(c, Controller::Systemd | Controller::Misc))
     }

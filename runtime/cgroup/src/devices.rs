@@ -1,10 +1,9 @@
-//! Device access rules, as `linux.resources.devices` gives them.
+//! Device access rules: `linux.resources.devices`.
 //!
-//! What a list of rules means: nothing is allowed to begin with; a rule of kind `a` forgets all rules
-//! before it and allows or refuses everything, whatever its numbers and access say (as the kernel's v1
-//! controller and runc have it); and each kind of access to a device is decided by the last rule that
-//! speaks about it. cgroup v2 gets all of that as an eBPF program ([`program`]), cgroup v1 what its
-//! files can express.
+//! Semantics of a rule list: everything is denied at first. A rule of kind `a` discards all rules before it and allows
+//! or denies everything, whatever its numbers and access (as in the kernel's v1 controller and runc). The last rule
+//! that matches an access to a device decides. cgroup v2 gets the complete list as an eBPF program ([`program`]),
+//! cgroup v1 what its files can express.
 
 pub(crate) mod legacy;
 pub mod program;
@@ -17,54 +16,54 @@ use spec::resources::{DeviceKind, DeviceRule};
 
 use crate::Error;
 
-/// What may be done with a device: the bits of BPF_DEVCG_ACC_* in linux/bpf.h.
+/// Kinds of access to a device: the bits of BPF_DEVCG_ACC_* in linux/bpf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access(u8);
 
 impl Access {
-    /// Nothing.
+    /// No access.
     pub const NONE: Self = Self(0);
-    /// Making a node of it.
+    /// Creating a device node.
     pub const MKNOD: Self = Self(1);
     /// Reading.
     pub const READ: Self = Self(2);
     /// Writing.
     pub const WRITE: Self = Self(4);
-    /// Everything.
+    /// All access.
     pub const ALL: Self = Self(7);
 
-    /// The bits.
+    /// Returns the bits.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// What is in either.
+    /// Returns the union of both.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in both.
+    /// Returns the intersection of both.
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in this one only.
+    /// Returns the bits of this one that are not in `other`.
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether it is nothing.
+    /// Returns whether it is empty.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `other` is in this one.
+    /// Returns whether it contains all of `other`.
     pub const fn contains(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// Reads letters such as `rwm`; others, as in `rwa`, count for nothing, as with runc and crun, and `None` is
-    /// for letters of which none counts.
+    /// Parses letters such as `rwm`. Unknown letters, as in `rwa`, are ignored, as by runc and crun; returns `None` if
+    /// no letter is valid.
     pub fn from_letters(letters: &str) -> Option<Self> {
         let access = letters.chars().fold(Self::NONE, |access, letter| {
             access.union(match letter {
@@ -77,7 +76,7 @@ impl Access {
         Some(access).filter(|access| !access.is_none())
     }
 
-    /// The letters, as cgroup files and configurations want them.
+    /// Returns the letters as used in cgroup files and configurations.
     pub const fn letters(self) -> &'static str {
         match self.0 & 7 {
             0 => "",
@@ -92,18 +91,18 @@ impl Access {
     }
 }
 
-/// A checked device rule.
+/// A validated device rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether the access is granted or refused.
+    /// Whether the access is allowed or denied.
     pub allow: bool,
     /// The kind of device.
     pub kind: DeviceKind,
-    /// Major number, or every one.
+    /// Major number; `None` for all.
     pub major: Option<u32>,
-    /// Minor number, or every one.
+    /// Minor number; `None` for all.
     pub minor: Option<u32>,
-    /// The access in question.
+    /// The access allowed or denied.
     pub access: Access,
 }
 
@@ -117,14 +116,14 @@ impl Rule {
         Self { allow: true, kind, major, minor, access }
     }
 
-    /// Checks one entry of `linux.resources.devices`; `index` is its place in the list.
+    /// Validates one entry of `linux.resources.devices`; `index` is its position in the list.
     ///
     /// # Errors
     /// [`Error::Invalid`] for empty or unknown access and for numbers beyond 32 bits.
     pub fn new(index: usize, rule: &DeviceRule) -> Result<Self, Error> {
         let invalid = |reason: String| Error::Invalid { setting: "devices", reason };
         let number = |name: &str, number: Option<i64>| match number {
-            // -1 is the way of configurations to write "every"; runc takes all negative ones so.
+            // Configurations use -1 for "all"; runc treats all negative numbers so.
             None | Some(..0) => Ok(None),
             Some(number) => u32::try_from(number)
                 .map(Some)
@@ -145,7 +144,7 @@ impl Rule {
         })
     }
 
-    /// Checks all of `linux.resources.devices`.
+    /// Validates all of `linux.resources.devices`.
     ///
     /// # Errors
     /// As [`Rule::new`].
@@ -153,7 +152,7 @@ impl Rule {
         rules.iter().enumerate().map(|(index, rule)| Self::new(index, rule)).collect()
     }
 
-    /// Whether this rule speaks about every device that `other` speaks about.
+    /// Returns whether this rule matches every device that `other` matches.
     fn covers(&self, other: &Self) -> bool {
         let within = |ours: Option<u32>, theirs| ours.is_none() || ours == theirs;
         self.kind == other.kind
@@ -161,7 +160,7 @@ impl Rule {
             && within(self.minor, other.minor)
     }
 
-    /// Whether there are devices and kinds of access that both rules speak about.
+    /// Returns whether some access to some device matches both rules.
     fn meets(&self, other: &Self) -> bool {
         let same = |a: Option<u32>, b: Option<u32>| a.is_none() || b.is_none() || a == b;
         self.kind == other.kind
@@ -183,7 +182,7 @@ impl From<&Rule> for DeviceRule {
     }
 }
 
-/// As cgroup v1 files have it: `c 1:3 rwm`, `b *:* m`.
+/// The format of cgroup v1 files: `c 1:3 rwm`, `b *:* m`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
@@ -207,9 +206,9 @@ const fn device(minor: u32, major: u32) -> Rule {
     Rule::allow(DeviceKind::Char, Some(major), Some(minor), Access::ALL)
 }
 
-/// The rules that every container gets after its own ones, as with runc: the devices of the runtime
-/// specification ("Default Devices"), mknod of anything, pseudo terminals, and /dev/net/tun. Those of
-/// a path fall away when `linux.devices` puts another device there.
+/// The rules that every container gets after its own ones, as with runc: the devices of the runtime specification
+/// ("Default Devices"), mknod of any device, pseudo terminals, and /dev/net/tun. A rule with a path is omitted if
+/// `linux.devices` puts another device there.
 pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, Rule::allow(DeviceKind::Char, None, None, Access::MKNOD)),
     (None, Rule::allow(DeviceKind::Block, None, None, Access::MKNOD)),
@@ -224,8 +223,8 @@ pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, device(200, 10)),
 ];
 
-/// [`DEFAULT_RULES`] ready to be appended to `linux.resources.devices`, without those whose path
-/// `is_replaced` by `linux.devices`.
+/// Returns [`DEFAULT_RULES`] ready to be appended to `linux.resources.devices`, without those whose path `is_replaced`
+/// by `linux.devices`.
 pub fn default_rules(is_replaced: impl Fn(&str) -> bool) -> impl Iterator<Item = DeviceRule> {
     DEFAULT_RULES
         .iter()

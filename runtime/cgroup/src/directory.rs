@@ -10,14 +10,14 @@ use sys::Context;
 
 use crate::{Error, parse};
 
-/// An open cgroup directory (O_PATH). Its path is kept for messages and for mkdir and rmdir.
+/// An open cgroup directory (O_PATH), with its path for messages, mkdir and rmdir.
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,
     path: String,
 }
 
-/// An open file of a cgroup. Each write is one value: the kernel takes no part of one.
+/// An open file of a cgroup. Each write is one value: the kernel does not accept partial writes.
 #[derive(Debug)]
 pub(crate) struct File<'a> {
     fd: OwnedFd,
@@ -53,7 +53,7 @@ impl Directory {
         Ok(File { fd, directory: &self.path, name })
     }
 
-    /// Whether this cgroup has a file of that name.
+    /// Returns whether this cgroup has a file of that name.
     pub fn has(&self, name: &str) -> bool {
         accessat(&self.fd, name, Access::EXISTS, AtFlags::empty()).is_ok()
     }
@@ -63,7 +63,7 @@ impl Directory {
         self.file(name, OFlags::WRONLY)?.write(value)
     }
 
-    /// Reads all of a file, however long.
+    /// Reads all of a file of any length.
     pub fn read(&self, name: &str) -> Result<String, sys::Error> {
         let file = self.file(name, OFlags::RDONLY)?;
         let bytes = sys::fs::read_all(&file.fd).context("read", &file)?;
@@ -75,20 +75,20 @@ impl Directory {
         self.file(name, OFlags::RDONLY)?.read_short(page)
     }
 
-    /// Reads a file that holds one number; `max` is [`u64::MAX`].
+    /// Reads a file with one number; `max` is [`u64::MAX`].
     pub fn read_number(&self, name: &str) -> Result<u64, Error> {
         let mut page = [0; 64];
         let text = self.read_short(name, &mut page)?.trim_end();
         parse::number_or_max(text).ok_or_else(|| self.unreadable(name, text))
     }
 
-    /// The value of `key` in a file of `key value` lines; 0 if it is not there.
+    /// Returns the value of `key` in a file of `key value` lines; 0 if missing.
     pub fn read_key(&self, name: &str, key: &str) -> Result<u64, Error> {
         let mut page = [0; 4096];
         Ok(parse::key(self.read_short(name, &mut page)?, key).unwrap_or(0))
     }
 
-    /// The error for a file that does not read as documented.
+    /// Returns the error for a file with undocumented content.
     pub fn unreadable(&self, name: &str, content: &str) -> Error {
         Error::Unreadable {
             file: format!("{}/{name}", self.path),
@@ -118,7 +118,7 @@ impl File<'_> {
         core::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
     }
 
-    /// Reads the file from its start again, as one does after poll(2) has reported a change.
+    /// Reads the file again from its start, for use after poll(2) has reported a change.
     pub fn reread<'b>(&self, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
         let count = rustix::io::pread(&self.fd, &mut *page, 0).context("read", self)?;
         let bytes = page.get(..count).unwrap_or_default();
@@ -142,7 +142,7 @@ impl Display for File<'_> {
     }
 }
 
-/// A line on the stack: nearly every value fits, and the start path does not allocate for one.
+/// A line on the stack: nearly every value fits, so the start path does not allocate.
 struct Line {
     bytes: [u8; 128],
     length: usize,

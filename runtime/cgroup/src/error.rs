@@ -1,4 +1,4 @@
-//! What can go wrong with a cgroup.
+//! Errors of cgroup operations.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,21 +8,21 @@ use core::fmt;
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// There is no cgroup file system under this directory.
+    /// No cgroup file system is mounted under this directory.
     NotMounted {
-        /// Where it was looked for.
+        /// The directory searched.
         root: String,
     },
-    /// The container has no cgroup (any more).
+    /// The container has no cgroup, or no longer.
     Gone {
         /// Its directory, or one of them.
         directory: String,
     },
-    /// `linux.cgroupsPath` or a sub-cgroup is not acceptable.
+    /// `linux.cgroupsPath` or a sub-cgroup path is invalid.
     BadPath {
         /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// `linux.cgroupsPath` has the form `slice:prefix:name`, and the driver is cgroupfs.
@@ -30,11 +30,11 @@ pub enum Error {
         /// The path as given.
         path: String,
     },
-    /// A user's systemd on cgroup v1, of which nobody is given a part.
+    /// A user's systemd on cgroup v1, which cannot be delegated to users.
     UserOnV1,
-    /// systemd, or what it was to be asked for.
+    /// systemd failed, or its answer is unusable.
     Systemd(systemd::Error),
-    /// A limit was asked for whose controller is not there.
+    /// The controller for a requested limit is missing.
     NoController {
         /// The controller.
         controller: String,
@@ -47,18 +47,18 @@ pub enum Error {
     },
     /// `linux.resources.unified` on cgroup v1.
     UnifiedOnV1,
-    /// A value of `linux.resources` makes no sense.
+    /// A value of `linux.resources` is invalid.
     Invalid {
         /// The member of `linux.resources`.
         setting: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The cgroup of a new container already has processes.
     NotEmpty {
         /// The cgroup.
         directory: String,
-        /// How many.
+        /// The number of processes.
         processes: usize,
     },
     /// The cgroup of a new container is frozen.
@@ -66,15 +66,15 @@ pub enum Error {
         /// The cgroup.
         directory: String,
     },
-    /// A limit of a domain controller was asked for in a threaded cgroup.
+    /// A limit of a domain controller was requested in a threaded cgroup.
     Threaded {
         /// The cgroup.
         directory: String,
         /// The content of its cgroup.type.
         mode: String,
     },
-    /// A device rule takes away part of what a wildcard rule grants (or the other way round), which
-    /// cgroup v1 cannot express.
+    /// A device rule removes part of what a wildcard rule allows (or the other way round), which cgroup v1 cannot
+    /// express.
     DeviceHole {
         /// The rule.
         rule: String,
@@ -90,14 +90,14 @@ pub enum Error {
     Busy {
         /// The cgroup.
         directory: String,
-        /// How many processes are left in it.
+        /// The number of remaining processes.
         processes: usize,
     },
-    /// The name of a pool is no size.
+    /// The name of a pool is not a valid size.
     BadPool {
         /// The name.
         pool: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// There is no pool of this size.
@@ -105,17 +105,17 @@ pub enum Error {
         /// Its name.
         pool: String,
     },
-    /// A file of the kernel does not read as documented.
+    /// The content of a kernel file is undocumented.
     Unreadable {
         /// The file.
         file: String,
-        /// What was found there.
+        /// Its content.
         content: String,
     },
 }
 
 impl Error {
-    /// Whether the cgroup is simply not there, which for most commands is no failure.
+    /// Returns whether the cgroup does not exist, which most commands do not treat as a failure.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Gone { .. } => true,
@@ -126,7 +126,7 @@ impl Error {
         }
     }
 
-    /// Whether the caller lacks the permission, in the wide sense that counts for rootless use.
+    /// Returns whether the caller lacks permission, including the errors that mean so for rootless users.
     pub fn is_permission(&self) -> bool {
         matches!(
             self,

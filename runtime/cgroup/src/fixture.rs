@@ -1,4 +1,4 @@
-//! A plain directory that stands in for a cgroup in tests: it shows what is written where.
+//! A plain directory that stands in for a cgroup in tests and shows what was written to which file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::directory::Directory;
 
-/// A directory with the given empty files, and what is there after some limits are set.
+/// A directory with the given empty files, and their contents after setting limits.
 pub(crate) struct Fixture {
     path: PathBuf,
 }

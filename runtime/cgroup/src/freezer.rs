@@ -10,13 +10,13 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, tree, v1};
 
-/// A process in uninterruptible sleep does not freeze before it wakes up.
+/// A process in uninterruptible sleep freezes only after it wakes up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether a cgroup is frozen.
+/// The freezer state of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreezerState {
-    /// There is no freezer, or no cgroup.
+    /// No freezer or no cgroup.
     Undefined,
     /// Running.
     Thawed,
@@ -24,7 +24,7 @@ pub enum FreezerState {
     Frozen,
 }
 
-/// The freezer of a cgroup: v1 wherever it is mounted, as its processes are frozen there only.
+/// The freezer of a cgroup: v1 if mounted, since v1 then freezes the processes.
 enum Freezer<'a> {
     Legacy(&'a Directory),
     Unified(&'a Directory),
@@ -37,23 +37,22 @@ impl Cgroup {
         legacy.or(unified)
     }
 
-    /// Where it is frozen and thawed.
+    /// Returns the directory of the freezer.
     pub(crate) fn freezer_directory(&self) -> Option<&Directory> {
         self.freezer().map(|freezer| match freezer {
             Freezer::Legacy(directory) | Freezer::Unified(directory) => directory,
         })
     }
 
-    /// Freezes all processes and waits until they are.
+    /// Freezes all processes and waits until they are frozen.
     ///
     /// # Errors
-    /// [`Error::NotFreezing`] after ten seconds, thawed again; [`Error::NoController`]; failing
-    /// system calls.
+    /// [`Error::NotFreezing`] after ten seconds, then thaws again; [`Error::NoController`]; failing system calls.
     pub fn freeze(&self) -> Result<(), Error> {
         self.freeze_within(TIMEOUT)
     }
 
-    /// As [`Cgroup::freeze`], with a time limit of one's own.
+    /// Freezes like [`Cgroup::freeze`], with the given time limit.
     pub(crate) fn freeze_within(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Deadline::after(limit);
         let frozen = match self.freezer() {
@@ -62,13 +61,13 @@ impl Cgroup {
             None => v1::require(&self.legacy, Controller::Freezer, "freezer.state").map(drop),
         };
         if frozen.is_err() {
-            // Half frozen is the worst of all states.
+            // A partly frozen cgroup is the worst state.
             let _ = self.thaw();
         }
         frozen
     }
 
-    /// Lets all processes run.
+    /// Thaws all processes.
     ///
     /// # Errors
     /// Failing system calls.
@@ -76,7 +75,7 @@ impl Cgroup {
         match self.freezer() {
             Some(Freezer::Legacy(directory)) => Ok(directory.write("freezer.state", "THAWED")?),
             Some(Freezer::Unified(directory)) => match directory.write("cgroup.freeze", 0) {
-                // What cannot be frozen is thawed.
+                // Without a freezer the cgroup is not frozen.
                 Err(error) if error.errno == Errno::NOENT => Ok(()),
                 result => Ok(result?),
             },
@@ -84,8 +83,8 @@ impl Cgroup {
         }
     }
 
-    /// Lets all processes run, those in cgroups below as well: a container that may write to its v1 freezer can
-    /// have frozen some there, or itself, and what v1 has frozen does not die of SIGKILL.
+    /// Thaws all processes, including those in descendant cgroups. A container with write access to its v1 freezer can
+    /// have frozen those or itself, and SIGKILL does not end processes frozen by v1.
     ///
     /// # Errors
     /// Failing system calls.
@@ -99,10 +98,10 @@ impl Cgroup {
         Ok(thawed.context("thaw", format_args!("cgroups below {}", directory.path()))?)
     }
 
-    /// Whether this cgroup itself, rather than one above it, is frozen.
+    /// Returns whether this cgroup itself is frozen, not an ancestor.
     ///
     /// # Errors
-    /// Failing system calls; a cgroup that is gone is [`FreezerState::Undefined`].
+    /// Failing system calls; a removed cgroup is [`FreezerState::Undefined`].
     pub fn freezer_state(&self) -> Result<FreezerState, Error> {
         let state = match self.freezer() {
             Some(Freezer::Legacy(directory)) => state_legacy(directory),
@@ -132,8 +131,8 @@ fn state_unified(directory: &Directory) -> Result<FreezerState, Error> {
     }
 }
 
-/// The v1 freezer announces nothing and gets stuck in FREEZING while new processes appear. Asking
-/// again helps, and so does a thaw now and then (runc's experience).
+/// Freezes by the v1 freezer, which sends no notification and gets stuck in FREEZING while processes are created.
+/// Repeated requests help, with a thaw now and then (as runc found).
 fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     let mut page = [0; 16];
     for round in 1u32.. {
@@ -155,8 +154,8 @@ fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error>
 }
 
 fn state_legacy(directory: &Directory) -> Result<FreezerState, Error> {
-    // The state is THAWED, FREEZING or FROZEN, and counts what is inherited from above; this one is
-    // the cgroup's own, and is set as soon as freezing begins.
+    // freezer.state is THAWED, FREEZING or FROZEN and includes the ancestors' state. This file is the cgroup's own
+    // state, and is set as soon as freezing begins.
     match directory.read_number("freezer.self_freezing")? {
         0 => Ok(FreezerState::Thawed),
         _ => Ok(FreezerState::Frozen),

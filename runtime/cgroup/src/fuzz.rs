@@ -1,4 +1,4 @@
-//! Ways in for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
+//! Entry points for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
 
 use alloc::vec::Vec;
 use spec::resources::Resources;
@@ -7,10 +7,10 @@ use systemd::Property;
 use crate::scope::properties::{of_resources, rounded};
 use crate::{Error, devices};
 
-/// `resources` as properties of a scope.
+/// Converts `resources` to properties of a scope.
 ///
 /// # Errors
-/// Values that cannot be.
+/// Invalid values.
 pub fn properties(
     resources: &Resources,
     unified: bool,
@@ -19,7 +19,7 @@ pub fn properties(
     of_resources(&rounded(resources), unified, idles)
 }
 
-/// What the rules are for the files of v1, if those can say it.
+/// Returns whether the v1 files can express the rules.
 pub fn legacy(rules: &[devices::Rule]) -> bool {
     devices::legacy::Policy::new(rules).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Which cgroup hierarchies this host has, found without reading the mount table.
+//! The cgroup hierarchies of this host, found without reading the mount table.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,18 +8,18 @@ use sys::Context;
 
 use crate::{Controllers, Error};
 
-/// Where every distribution and systemd mount the hierarchies.
+/// The directory under which distributions and systemd mount the hierarchies.
 pub const MOUNT_ROOT: &str = "/sys/fs/cgroup";
 
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 const CGROUP_SUPER_MAGIC: u64 = 0x0027_e0eb;
 
-/// The cgroup hierarchies of a host. Plain data; tests make their own.
+/// The cgroup hierarchies of a host. Plain data, which tests can construct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchies {
     /// The directory under which everything is mounted.
     pub root: String,
-    /// The mount point of cgroup v2: `root` itself on a unified host, below it on a hybrid one.
+    /// The mount point of cgroup v2: `root` itself on a unified host, a directory below it on a hybrid one.
     pub unified: Option<String>,
     /// The cgroup v1 hierarchies; none on a unified host.
     pub legacy: Vec<Hierarchy>,
@@ -28,22 +28,22 @@ pub struct Hierarchies {
 /// A mounted cgroup v1 hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hierarchy {
-    /// What it controls.
+    /// The hierarchy's controllers.
     pub controllers: Controllers,
     /// Its mount point.
     pub mount: String,
 }
 
 impl Hierarchies {
-    /// Looks at [`MOUNT_ROOT`]: one statfs on a unified host, and one per entry on others.
+    /// Detects the hierarchies at [`MOUNT_ROOT`]: one statfs(2) on a unified host, and one per entry on others.
     ///
     /// # Errors
-    /// [`Error::NotMounted`] if no hierarchy is there; failing system calls.
+    /// [`Error::NotMounted`] if there is no hierarchy; failing system calls.
     pub fn detect() -> Result<Self, Error> {
         Self::detect_at(MOUNT_ROOT)
     }
 
-    /// As [`Hierarchies::detect`], for another root.
+    /// Detects the hierarchies like [`Hierarchies::detect`], at another root.
     ///
     /// # Errors
     /// See [`Hierarchies::detect`].
@@ -61,7 +61,7 @@ impl Hierarchies {
                 .context("open", root)?;
         for entry in Dir::new(fd).context("read", root)? {
             let entry = entry.context("read", root)?;
-            // Co-mounted controllers are one directory, `cpu,cpuacct`, and symbolic links to it.
+            // Co-mounted controllers share one directory, `cpu,cpuacct`, with symbolic links to it.
             if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 continue;
             }
@@ -91,13 +91,13 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Whether cgroup v2 has every controller.
+    /// Returns whether cgroup v2 has every controller.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()
     }
 }
 
-/// The magic number of the file system at `path`.
+/// Returns the magic number of the file system at `path`.
 fn kind(path: &str) -> Result<u64, Error> {
     // f_type is signed or unsigned by architecture; the magic numbers fit either way.
     Ok(statfs(path).context("statfs", path)?.f_type as u64 & u64::from(u32::MAX))

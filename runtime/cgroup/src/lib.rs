@@ -1,7 +1,7 @@
 //! cgroup v2, v1 and hybrid through cgroupfs.
 //!
-//! [`Hierarchies`] says which hierarchies there are, [`Location`] which directories a container's cgroup
-//! has in them, and [`Cgroup`] makes, opens, changes and removes it. Nothing here knows of containers.
+//! [`Hierarchies`] describes the host's hierarchies, [`Location`] the directories of a container's cgroup in them, and
+//! [`Cgroup`] creates, opens, changes and removes it. This crate does not depend on containers.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,9 +1,9 @@
-//! Where a container's cgroup is: `linux.cgroupsPath` made into directories.
+//! The location of a container's cgroup: resolves `linux.cgroupsPath` to directories.
 //!
-//! The rules are those of runc's cgroupfs manager. An absolute path counts from the mount point of
-//! each hierarchy. A relative one, or the container id where there is none, counts from the caller's
-//! own cgroup in each v1 hierarchy and from that cgroup's parent on v2, because the caller's own v2
-//! cgroup has processes and so cannot hand controllers down.
+//! The rules are those of runc's cgroupfs manager. An absolute path is relative to the mount point of each hierarchy. A
+//! relative path, or the container id if there is no path, is relative to the caller's own cgroup in each v1 hierarchy
+//! and to the parent of that cgroup on v2: the caller's own v2 cgroup contains processes, so it cannot enable
+//! controllers for children.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,54 +21,54 @@ use crate::{Controller, Controllers, Error, Hierarchies};
 /// The directories of one container's cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
-    /// On cgroup v2, which on a hybrid host has no controllers but tracks the processes.
+    /// The place on cgroup v2, which on a hybrid host has no controllers but tracks the processes.
     pub unified: Option<Place>,
-    /// On cgroup v1, one a hierarchy.
+    /// The places on cgroup v1, one per hierarchy.
     pub legacy: Vec<LegacyPlace>,
-    /// The unit that it is, where systemd manages it.
+    /// The systemd unit, if systemd manages the cgroup.
     pub unit: Option<Unit>,
 }
 
-/// A cgroup directory that need not exist yet.
+/// A cgroup directory that may not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The directory's absolute path.
     directory: String,
-    /// How many bytes of it are the mount point.
+    /// The length in bytes of the mount point at its beginning.
     mount: u32,
 }
 
 /// A [`Place`] in a cgroup v1 hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegacyPlace {
-    /// What the hierarchy controls.
+    /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// Where in it.
+    /// The directory in it.
     pub place: Place,
 }
 
 impl Place {
-    /// `path` below `mount`; it begins with a slash and has none at its end.
+    /// Returns the place of `path` below `mount`; `path` begins with a slash and does not end with one.
     fn new(mount: &str, path: &str) -> Self {
         Self { directory: format!("{mount}{path}"), mount: mount.len() as u32 }
     }
 
-    /// The directory's absolute path, such as `/sys/fs/cgroup/pids/parent/name`.
+    /// Returns the directory's absolute path, such as `/sys/fs/cgroup/pids/parent/name`.
     pub fn directory(&self) -> &str {
         &self.directory
     }
 
-    /// The mount point of the hierarchy.
+    /// Returns the mount point of the hierarchy.
     pub fn mount(&self) -> &str {
         self.directory.get(..self.mount as usize).unwrap_or_default()
     }
 
-    /// The path inside the hierarchy, as /proc/self/cgroup has it: `/parent/name`.
+    /// Returns the path inside the hierarchy, as in /proc/self/cgroup: `/parent/name`.
     pub fn path(&self) -> &str {
         self.directory.get(self.mount as usize..).unwrap_or_default()
     }
 
-    /// Whether the caller may make the directory, or the first that is missing above it.
+    /// Returns whether the caller may create the directory or its first missing ancestor.
     fn is_permitted(&self) -> bool {
         let above: Vec<&str> = self.ancestors().collect();
         let flags = AtFlags::EACCESS;
@@ -77,19 +77,19 @@ impl Place {
         answers.find(|answer| *answer != Err(Errno::NOENT)).is_some_and(|answer| answer.is_ok())
     }
 
-    /// The directories above this one, from the mount point down to the parent.
+    /// Iterates over the ancestors, from the mount point down to the parent.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
         slashes.filter_map(|end| self.directory.get(..end))
     }
 }
 
-/// Whether a directory's file `name` has a limit of memory, or cannot be read.
+/// Returns whether the file `name` of a directory sets a memory limit or cannot be read.
 fn is_limited(directory: &str, name: &str) -> bool {
     let path = format!("{directory}/{name}");
     let file = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => file,
-        // No controller of memory in there.
+        // No memory controller there.
         Err(errno) => return errno != Errno::NOENT,
     };
     let mut text = [0; 32];
@@ -97,15 +97,15 @@ fn is_limited(directory: &str, name: &str) -> bool {
     text.get(..length).is_none_or(|text| !is_unlimited(text))
 }
 
-/// Whether a limit of memory is none: `max`, or on cgroup v1 as many bytes as can be counted in whole pages.
+/// Returns whether a memory limit means unlimited: `max`, or on cgroup v1 the largest number of bytes in whole pages.
 fn is_unlimited(text: &[u8]) -> bool {
     let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
     text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)
 }
 
 impl Location {
-    /// Turns `linux.cgroupsPath` into directories; `id` names the cgroup if there is none. Nothing is
-    /// created. /proc/self/cgroup is read only where the path is relative.
+    /// Resolves `linux.cgroupsPath` to directories; `id` names the cgroup if there is no path. Nothing is created.
+    /// /proc/self/cgroup is read only for a relative path.
     ///
     /// # Errors
     /// [`Error::BadPath`] for `..` and the like, [`Error::SystemdPath`] for `slice:prefix:name`.
@@ -125,8 +125,8 @@ impl Location {
         }
     }
 
-    /// The caller's own cgroup in each v1 hierarchy; on v2 the one above it. It is shown to a container that
-    /// stays in there.
+    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that a container sees if
+    /// it gets none of its own.
     ///
     /// # Errors
     /// Failing system calls.
@@ -134,12 +134,12 @@ impl Location {
         Self::relative(hierarchies, "")
     }
 
-    /// Places `path` below where relative paths count from.
+    /// Resolves a relative `path`.
     fn relative(hierarchies: &Hierarchies, path: &str) -> Result<Self, Error> {
         let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
-        // The mount table is wanted only where the caller sits below the root of a v1 hierarchy: in a
-        // container without a cgroup namespace, what is mounted may itself be a part of it.
+        // The mount table is read only if the caller is below the root of a v1 hierarchy. In a container without a
+        // cgroup namespace, the mount itself may show only a part of the hierarchy.
         let mounts = if own.has_legacy() && !hierarchies.is_unified() {
             sys::fs::read_text("/proc/self/mountinfo").context("read", "/proc/self/mountinfo")?
         } else {
@@ -148,10 +148,10 @@ impl Location {
         Ok(Self::place(hierarchies, |hierarchy| own.base(hierarchies, hierarchy, &mounts), path))
     }
 
-    /// The cgroups that a process is in.
+    /// Returns the cgroups of a process.
     ///
     /// # Errors
-    /// If it has gone.
+    /// If the process has exited.
     pub fn of_process(hierarchies: &Hierarchies, pid: Pid) -> Result<Self, Error> {
         let file = format!("/proc/{}/cgroup", pid.as_raw_nonzero());
         let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
@@ -159,12 +159,12 @@ impl Location {
         Ok(Self::place(hierarchies, |hierarchy| own.whole(hierarchy), ""))
     }
 
-    /// Places `path` below the mount point of each hierarchy.
+    /// Resolves `path` relative to the mount point of each hierarchy.
     pub(crate) fn at(hierarchies: &Hierarchies, path: &str) -> Self {
         Self::place(hierarchies, |_| String::new(), path)
     }
 
-    /// Places `path` below `base`, which is given for each v1 hierarchy, or for v2 by `None`.
+    /// Resolves `path` below `base`, which is called for each v1 hierarchy, and with `None` for v2.
     fn place(
         hierarchies: &Hierarchies,
         base: impl Fn(Option<&Hierarchy>) -> String,
@@ -185,13 +185,13 @@ impl Location {
         }
     }
 
-    /// Where it is: the first of its directories.
+    /// Returns the first of its directories.
     pub fn directory(&self) -> &str {
         let legacy = self.legacy.first().map(|legacy| &legacy.place);
         self.unified.as_ref().or(legacy).map_or("", Place::directory)
     }
 
-    /// Whether the caller may make the cgroup, in some v1 hierarchy at least.
+    /// Returns whether the caller may create the cgroup in at least one v1 hierarchy or on v2.
     pub fn is_permitted(&self) -> bool {
         match &self.unified {
             Some(place) if self.is_unified() => place.is_permitted(),
@@ -199,18 +199,18 @@ impl Location {
         }
     }
 
-    /// Whether this is cgroup v2 alone.
+    /// Returns whether the location is on cgroup v2 only.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()
     }
 
-    /// The place in the v1 hierarchy of `controller`.
+    /// Returns the place in the v1 hierarchy of `controller`.
     pub fn of(&self, controller: Controller) -> Option<&Place> {
         let is_it = |legacy: &&LegacyPlace| legacy.controllers.contains(controller);
         self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
     }
 
-    /// Whether there is a memory limit on it or on a cgroup above, whoever has set it; also where that cannot be told.
+    /// Returns whether the cgroup or an ancestor has a memory limit, set by anyone; true if unknown.
     pub fn limits_memory(&self) -> bool {
         let unified = self.unified.as_ref().filter(|_| self.is_unified());
         let (place, name) = match self.of(Controller::Memory) {
@@ -220,14 +220,14 @@ impl Location {
                 None => return false,
             },
         };
-        // The root of a hierarchy has none: it is the host.
+        // The root of a hierarchy has no limit: it is the host.
         let mut above = place.ancestors().skip(1);
         is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
     }
 
-    /// Where the process `pid` has moved to, which on cgroup v2 may be elsewhere than where it was put: with a
-    /// cgroup tree of its own to write to it can move itself, and give the cgroup it was in to none but
-    /// its children. `None` on cgroup v1, and if there is no such process.
+    /// Returns the cgroup v2 location to which the process `pid` has moved: a process with write access to its cgroup
+    /// tree can move itself to a child cgroup and enable controllers for the children of its former cgroup. `None` on
+    /// cgroup v1, and if there is no such process.
     pub fn moved_to_by(&self, pid: i32) -> Option<Self> {
         let place = self.unified.as_ref().filter(|_| self.is_unified())?;
         let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;
@@ -237,12 +237,12 @@ impl Location {
         Some(Self { unified, legacy: Vec::new(), unit: None })
     }
 
-    /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers`
-    /// (`exec --cgroup CONTROLLER[,CONTROLLER]:PATH`) it moves in those v1 hierarchies only.
+    /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers` (`exec --cgroup
+    /// CONTROLLER[,CONTROLLER]:PATH`) the sub-cgroup is used in those v1 hierarchies only.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for `..`, and for controllers that are not mounted or on v2, where a
-    /// process has one cgroup for all.
+    /// [`Error::BadPath`] for `..`, and for controllers that are not mounted or are on v2, where a process has one
+    /// cgroup for all controllers.
     pub fn sub(&self, controllers: Option<&str>, path: &str) -> Result<Self, Error> {
         let bad = |reason| Error::BadPath { path: path.to_string(), reason };
         let stays = path.split('/').all(|part| part.is_empty() || part == ".");
@@ -268,15 +268,15 @@ impl Location {
     }
 }
 
-/// Drops empty and `.` components; the result begins with a slash.
+/// Removes empty and `.` components; the result begins with a slash.
 pub(crate) fn clean(path: &str) -> Result<String, Error> {
     let bad = |reason| Error::BadPath { path: path.to_string(), reason };
     let mut cleaned = String::with_capacity(path.len() + 1);
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            // runc cleans it away; no caller needs it, and a path that says one thing and means
-            // another has been a way out of a delegated subtree before.
+            // runc resolves `..`. No caller needs it, and such paths have allowed escapes from a delegated subtree
+            // before.
             ".." if !is_off(Defence::CgroupPath) => return Err(bad("\"..\" is not allowed")),
             _ if part.contains(['\0', '\n']) => {
                 return Err(bad("control characters are not allowed"));
@@ -293,19 +293,19 @@ pub(crate) fn clean(path: &str) -> Result<String, Error> {
     Ok(cleaned)
 }
 
-/// The caller's own cgroups: /proc/self/cgroup.
+/// The caller's own cgroups, from /proc/self/cgroup.
 struct OwnCgroups<'a> {
     lines: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> OwnCgroups<'a> {
-    /// Reads lines of the form `ID:CONTROLLERS:PATH` (cgroups(7)).
+    /// Parses lines of the form `ID:CONTROLLERS:PATH` (cgroups(7)).
     fn new(text: &'a str) -> Self {
         let line = |line: &'a str| line.split_once(':')?.1.split_once(':');
         Self { lines: text.lines().filter_map(line).collect() }
     }
 
-    /// Whether a v1 hierarchy has the caller elsewhere than at its root.
+    /// Returns whether the caller is below the root of some v1 hierarchy.
     fn has_legacy(&self) -> bool {
         self.lines.iter().any(|(controllers, path)| !controllers.is_empty() && *path != "/")
     }
@@ -315,7 +315,7 @@ impl<'a> OwnCgroups<'a> {
         line.map_or("/", |(_, path)| path)
     }
 
-    /// Where the process is in a hierarchy, or on v2, which is mounted as a whole.
+    /// Returns the process's cgroup in a v1 hierarchy, or on v2, which is mounted as a whole.
     fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
         let path = self.path(|set, list| match hierarchy {
             None => list.is_empty(),
@@ -327,8 +327,8 @@ impl<'a> OwnCgroups<'a> {
         }
     }
 
-    /// The directory that relative paths count from, relative to the mount point, without a slash at
-    /// its end. The v2 half of a hybrid host counts from its root, as with runc.
+    /// Returns the base of relative paths, relative to the mount point, without a trailing slash. On a hybrid host, v2
+    /// paths are relative to the v2 root, as with runc.
     fn base(
         &self,
         hierarchies: &Hierarchies,
@@ -353,7 +353,7 @@ impl<'a> OwnCgroups<'a> {
                 }
             }
         };
-        // `..` is what a cgroup namespace shows of processes outside of it.
+        // A cgroup namespace shows processes outside it with `..`.
         if path.split('/').any(|part| part == "..") {
             return String::new();
         }
@@ -361,9 +361,9 @@ impl<'a> OwnCgroups<'a> {
     }
 }
 
-/// The root of the mount at `mount_point` in /proc/self/mountinfo (proc_pid_mountinfo(5)).
+/// Returns the root of the mount at `mount_point` in /proc/self/mountinfo (proc_pid_mountinfo(5)).
 fn mount_root<'a>(mounts: &'a str, mount_point: &str) -> Option<&'a str> {
-    // The last line of a mount point is the one on top.
+    // The last line for a mount point is the topmost mount.
     mounts.lines().rev().find_map(|line| {
         let mut fields = line.split(' ').skip(3);
         let root = fields.next()?;

@@ -1,4 +1,4 @@
-//! Being told when the kernel kills for want of memory.
+//! Notification of OOM kills.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,32 +15,33 @@ use crate::v2::limits;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, Location, parse, v1};
 
-/// What an [`OomWatch`] has to say.
+/// A result of [`OomWatch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OomEvent {
-    /// The kernel killed processes of the container for want of memory; on cgroup v1 with
-    /// `disableOOMKiller` it paused them.
+    /// The kernel killed processes of the container because memory ran out; on cgroup v1 with `disableOOMKiller` it
+    /// paused them.
     Oom,
-    /// The container has no more processes, or its cgroup is gone. Nothing will follow.
+    /// The container has no processes any more, or its cgroup is gone. No events follow.
     End,
-    /// Nothing yet.
+    /// No event.
     None,
 }
 
-/// Watches one cgroup for want of memory. It has descriptors of its own and outlives the [`Cgroup`].
+/// Watches one cgroup for OOM events. It owns its descriptors and outlives the [`Cgroup`].
 #[derive(Debug)]
 pub struct OomWatch(Watch);
 
 #[derive(Debug)]
 enum Watch {
-    /// memory.events, which poll(2) and epoll(7) report with POLLPRI, also when it is gone, and then for ever.
+    /// memory.events. poll(2) and epoll(7) report changes with POLLPRI, and after the removal of the cgroup report
+    /// POLLPRI permanently.
     Unified { memory: Watched, cgroup: Watched, kills: u64 },
-    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before it kills, and whenever a cgroup
-    /// above runs out, but not when the host does: the file counts the kills of all three (Linux 4.13).
+    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before a kill, and when an ancestor cgroup runs
+    /// out of memory, but not when the host does. The file counts kills from all three causes (Linux 4.13).
     Legacy { control: Watched, event: OwnedFd, kills: u64 },
 }
 
-/// A file that is read again and again.
+/// A file that is read repeatedly.
 #[derive(Debug)]
 struct Watched {
     fd: OwnedFd,
@@ -53,7 +54,7 @@ impl Watched {
         Ok(Self { fd, path: format!("{}/{name}", directory.path()) })
     }
 
-    /// The value of `key`; `None` if it is not there, or the cgroup is not any more.
+    /// Reads the value of `key`.
     fn key(&self, key: &str) -> Result<Reading, Error> {
         let mut page = [0; 4096];
         let count = match rustix::io::pread(&self.fd, &mut page, 0) {
@@ -65,17 +66,17 @@ impl Watched {
     }
 }
 
-/// What a key of a file reads as.
+/// The result of reading a key.
 enum Reading {
     Value(u64),
-    /// This kernel has no such key.
+    /// The kernel has no such key.
     Unknown,
     /// The cgroup was removed.
     Gone,
 }
 
 impl Cgroup {
-    /// Starts to watch. Kills of the past are none of the watch's.
+    /// Starts watching. Earlier kills are not reported.
     ///
     /// # Errors
     /// [`Error::NoController`] without the memory controller; failing system calls.
@@ -85,12 +86,12 @@ impl Cgroup {
             return OomWatch::legacy(memory);
         };
         let directory = &unified.directory;
-        // For the error that names the controller.
+        // Opened for the error, which names the controller.
         limits::open(directory, "memory.events", OFlags::RDONLY)?;
         OomWatch::unified(directory)
     }
 
-    /// How many processes of the container were killed for want of memory so far (Linux 4.13).
+    /// Returns the number of the container's processes killed because memory ran out (Linux 4.13).
     ///
     /// # Errors
     /// [`Error::NoController`] without the memory controller; failing system calls.
@@ -104,8 +105,8 @@ impl Cgroup {
 }
 
 impl OomWatch {
-    /// Starts to watch the cgroup at `location`; `None` where there is no memory controller. Kills of the past are
-    /// none of the watch's.
+    /// Starts watching the cgroup at `location`; returns `None` without a memory controller. Earlier kills are not
+    /// reported.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is no such cgroup; failing system calls.
@@ -121,7 +122,7 @@ impl OomWatch {
         let memory = Watched::open(directory, "memory.events")?;
         let cgroup = Watched::open(directory, "cgroup.events")?;
         let mut watch = Self(Watch::Unified { memory, cgroup, kills: 0 });
-        // The first reading arms the files.
+        // The first read arms the files.
         watch.read()?;
         Ok(watch)
     }
@@ -140,7 +141,7 @@ impl OomWatch {
         Ok(Self(Watch::Legacy { control, event, kills }))
     }
 
-    /// The descriptors to poll(2), each with what to ask for; when one is ready, [`OomWatch::read`].
+    /// Returns the descriptors for poll(2), each with its event mask; when one is ready, call [`OomWatch::read`].
     pub fn fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let first = self.fd();
         match &self.0 {
@@ -151,7 +152,7 @@ impl OomWatch {
         }
     }
 
-    /// The descriptor that tells of kills alone, with what to ask for; when it is ready, [`OomWatch::kills`].
+    /// Returns the descriptor that reports only kills, with its event mask; when it is ready, call [`OomWatch::kills`].
     pub fn fd(&self) -> (BorrowedFd<'_>, PollFlags) {
         match &self.0 {
             Watch::Unified { memory, .. } => (memory.fd.as_fd(), PollFlags::PRI),
@@ -159,12 +160,12 @@ impl OomWatch {
         }
     }
 
-    /// How many kills there were since this was asked last; `None` if the cgroup is gone, after which there is
-    /// nothing to poll for. Does not wait. A process that is seen to have ended has been counted already: the
-    /// kernel counts, on cgroup v1 it signals, before it kills.
+    /// Returns the number of kills since the last call, without waiting; `None` if the cgroup is gone, after which
+    /// polling is pointless. Once a process is seen to have exited, its kill is included: the kernel counts (on cgroup
+    /// v1, signals) before it kills.
     ///
-    /// On cgroup v1 each time that memory ran out is told as a kill, also if that paused the container or
-    /// killed nobody in it.
+    /// On cgroup v1, each time that memory ran out counts as a kill, even if that paused the container or killed none
+    /// of its processes.
     ///
     /// # Errors
     /// Failing system calls.
@@ -182,14 +183,14 @@ impl OomWatch {
         }
     }
 
-    /// Finds out what has happened; does not wait.
+    /// Returns what has happened, without waiting.
     ///
     /// # Errors
     /// Failing system calls.
     pub fn read(&mut self) -> Result<OomEvent, Error> {
         let kills = match &mut self.0 {
             Watch::Unified { .. } => self.kills()?,
-            // The removal of the cgroup signals, too.
+            // The removal of the cgroup signals the eventfd, too.
             Watch::Legacy { control, event, kills } => match is_signalled(event)? {
                 true => legacy_kills(control, true, kills)?,
                 false => Some(0),
@@ -206,7 +207,7 @@ impl OomWatch {
         }
     }
 
-    /// Waits for something to happen, for `limit` at most.
+    /// Waits for an event, for `limit` at most.
     ///
     /// # Errors
     /// Failing system calls.
@@ -220,7 +221,7 @@ impl OomWatch {
                 return Ok(OomEvent::None);
             }
             match self.read()? {
-                // Another counter of memory.events moved.
+                // Another counter of memory.events changed.
                 OomEvent::None => {}
                 event => return Ok(event),
             }
@@ -228,7 +229,7 @@ impl OomWatch {
     }
 }
 
-/// How much `count` is above what is `known`, which it then is.
+/// Returns by how much `count` exceeds `known`, and updates `known`.
 fn news(known: &mut u64, count: u64) -> u64 {
     let new = count.saturating_sub(*known);
     *known = count.max(*known);
@@ -246,14 +247,14 @@ fn legacy_kills(
         Reading::Gone => return Ok(None),
     };
     if new == 0 && is_signalled {
-        // The kill is about to be counted; it is told once.
+        // The kernel is about to count this kill; it is reported only once.
         *kills += 1;
         return Ok(Some(1));
     }
     Ok(Some(new))
 }
 
-/// Whether an eventfd(2) was signalled since this was asked last.
+/// Returns whether an eventfd(2) was signalled since the last call.
 fn is_signalled(event: &OwnedFd) -> Result<bool, Error> {
     match rustix::io::read(event, &mut [0; 8]) {
         Ok(_) => Ok(true),
@@ -288,7 +289,7 @@ mod tests {
         events(3, 1);
         assert_eq!(watch.read(), Ok(OomEvent::Oom));
         assert_eq!(watch.read(), Ok(OomEvent::None));
-        // The kill that ended it is still told.
+        // The last kill is still reported.
         events(4, 0);
         assert_eq!(watch.read(), Ok(OomEvent::Oom));
         assert_eq!(watch.read(), Ok(OomEvent::End));
@@ -306,16 +307,16 @@ mod tests {
         let mut known = 4;
         let mut kills = |is_signalled| legacy_kills(&control, is_signalled, &mut known);
         assert_eq!(kills(false), Ok(Some(0)));
-        // Signalled before it is counted.
+        // Signalled before the kernel counts.
         assert_eq!(kills(true), Ok(Some(1)));
         put(5);
         assert_eq!(kills(false), Ok(Some(0)));
-        // The host ran out: counted only. Then both at once.
+        // First, the host ran out: counted but not signalled. Then both at once.
         put(6);
         assert_eq!(kills(false), Ok(Some(1)));
         put(8);
         assert_eq!(kills(true), Ok(Some(2)));
-        // A kernel that does not count.
+        // A kernel without the counter.
         fixture.put("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\n");
         assert_eq!(kills(true), Ok(Some(1)));
         assert_eq!(kills(false), Ok(Some(0)));

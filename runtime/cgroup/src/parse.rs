@@ -1,6 +1,6 @@
-//! The text formats of cgroup files (cgroup-v2.rst, "Interface Files").
+//! Parsers of cgroup file formats (cgroup-v2.rst, "Interface Files").
 
-/// An unsigned number. Negative ones read as 0: some memory counters of old kernels fall below.
+/// Parses an unsigned number. Negative ones read as 0: some memory counters of old kernels underflow.
 pub(crate) fn number(text: &str) -> Option<u64> {
     match text.parse() {
         Ok(value) => Some(value),
@@ -8,12 +8,12 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A number or `max`, which is [`u64::MAX`].
+/// Parses a number or `max`, which is [`u64::MAX`].
 pub(crate) fn number_or_max(text: &str) -> Option<u64> {
     if text == "max" { Some(u64::MAX) } else { number(text) }
 }
 
-/// The `key value` lines of a flat keyed file; lines of another form are passed over.
+/// Iterates over the `key value` lines of a flat keyed file; other lines are ignored.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (key, value) = line.split_once(' ')?;
@@ -21,18 +21,18 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// The value of one key of a flat keyed file.
+/// Returns the value of one key of a flat keyed file.
 pub(crate) fn key(text: &str, wanted: &str) -> Option<u64> {
     keys(text).find(|(key, _)| *key == wanted).map(|(_, value)| value)
 }
 
-/// `MAJOR:MINOR`.
+/// Parses `MAJOR:MINOR`.
 pub(crate) fn device(text: &str) -> Option<(u64, u64)> {
     let (major, minor) = text.split_once(':')?;
     Some((number(major)?, number(minor)?))
 }
 
-/// A list such as `0-3,7` of a cpuset; `None` if it is not one.
+/// Parses a cpuset list such as `0-3,7`; returns `None` if it is invalid.
 pub(crate) fn list(text: &str) -> Option<alloc::vec::Vec<u16>> {
     let mut members = alloc::vec::Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -1,15 +1,14 @@
-//! Pools: cgroups of one size of memory, made ahead, each handed to one container.
+//! Pools: cgroups of one memory size, created ahead, each used by one container.
 //!
-//! What the kernel counts of a cgroup (usage, peak, events, CPU time) can't be set back: peaks at most
-//! for one reader (Linux 6.12), events and CPU time not at all. So no cgroup has two tenants: when a
-//! container is deleted, its cgroup is removed. Another one is made under a new name by whoever keeps the
-//! pool ([`fill`], [`replace`]), never by the delete, which would wait for it as long as a start would have.
+//! The kernel's counters of a cgroup (usage, peak, events, CPU time) cannot be reset: peaks only for one reader (Linux
+//! 6.12), events and CPU time not at all. So a cgroup is never reused: when a container is deleted, its cgroup is
+//! removed. The process that maintains the pool ([`fill`], [`replace`]) creates another one under a new name. The
+//! delete does not, since it would take as long as a start without a pool.
 //!
-//! A pool is a directory of [`POOLS`], which root alone can enter. A cgroup that waits is a file in its
-//! `free/`, one that was handed out, or is being made or removed, a file in `taken/`; rename(2) moves it, so
-//! that no two starts get the same, and these hold no lock. Whoever fills or removes a pool locks it. There is
-//! a file as long as there is a cgroup: whenever a command is killed, the next to fill the pool finds what it
-//! has left.
+//! A pool is a directory in [`POOLS`], accessible to root only. A free cgroup is a file in its `free/`; a cgroup that
+//! is in use, being created or being removed is a file in `taken/`. Starts move the file by rename(2), so no two starts
+//! get the same cgroup, and need no lock. Processes that fill or remove a pool lock it. The file exists as long as the
+//! cgroup does: if a command is killed at any point, the next one that fills the pool finds what it left.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -25,18 +24,18 @@ use sys::{Context, Errno};
 
 use crate::{Cgroup, Error, Hierarchies, Location, processes};
 
-/// Where pools are kept. Named as pools once were: those of an older dayfly, and the records of containers in
-/// them, go on to be found.
+/// The directory of pools. It has a former name of pools, so that pools of an older dayfly and the records of their
+/// containers are still found.
 pub const POOLS: &str = "/run/dayfly-tiers";
 
-/// Where their cgroups are, from the root of each hierarchy.
+/// The parent of their cgroups, from the root of each hierarchy.
 const PARENT: &str = "/dayfly-tiers";
 
-/// After so many seconds a cgroup that was handed out and has nobody in it is lost: its start was
-/// killed, or who made it for the pool.
+/// Seconds after which a cgroup in use without processes counts as lost: its start was killed, or the process that
+/// created it for the pool.
 const LOST_AFTER: i64 = 60;
 
-/// A size of memory, as it names a pool: `256M`.
+/// A memory size, which names a pool: `256M`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
     bytes: i64,
@@ -44,7 +43,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Reads digits and K, M or G.
+    /// Parses digits followed by K, M or G.
     ///
     /// # Errors
     /// [`Error::BadPool`].
@@ -64,12 +63,12 @@ impl Size {
         Ok(Self { bytes, name: text.to_string() })
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> i64 {
         self.bytes
     }
 
-    /// As it was given.
+    /// Returns the size as it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -83,29 +82,29 @@ impl Size {
     }
 }
 
-/// What a pool holds.
+/// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     /// Its size.
     pub size: Size,
-    /// How many cgroups wait.
+    /// The number of free cgroups.
     pub free: usize,
-    /// How many were handed out.
+    /// The number of cgroups in use.
     pub taken: usize,
 }
 
-/// A cgroup of a pool, for a start. Removed when it is dropped, unless it was kept.
+/// A cgroup of a pool, for a start. Dropping it removes the cgroup unless it was kept.
 #[derive(Debug)]
 pub struct Taken {
-    /// Where it is.
+    /// The location of the cgroup.
     pub location: Location,
-    /// The limit that must still be set: the pool had none left, and the start makes its own.
+    /// The memory limit that the start must set itself, because the pool was empty.
     pub limit: Option<i64>,
     kept: bool,
 }
 
 impl Taken {
-    /// The container has it from now on; [`release`] forgets it when that is deleted.
+    /// Keeps the cgroup for the container; [`release`] forgets it when the container is deleted.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -114,15 +113,15 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         if !self.kept {
-            // Whoever dropped us has an error to report already.
+            // The caller already has an error to report.
             let _ = Cgroup::delete(&self.location);
             let _ = release(&self.location);
         }
     }
 }
 
-/// Makes the pool of `size`, or fills it up, to `count` cgroups that wait. Returns how many it made.
-/// Those that killed starts have lost are cleared away.
+/// Creates the pool of `size`, or fills it up to `count` free cgroups. Returns the number of cgroups created. Cgroups
+/// lost by killed starts are removed.
 ///
 /// # Errors
 /// Failing system calls.
@@ -144,11 +143,10 @@ pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usiz
     Ok(count.saturating_sub(free))
 }
 
-/// Makes as many cgroups as the pool of `size` is short of `count`, those that containers have counted in.
-/// Those that killed starts have lost are cleared away.
+/// Fills the pool of `size` up to `count` cgroups, including those in use. Cgroups lost by killed starts are removed.
 ///
 /// # Errors
-/// [`Error::NoPool`] if the pool is no more; failing system calls.
+/// [`Error::NoPool`] if the pool no longer exists; failing system calls.
 pub fn replace(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Error> {
     let _lock = lock(size).map_err(|error| no_pool(error, size))?;
     let held = |part: &str| names(&size.directory(part)).map_err(|error| no_pool(error, size));
@@ -160,13 +158,12 @@ pub fn replace(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(
     Ok(())
 }
 
-/// Where a file is unlinked for each cgroup that a pool is short of from then on, for who waits for that by
-/// inotify(7).
+/// Returns the directory in which a file is unlinked whenever the pool loses a cgroup, for watching by inotify(7).
 pub fn watched(size: &Size) -> String {
     size.directory("taken")
 }
 
-/// Hands out a cgroup of the pool of `size`.
+/// Takes a cgroup from the pool of `size`.
 ///
 /// # Errors
 /// [`Error::NoPool`] if there is no such pool; failing system calls.
@@ -186,7 +183,7 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
                     kept: false,
                 });
             }
-            // Another start was first.
+            // Another start was faster.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(sys::Error::new("rename", from, errno).into()),
         }
@@ -195,21 +192,21 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
     Ok(Taken { location, limit: Some(size.bytes), kept: false })
 }
 
-/// Forgets the cgroup of a container that was deleted, once it is removed, if it was one of a pool. All others
-/// are nothing to it. The pool is one smaller from then on, until it is filled up.
+/// Forgets the removed cgroup of a deleted container if it came from a pool; does nothing for others. The pool stays
+/// smaller by one until it is filled up.
 ///
 /// # Errors
 /// Failing system calls.
 pub fn release(location: &Location) -> Result<(), Error> {
     let Some((size, name)) = pooled(location) else { return Ok(()) };
     match unlink(format!("{}/{name}", size.directory("taken"))) {
-        // Without: one that was made when the pool was empty; or the pool is no more.
+        // There is no file if the pool was empty when the cgroup was created, or if the pool no longer exists.
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(sys::Error::new("unlink", size.directory("taken"), errno).into()),
     }
 }
 
-/// Every pool there is, the smallest first.
+/// Returns every pool, the smallest size first.
 ///
 /// # Errors
 /// Failing system calls.
@@ -228,15 +225,15 @@ pub fn pools() -> Result<Vec<Pool>, Error> {
     Ok(pools)
 }
 
-/// Removes the pool of `size` with all that wait in it. Returns how many were handed out and stay:
-/// they go with their containers.
+/// Removes the pool of `size` with its free cgroups. Returns the number of cgroups in use, which stay until their
+/// containers are deleted.
 ///
 /// # Errors
 /// [`Error::NoPool`]; failing system calls.
 pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     let _lock = lock(size).map_err(|error| no_pool(error, size))?;
     for name in names(&size.directory("free")).map_err(|error| no_pool(error, size))? {
-        // Taken away from starts first.
+        // First move it out of reach of starts.
         let from = format!("{}/{name}", size.directory("free"));
         let token = format!("{}/{name}", size.directory("taken"));
         match rename(from.as_str(), token.as_str()) {
@@ -262,28 +259,28 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     for location in parents.iter().map(|path| Location::at(hierarchies, path)) {
         let legacy = location.legacy.iter().map(|legacy| legacy.place.directory());
         let all = legacy.chain(location.unified.iter().map(|place| place.directory()));
-        // Other pools, or tenants who are still in.
+        // Fails while there are other pools or cgroups in use.
         all.for_each(|directory| _ = rmdir(directory));
     }
     let _ = rmdir(POOLS);
     Ok(left.len())
 }
 
-/// Keeps others that fill or remove the pool away, for as long as the result lives.
+/// Locks the pool against others that fill or remove it, as long as the result lives.
 fn lock(size: &Size) -> Result<OwnedFd, Error> {
     let directory = size.directory("");
     let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
     loop {
         match flock(&fd, FlockOperation::LockExclusive) {
             Ok(()) => return Ok(fd),
-            // Nothing ends by a signal here that would not end anyhow.
+            // Signals that end the process have ended it already.
             Err(Errno::INTR) => {}
             Err(errno) => return Err(sys::Error::new("lock", directory, errno).into()),
         }
     }
 }
 
-/// Says of what is not there that there is no such pool.
+/// Turns ENOENT into "no such pool".
 fn no_pool(error: Error, size: &Size) -> Error {
     match error {
         Error::System(error) if error.errno == Errno::NOENT => {
@@ -293,14 +290,14 @@ fn no_pool(error: Error, size: &Size) -> Error {
     }
 }
 
-/// Makes one more cgroup and lets it wait.
+/// Creates one more free cgroup.
 fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     let name = unique();
     let memory = Memory { limit: Some(size.bytes), ..Memory::default() };
     let resources = Resources { memory: Some(memory), ..Resources::default() };
     let token = format!("{}/{name}", size.directory("taken"));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    // Before there is a cgroup, so that none can be without.
+    // The file comes before the cgroup, so that no cgroup can be without a file.
     openat(CWD, token.as_str(), flags, Mode::RUSR).context("create", &token)?;
     let made = Cgroup::create(&size.location(hierarchies, &name), &resources, None);
     let waits = made.and_then(|mut cgroup| {
@@ -315,7 +312,7 @@ fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     waits
 }
 
-/// Removes what was handed out to starts that never came to anything.
+/// Removes cgroups taken by starts that failed.
 fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     let now = clock_gettime(ClockId::Realtime).tv_sec;
     for name in names(&size.directory("taken"))? {
@@ -339,7 +336,7 @@ fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// The pool that a cgroup is of, and its name there.
+/// Returns the pool of a cgroup and its name there.
 fn pooled(location: &Location) -> Option<(Size, &str)> {
     let legacy = location.legacy.first().map(|legacy| &legacy.place);
     let place = legacy.or(location.unified.as_ref())?;
@@ -347,14 +344,14 @@ fn pooled(location: &Location) -> Option<(Size, &str)> {
     Some((Size::parse(size).ok()?, name))
 }
 
-/// A name that no cgroup has had since boot: a deleted container's record may still have its own.
+/// Returns a name that no cgroup has had since boot: a deleted container's record may still contain its own.
 fn unique() -> String {
     let now = clock_gettime(ClockId::Boottime);
     let pid = rustix::process::getpid().as_raw_nonzero();
     format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
 }
 
-/// Its name, if it is one of ours.
+/// Returns the entry's name if the file is one of a pool.
 fn name_of(entry: &DirEntry) -> Option<&str> {
     entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."))
 }

@@ -17,8 +17,8 @@ const SIGKILL: i32 = 9;
 const FREEZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Cgroup {
-    /// The directory whose processes are the container's: with v1 that of the devices controller,
-    /// which runc looks at, too.
+    /// Returns the directory whose processes are the container's: on v1 that of the devices controller, which runc
+    /// uses, too.
     pub(crate) fn primary(&self) -> Result<&Directory, Error> {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))
@@ -26,7 +26,7 @@ impl Cgroup {
             .ok_or_else(|| Error::Gone { directory: "".into() })
     }
 
-    /// The processes in the cgroup itself.
+    /// Returns the processes in the cgroup itself.
     ///
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
@@ -36,7 +36,7 @@ impl Cgroup {
             .context("read", format_args!("{}/cgroup.procs", primary.path()))?)
     }
 
-    /// The processes in the cgroup and all cgroups below it.
+    /// Returns the processes in the cgroup and all cgroups below it.
     ///
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
@@ -44,9 +44,9 @@ impl Cgroup {
         all(self.primary()?)
     }
 
-    /// Sends `signal` to every process of the container. SIGKILL goes by cgroup.kill where there is
-    /// one (Linux 5.14) and reaches frozen processes, too; with other signals the cgroup is frozen
-    /// meanwhile, so that each process gets the signal once and no fork slips away.
+    /// Sends `signal` to every process of the container. SIGKILL uses cgroup.kill if available (Linux 5.14) and reaches
+    /// frozen processes, too. For other signals the cgroup is frozen meanwhile, so that each process gets the signal
+    /// once and no new child escapes.
     ///
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
@@ -57,11 +57,11 @@ impl Cgroup {
         }
         let was_frozen = matches!(self.freezer_state(), Ok(FreezerState::Frozen));
         if !killed {
-            // Without a freezer, or with a process in too deep a sleep, they go out all the same.
+            // Without a freezer, or with a process in uninterruptible sleep, the signals are sent anyway.
             let _ = self.freeze_within(FREEZE_TIMEOUT);
         }
         let result = self.all_pids().and_then(|pids| send(&pids, signal));
-        // A process frozen by v1 does not even die before it is thawed.
+        // A process frozen by v1 dies of SIGKILL only after it is thawed.
         match signal {
             SIGKILL => drop(self.thaw_all()),
             _ if !was_frozen => drop(self.thaw()),
@@ -70,19 +70,19 @@ impl Cgroup {
         result
     }
 
-    /// Kills by cgroup.kill. False if there is none.
+    /// Kills by cgroup.kill; returns false if there is none.
     fn kill_unified(&self) -> Result<bool, Error> {
         let Some(unified) = &self.unified else { return Ok(false) };
         match unified.directory.write("cgroup.kill", 1) {
             Ok(()) => Ok(true),
-            // Before Linux 5.14; threaded cgroups have none to this day.
+            // Before Linux 5.14; threaded cgroups have no cgroup.kill at all.
             Err(error) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Every process in `directory` and below it.
+/// Returns every process in `directory` and below it.
 pub(crate) fn all(directory: &Directory) -> Result<Vec<Pid>, Error> {
     let context = |result: Result<(), Errno>| {
         result.context("read", format_args!("{}/cgroup.procs", directory.path()))
@@ -97,19 +97,19 @@ pub(crate) fn all(directory: &Directory) -> Result<Vec<Pid>, Error> {
     Ok(pids)
 }
 
-/// The processes of the cgroup `name` in `parent`, or of `parent` itself if it is empty.
+/// Returns the processes of the cgroup `name` in `parent`, or of `parent` itself if `name` is empty.
 fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
     let read = |file: &str| {
         let separator = if name.is_empty() { "" } else { "/" };
         sys::fs::read_at(parent, alloc::format!("{name}{separator}{file}"))
     };
-    // The processes of a threaded cgroup are listed at its root; here only the threads are.
+    // A threaded cgroup lists its processes only at the threaded domain's root; here only its threads are listed.
     let bytes = match read("cgroup.procs") {
         Err(Errno::OPNOTSUPP) => read("cgroup.threads")?,
         result => result?,
     };
     let text = core::str::from_utf8(&bytes).map_err(|_| Errno::ILSEQ)?;
-    // Processes outside of our pid namespace show as 0, which for kill(2) would be ourselves.
+    // Processes outside our PID namespace have pid 0, which kill(2) takes for the caller's process group.
     let pid = |line: &str| line.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw);
     Ok(text.lines().filter_map(pid).collect())
 }
@@ -117,7 +117,7 @@ fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
 fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     for pid in pids {
         match sys::signal::send_to(*pid, signal) {
-            // It has gone by itself.
+            // It has exited by itself.
             Ok(()) | Err(Errno::SRCH) => {}
             Err(errno) => {
                 let object = alloc::format!("{} with signal {signal}", pid.as_raw_nonzero());
@@ -128,8 +128,8 @@ fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the caller writes `0` into to join a cgroup of v1: `tasks` where a `thread` moves. Somebody may have been
-/// given `cgroup.procs` alone.
+/// Returns the file to which the caller writes `0` to join a v1 cgroup: `tasks` to move a `thread`. A user may have
+/// permission for `cgroup.procs` only.
 pub(crate) fn entrance(directory: &Directory, thread: bool) -> Result<File<'_>, sys::Error> {
     if thread {
         match directory.file("tasks", OFlags::WRONLY) {
@@ -140,7 +140,7 @@ pub(crate) fn entrance(directory: &Directory, thread: bool) -> Result<File<'_>, 
     directory.file("cgroup.procs", OFlags::WRONLY)
 }
 
-/// Puts the process `pid` into a cgroup; 0 is the caller.
+/// Moves the process `pid` into a cgroup; 0 is the caller.
 pub(crate) fn join(directory: &Directory, pid: i32) -> Result<(), Error> {
     Ok(directory.file("cgroup.procs", OFlags::WRONLY)?.write(pid)?)
 }

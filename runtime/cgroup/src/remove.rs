@@ -1,4 +1,4 @@
-//! Removing a cgroup, whatever is left in it.
+//! Removing a cgroup and everything left in it.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,33 +12,32 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
-/// Processes die at once unless they sleep uninterruptibly, on a dead NFS server for example.
+/// Killed processes die at once unless they are in uninterruptible sleep, for example on a dead NFS server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last steps of processes that were killed may take.
+/// Maximum time for killed processes to finish exiting.
 const GRACE: Duration = Duration::from_millis(100);
 
 const SIGKILL: i32 = 9;
 
 impl Cgroup {
-    /// Removes the cgroup at `location`, with all cgroups below it and, if there still are some, the
-    /// processes in them. What is not there is fine. After a clean exit this is one rmdir a
-    /// hierarchy.
+    /// Removes the cgroup at `location`, all cgroups below it, and any processes in them. Missing directories are
+    /// ignored. After a clean exit this is one rmdir(2) per hierarchy.
     ///
     /// # Errors
-    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot
-    /// be stopped; failing system calls.
+    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot be stopped;
+    /// failing system calls.
     pub fn delete(location: &Location) -> Result<(), Error> {
-        // What is left of a scope once systemd has removed it is what it does not know of.
+        // After systemd has removed a scope, only directories unknown to it are left.
         let stopped = location.unit.as_ref().map_or(Ok(()), |unit| scope::stop(location, unit));
         Self::delete_directories(location).and(stopped)
     }
 
-    /// Removes the cgroup where no process and no other cgroup is in it, once what was killed there has
-    /// gone. Of what is above, nothing.
+    /// Removes the cgroup if it contains no processes and no child cgroups, after killed processes have exited. Its
+    /// parents stay.
     ///
     /// # Errors
-    /// Failing system calls, not that something is in it.
+    /// Failing system calls; a non-empty cgroup is not an error.
     pub fn remove_empty(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let places = location.unified.iter().chain(legacy);
@@ -53,7 +52,7 @@ impl Cgroup {
         }
     }
 
-    /// The directory at `path` as it was opened.
+    /// Returns the directory opened for `path`.
     fn opened(&self, path: &str) -> Option<&Directory> {
         let unified = self.unified.iter().map(|unified| &unified.directory);
         let mut all = unified.chain(self.legacy.iter().map(|legacy| &legacy.directory));
@@ -81,14 +80,14 @@ pub(crate) fn remove(cgroup: &Cgroup, paths: &[String]) -> Result<(), Error> {
     if busy.is_empty() { Ok(()) } else { force(cgroup, &busy) }
 }
 
-/// Removes what is empty, and returns what is not.
+/// Removes the empty directories, and returns the others.
 fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     let mut busy = Vec::new();
     for path in paths {
         match rmdir(*path) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::BUSY | Errno::NOTEMPTY) => busy.push(*path),
-            // A read-only mount says so even of what is not there.
+            // On a read-only mount, rmdir(2) fails with EROFS even for a missing directory.
             Err(_) if Directory::open(path).is_err_and(|error| error.errno == Errno::NOENT) => {}
             Err(errno) => return Err(sys::Error::new("rmdir", *path, errno).into()),
         }
@@ -96,7 +95,7 @@ fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     Ok(busy)
 }
 
-/// Kills, waits and removes, until all of `paths` are gone or the time is over.
+/// Kills, waits and removes, until all of `paths` are gone or the time is up.
 fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
     let deadline = Deadline::after(TIMEOUT);
     let mut paths = paths.to_vec();
@@ -114,7 +113,7 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
                 }
             };
             match emptied {
-                // Somebody has removed it. What has its name now is somebody else's.
+                // Another process has removed it. A cgroup of the same name would not be ours.
                 Err(error) if error.is_gone() => {}
                 result => left.push(result.map(|()| path)?),
             }
@@ -126,19 +125,18 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
             let processes = left.map_or(0, |pids| pids.len());
             return Err(Error::Busy { directory: path.to_string(), processes });
         }
-        // A process was on its way in, or is on the last steps of its way out.
+        // A process was just entering or is still exiting.
         wait::moment(Duration::from_millis(1));
     }
 }
 
-/// Waits until the processes of a cgroup that were just killed are gone, and removes the cgroups
-/// below it.
+/// Waits until just-killed processes of a cgroup are gone, and removes the cgroups below it.
 fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     if directory.has("cgroup.events") {
         wait::event(directory, "populated", 0, deadline)?;
     } else {
         for pid in processes::all(directory)? {
-            // v1 announces nothing, but each process does. A zombie counts as gone here as there.
+            // v1 has no notification, but a pidfd does for each process. A zombie counts as gone on both.
             if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
                 wait::ready(&mut [PollFd::new(&process, PollFlags::IN)], deadline)?;
             }
@@ -146,7 +144,7 @@ fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     }
     let removed = tree::each_below(directory.fd(), |parent, name| {
         match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            // The round will come again.
+            // The caller tries again.
             Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(()),
             result => result,
         }

@@ -1,13 +1,12 @@
-//! The systemd cgroup driver: a container's cgroup as a transient scope unit, made, changed and stopped through
+//! The systemd cgroup driver: a container's cgroup as a transient scope unit, created, changed and stopped through
 //! systemd.
 //!
-//! A scope is made around a process and goes when the last one does; so the launcher
-//! keeps a process in it until init is there. What the rest of this crate does with a cgroup, it does
-//! with the scope's directory just as well: only its beginning, its end and its limits go through
-//! systemd, since systemd would otherwise undo them at the next `daemon-reload`.
+//! systemd creates a scope around a process and removes it with its last process, so the launcher keeps a process in it
+//! until init has joined. The rest of this crate works on the scope's directory as on any other cgroup. Only creation,
+//! removal and limits go through systemd, since systemd would otherwise undo them at the next `daemon-reload`.
 //!
-//! A user's own instance of systemd does the same below the cgroup that the host's has delegated to it. What
-//! the user may not write to there, it asks that instance for.
+//! A user's own systemd instance does the same below the cgroup that the host's systemd has delegated to it. Where the
+//! user lacks write permission, this module asks that instance.
 
 pub(crate) mod properties;
 
@@ -25,12 +24,12 @@ use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
 const SIGKILL: i32 = 9;
 
-/// The systemd of the user whose DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR these are. It is asked for its
+/// Returns the systemd instance of the user with this DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR, and asks it for its
 /// cgroup.
 ///
 /// # Errors
 /// [`Error::UserOnV1`]; [`Error::Systemd`] if neither leads to a bus, or the call fails; [`Error::BadPath`] if its
-/// cgroup is none.
+/// cgroup path is invalid.
 pub fn user_instance(
     hierarchies: &Hierarchies,
     bus: Option<&str>,
@@ -50,20 +49,19 @@ pub fn user_instance(
 }
 
 impl Location {
-    /// Where the cgroup of a unit is. Nothing is created.
+    /// Returns the location of a unit's cgroup. Nothing is created.
     pub fn of_unit(hierarchies: &Hierarchies, unit: Unit) -> Self {
         Self { unit: Some(unit.clone()), ..Self::at(hierarchies, &unit.path()) }
     }
 }
 
 impl Cgroup {
-    /// As [`Cgroup::create`] for the cgroup of a unit: has systemd make the scope around the process
-    /// `holder`, which must stay until the container's init is in the cgroup, and then
-    /// [end](Cgroup::without_holder). `properties` are further ones of the unit; those that `resources`
-    /// come to win over them.
+    /// Creates the cgroup of a unit, like [`Cgroup::create`]: systemd creates the scope around the process `holder`,
+    /// which must stay until the container's init is in the cgroup, and then [exit](Cgroup::without_holder).
+    /// `properties` are additional properties of the unit; properties derived from `resources` override them.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]; [`Error::Systemd`]. Whatever was made is removed again.
+    /// As [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created is removed again.
     pub fn create_scope(
         location: &Location,
         resources: &Resources,
@@ -94,19 +92,19 @@ impl Cgroup {
         let mut cgroup = Self::of_started(unit);
         cgroup.make(location, &resources)?;
         if let Some(limit) = task_limit(&resources) {
-            // The holder counts, too.
+            // The holder counts as a task, too.
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
         cgroup.set_limits(&resources)?;
         match cgroup.set_devices(&rules, program, false) {
-            // Device programs are loaded by the host's root alone.
+            // Only the host's root can load device programs.
             Err(_) if unit.instance.is_user() => {}
             result => result?,
         }
         Ok(cgroup)
     }
 
-    /// Takes back what the holder of a scope was granted, once it is gone.
+    /// Withdraws the extra task granted to the holder of a scope, after it has exited.
     ///
     /// # Errors
     /// Failing system calls.
@@ -120,10 +118,10 @@ impl Cgroup {
         }
     }
 
-    /// Tells systemd of new limits, before they are written. Returns them as they are to be written.
+    /// Reports new limits to systemd before they are written. Returns the limits to write.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
-            // systemd would not ask, and the container be killed.
+            // systemd would not check this, and the kernel would kill the container.
             limits::check_usage(directory, memory)?;
         }
         let mut resources = resources.clone();
@@ -146,8 +144,7 @@ impl Cgroup {
         Ok(resources)
     }
 
-    /// Adds the present quota to a period and the present period to a quota: systemd's property is made
-    /// of both.
+    /// Adds the current quota to a period, and the current period to a quota: systemd's property combines both.
     fn complete_bandwidth(&self, cpu: &mut Cpu) -> Result<(), Error> {
         let quota = cpu.quota.filter(|quota| *quota != 0);
         let period = cpu.period.filter(|period| *period != 0);
@@ -168,7 +165,7 @@ impl Cgroup {
             result => result?,
         };
         let mut present = text.split_whitespace().map(str::parse::<i64>);
-        // `max` and -1 are no quota.
+        // `max` and -1 mean no quota.
         let (present_quota, present_period) = (present.next(), present.next());
         cpu.quota = quota.or(present_quota.and_then(Result::ok));
         let present_period = present_period.and_then(|number| u64::try_from(number.ok()?).ok());
@@ -177,8 +174,8 @@ impl Cgroup {
     }
 }
 
-/// Stops the unit at `location`. Its processes are killed first: systemd would ask them kindly, and wait
-/// for longer than anybody waits for `delete`. A user's systemd that has gone has taken its units along.
+/// Stops the unit at `location`. Its processes are killed first: systemd would send SIGTERM and wait longer than
+/// callers of `delete` do. If a user's systemd is gone, so are its units.
 pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     match Cgroup::open_rest(location)?.kill_all(SIGKILL) {
         Err(error) if !error.is_gone() => return Err(error),
@@ -190,7 +187,7 @@ pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     }
 }
 
-/// Has systemd move a process into the cgroup of a unit.
+/// Makes systemd move a process into the cgroup of a unit.
 pub(crate) fn attach(unit: &Unit, pid: i32) -> Result<(), Error> {
     Ok(Manager::connect(unit)?.attach(unit, pid.unsigned_abs())?)
 }
@@ -200,7 +197,7 @@ pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
     Ok(Manager::connect(unit)?.stop(unit)?)
 }
 
-/// The limit of tasks, if there is one.
+/// Returns the task limit, if any.
 fn task_limit(resources: &Resources) -> Option<i64> {
     resources.pids.as_ref()?.limit.map(limits::task_limit).filter(|limit| *limit > 0)
 }

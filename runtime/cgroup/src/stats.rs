@@ -1,8 +1,7 @@
-//! What a container has used, in the shape that `runc events` prints and engines read.
+//! A container's resource usage, in the format that `runc events` prints and engines read.
 //!
-//! Names, nesting and which members are left out when they are zero are those of runc 1.5
-//! (`types.Stats`). Times are nanoseconds and sizes bytes since the cgroup was made, unless a member
-//! says otherwise.
+//! Names, nesting and the members omitted when zero are those of runc 1.5 (`types.Stats`). Times are nanoseconds and
+//! sizes bytes since the creation of the cgroup, unless a member says otherwise.
 
 mod files;
 mod legacy;
@@ -18,7 +17,7 @@ use serde::Serialize;
 
 use crate::{Cgroup, Error};
 
-/// What a cgroup knows of the data of a `stats` event.
+/// The part of a `stats` event's data that comes from a cgroup.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// CPU time.
@@ -38,10 +37,10 @@ pub struct Stats {
 /// CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CpuStats {
-    /// What was used.
+    /// Usage.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: CpuUsage,
-    /// What the quota held back.
+    /// Throttling by the quota.
     #[serde(skip_serializing_if = "is_default")]
     pub throttling: Throttling,
     /// Pressure; cgroup v2 only.
@@ -52,7 +51,7 @@ pub struct CpuStats {
 /// CPU time used, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CpuUsage {
-    /// All.
+    /// Total.
     #[serde(skip_serializing_if = "is_default")]
     pub total: u64,
     /// By CPU; cgroup v1 only.
@@ -70,17 +69,17 @@ pub struct CpuUsage {
     pub user: u64,
 }
 
-/// What a CPU quota held back.
+/// Throttling by a CPU quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Throttling {
-    /// Periods that were begun.
+    /// Elapsed periods.
     #[serde(skip_serializing_if = "is_default")]
     pub periods: u64,
     /// Periods in which the quota ran out.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_periods: u64,
-    /// Time held back, in nanoseconds.
+    /// Throttled time in nanoseconds.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_time: u64,
 }
@@ -122,7 +121,7 @@ pub struct MemoryStats {
     /// TCP buffers; cgroup v1 only.
     #[serde(rename = "kernelTCP", skip_serializing_if = "is_default")]
     pub kernel_tcp: MemoryUsage,
-    /// memory.stat as it is.
+    /// memory.stat, unchanged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub raw: BTreeMap<String, u64>,
     /// Pressure; cgroup v2 only.
@@ -135,10 +134,10 @@ pub struct MemoryStats {
 pub struct MemoryUsage {
     /// The limit; 2⁶⁴−1 if there is none on cgroup v2.
     pub limit: u64,
-    /// Now.
+    /// Current usage.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: u64,
-    /// The most there ever was.
+    /// Peak usage.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
     /// How often the limit was hit; cgroup v1 only.
@@ -148,7 +147,7 @@ pub struct MemoryUsage {
 /// Tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PidsStats {
-    /// Now.
+    /// Current number.
     #[serde(skip_serializing_if = "is_default")]
     pub current: u64,
     /// The limit; 0 if there is none.
@@ -166,13 +165,13 @@ pub struct BlkioStats {
     /// Operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_serviced_recursive: Vec<BlkioEntry>,
-    /// Operations in the queue.
+    /// Queued operations.
     #[serde(rename = "ioQueueRecursive", skip_serializing_if = "Vec::is_empty")]
     pub io_queued_recursive: Vec<BlkioEntry>,
-    /// Time at the device.
+    /// Service time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_service_time_recursive: Vec<BlkioEntry>,
-    /// Time in the queue.
+    /// Wait time in the queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_wait_time_recursive: Vec<BlkioEntry>,
     /// Merged operations.
@@ -209,10 +208,10 @@ pub struct BlkioEntry {
 /// Huge pages of one size, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct HugetlbStats {
-    /// Now.
+    /// Current usage.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: u64,
-    /// The most there ever was; cgroup v1 only.
+    /// Peak usage; cgroup v1 only.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
     /// How often the limit was hit.
@@ -224,25 +223,25 @@ pub struct HugetlbStats {
 pub struct Pressure {
     /// Some tasks were stalled.
     pub some: PressureData,
-    /// All of them were.
+    /// All tasks were stalled.
     pub full: PressureData,
 }
 
-/// Shares of time in percent, and the sum in microseconds.
+/// Percentages of time, and the total in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PressureData {
-    /// Of the last ten seconds.
+    /// Over the last ten seconds.
     pub avg10: f64,
-    /// Of the last minute.
+    /// Over the last minute.
     pub avg60: f64,
-    /// Of the last five minutes.
+    /// Over the last five minutes.
     pub avg300: f64,
-    /// Microseconds in all.
+    /// Total in microseconds.
     pub total: u64,
 }
 
 impl Cgroup {
-    /// Reads what the container has used. Controllers that are not there leave zeros.
+    /// Reads the container's resource usage. Missing controllers leave zeros.
     ///
     /// # Errors
     /// [`Error::Unreadable`]; failing system calls; see [`Error::is_gone`].
@@ -258,7 +257,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Turns a file that is not there into nothing.
+/// Maps a missing file to `None`.
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::System(error)) if error.errno == sys::Errno::NOENT => Ok(None),
@@ -266,7 +265,7 @@ fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The huge page sizes of this host, as cgroup files name them: `64KB`, `2MB`, `1GB`.
+/// Returns the huge page sizes of this host as named in cgroup files: `64KB`, `2MB`, `1GB`.
 pub fn huge_page_sizes() -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // Without huge pages there is no such directory.
@@ -279,7 +278,7 @@ pub fn huge_page_sizes() -> Vec<String> {
     sizes
 }
 
-/// The size in a name such as `hugepages-2048kB`.
+/// Returns the size in a name such as `hugepages-2048kB`.
 fn huge_page_size(name: &str) -> Option<String> {
     let kilobytes: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
     Some(match kilobytes {

@@ -6,11 +6,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Calls `visit` with each cgroup below `top`, as a name in its parent, children before parents.
-/// Cgroups that vanish meanwhile are passed over.
+/// Calls `visit` with each cgroup below `top`, as a name in its parent, children before parents. Cgroups that vanish
+/// meanwhile are skipped.
 ///
-/// A container that may write to its cgroup can nest as deep as it likes, so that this neither
-/// recurses nor holds a descriptor a level.
+/// A container with write access to its cgroup can nest cgroups to any depth, so this function neither recurses nor
+/// keeps a descriptor per level.
 ///
 /// # Errors
 /// Those of `visit`, openat(2) and getdents(2).
@@ -38,7 +38,7 @@ pub(crate) fn each_below(
     Ok(())
 }
 
-/// A cgroup on the way down: its name in its parent, and its children that are still to come.
+/// A cgroup on the way down: its name in its parent, and its children still to visit.
 struct Level {
     name: String,
     children: Vec<String>,

@@ -11,19 +11,19 @@ use crate::{Controller, Controllers, Error};
 /// The open directory of a cgroup in one hierarchy.
 #[derive(Debug)]
 pub(crate) struct Legacy {
-    /// What the hierarchy controls.
+    /// The hierarchy's controllers.
     pub controllers: Controllers,
     /// The directory in it.
     pub directory: Directory,
 }
 
-/// The directory that `controller` has among `all`.
+/// Returns the directory of `controller` among `all`.
 pub(crate) fn find(all: &[Legacy], controller: Controller) -> Option<&Directory> {
     let legacy = all.iter().find(|legacy| legacy.controllers.contains(controller))?;
     Some(&legacy.directory)
 }
 
-/// As [`find`], for a limit in `file`: it is an error if the controller is not mounted.
+/// Returns the directory like [`find`], for a limit in `file`: a missing controller is an error.
 pub(crate) fn require<'a>(
     all: &'a [Legacy],
     controller: Controller,

@@ -1,4 +1,4 @@
-//! Waiting, always with an end.
+//! Waiting, always with a deadline.
 
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
@@ -10,11 +10,11 @@ pub(crate) use sys::wait::{Deadline, ready};
 use crate::directory::{Directory, File};
 use crate::{Error, parse};
 
-/// After how long a change that was announced must have come through (CGROUP_FILE_NOTIFY_MIN_INTV of
+/// The time after which a change of cgroup.events must have been notified (CGROUP_FILE_NOTIFY_MIN_INTV of
 /// kernel/cgroup/cgroup.c is 10 ms).
 const ANNOUNCED: Duration = Duration::from_millis(20);
 
-/// Waits until `key` of cgroup.events has `value` (Linux 5.2 for `frozen`). False if the time is over.
+/// Waits until `key` of cgroup.events has `value` (Linux 5.2 for `frozen`). Returns false after the deadline.
 ///
 /// # Errors
 /// Failing system calls; ENODEV if the cgroup is removed meanwhile.
@@ -27,7 +27,7 @@ pub(crate) fn event(
     let file = directory.file("cgroup.events", OFlags::RDONLY)?;
     let mut page = [0; 256];
     let mut change = [PollFd::new(&file, PollFlags::PRI)];
-    // Reading arms the file: a change after that makes it ready with POLLPRI.
+    // Reading arms the file: a later change makes it ready with POLLPRI.
     let soon = Deadline::after(ANNOUNCED);
     while parse::key(file.reread(&mut page)?, key) != Some(value) {
         if !ready(&mut change, soon)? {
@@ -37,8 +37,8 @@ pub(crate) fn event(
     Ok(true)
 }
 
-/// The same where it takes longer: somebody may remove the cgroup, which its own files do not tell of, as they do
-/// not of a change that was held back until then. The directory above does.
+/// Waits like [`event`] where it takes longer. The cgroup may be removed meanwhile. Its own files do not notify of
+/// that, nor of a change suppressed until then; the parent directory does.
 #[cold]
 fn event_or_end(
     directory: &Directory,
@@ -47,7 +47,7 @@ fn event_or_end(
     value: u64,
     deadline: Deadline,
 ) -> Result<bool, Error> {
-    // Users may have no more of these. Then the end of the time is waited for, as a rule in vain.
+    // The user's inotify instances may be used up. Then this waits until the deadline, usually in vain.
     let removals = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
     if let (Some(removals), Some((above, _))) = (&removals, directory.path().rsplit_once('/')) {
         let _ = inotify::add_watch(removals, above, WatchFlags::DELETE);
@@ -72,8 +72,8 @@ fn event_or_end(
     Ok(true)
 }
 
-/// A moment, for the few things of cgroup v1 that the kernel announces nowhere.
+/// Waits a moment, for the few states of cgroup v1 without notification.
 pub(crate) fn moment(duration: Duration) {
-    // Interrupted or not, the caller looks again.
+    // Interrupted or not, the caller checks again.
     let _ = ready(&mut [], Deadline::after(duration));
 }

@@ -1,5 +1,4 @@
-//! The commands, one file each: what was given becomes a call of the container crate, and what that
-//! returns is printed.
+//! The commands, one file each: converts arguments to a call of the container crate, and prints the result.
 
 pub(crate) mod cache;
 pub(crate) mod create;
@@ -49,7 +48,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Stdout.write_str(text).map_err(|_| Failure::new("can't write to standard output"))
 }
 
-/// Refuses a `--format` that is neither JSON nor `other`; says whether it is JSON.
+/// Refuses a `--format` other than JSON and `other`; returns whether it is JSON.
 fn is_json(format: Option<&str>, other: &str) -> Result<bool, Failure> {
     match format {
         None => Ok(false),

@@ -1,4 +1,4 @@
-//! What the command line offers, as data: parser, help, man pages and completions all come from here.
+//! The definition of the command line as data, from which parser, help, man pages and completions are generated.
 
 mod commands;
 pub mod images;
@@ -16,7 +16,7 @@ use crate::invocation::Invocation;
 /// The program's name.
 pub const NAME: &str = "dayfly";
 
-/// The program in a line.
+/// A one-line description of the program.
 pub const ABOUT: &str = "run OCI containers fast";
 
 /// The program in a few paragraphs, for help and the man page.
@@ -30,18 +30,18 @@ the root filesystem. \"dayfly run -b BUNDLE NAME\" runs one; \"dayfly spec\" wri
 a config.json to begin with. The directory given as --root holds the state of
 the containers that exist.";
 
-/// What a value of an option is.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Present or not; takes a value only as `--name=false`.
     Flag,
-    /// A text; the last one counts.
+    /// A text; the last one applies.
     Text,
-    /// A text; all of them count.
+    /// A text; all of them apply.
     Texts,
-    /// A decimal integer; the last one counts.
+    /// A decimal integer; the last one applies.
     Integer,
-    /// A decimal integer; all of them count.
+    /// A decimal integer; all of them apply.
     Integers,
     /// A time such as `5s` or `1m30s`.
     Duration,
@@ -50,19 +50,19 @@ pub enum Kind {
 /// An option.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opt {
-    /// The name after `--`; one dash will do as well.
+    /// The name after `--`; a single dash is accepted, too.
     pub long: &'static str,
     /// The short name after `-`.
     pub short: Option<char>,
-    /// What its value is.
+    /// The type of its value.
     pub kind: Kind,
-    /// What its value is called in help; empty for flags.
+    /// The name of its value in help; empty for flags.
     pub value: &'static str,
-    /// What it does, in a line.
+    /// A one-line description.
     pub help: &'static str,
-    /// The texts it takes, if they can be listed.
+    /// The accepted values, if they can be listed.
     pub choices: &'static [&'static str],
-    /// Not shown: accepted because callers pass it.
+    /// Whether it is hidden: accepted because callers pass it.
     pub hidden: bool,
 }
 
@@ -94,40 +94,40 @@ impl Opt {
         self
     }
 
-    /// Whether `name`, without its dashes, names this option.
+    /// Returns whether `name`, without its dashes, names this option.
     pub fn is_named(&self, name: &str) -> bool {
         let mut letters = name.chars();
         self.long == name
             || (self.short.is_some() && self.short == letters.next() && letters.next().is_none())
     }
 
-    /// Whether every value given counts.
+    /// Returns whether every given value applies.
     pub fn is_repeatable(&self) -> bool {
         matches!(self.kind, Kind::Texts | Kind::Integers)
     }
 }
 
-/// Where options may stand.
+/// Where options are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Anywhere before `--`.
     Mixed,
-    /// The same; with this option only before the first argument, of which there may be any number.
+    /// Anywhere before `--`; with this option, only before the first argument, of which there may be any number.
     MixedUnless(&'static Opt),
-    /// Before the first argument only: what follows is for somebody else.
+    /// Before the first argument only: the rest is for another program.
     OptionsFirst,
-    /// Nowhere: all of it is for another program, which knows help of its own.
+    /// Nowhere: everything is for another program, which has help of its own.
     PassedOn,
 }
 
 /// A positional argument.
 #[derive(Debug)]
 pub struct Argument {
-    /// What it is called in help.
+    /// Its name in help.
     pub name: &'static str,
-    /// Whether it may be left out.
+    /// Whether it is optional.
     pub optional: bool,
-    /// Whether any number of them may follow.
+    /// Whether it may be repeated.
     pub repeated: bool,
 }
 
@@ -147,12 +147,12 @@ impl Argument {
     }
 }
 
-/// A command line worth showing, and what it does.
+/// An example command line and its effect.
 #[derive(Debug)]
 pub struct Example {
     /// The command line without the program's name.
     pub line: &'static str,
-    /// What it does.
+    /// Its effect.
     pub does: &'static str,
 }
 
@@ -161,37 +161,37 @@ pub struct Example {
 pub struct Command {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A one-line description.
     pub about: &'static str,
-    /// More about it; may be empty.
+    /// A longer description; may be empty.
     pub description: &'static str,
     /// Its options, besides `--help`.
     pub options: &'static [&'static Opt],
     /// Its positional arguments.
     pub arguments: &'static [Argument],
-    /// Where its options may stand.
+    /// Where its options are accepted.
     pub order: Order,
-    /// How it is used.
+    /// Examples.
     pub examples: &'static [Example],
-    /// What it does.
+    /// Its action.
     pub(crate) action: Action,
 }
 
-/// What a command does.
+/// The action of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action {
-    /// What its file says; it ends with 0.
+    /// Runs the function in its file; exits with 0.
     Run(fn(&Invocation<'_>) -> Result<(), Failure>),
-    /// The same; it ends with the status returned.
+    /// Runs the function in its file; exits with the returned status.
     Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
-    /// Becomes this program, which is given these words before the command's arguments.
+    /// Executes this program, with these words before the command's arguments.
     Execute(&'static str, &'static [&'static str]),
-    /// Not there yet: refused by name.
+    /// Not implemented: refused by name.
     Unsupported,
 }
 
 impl Command {
-    /// A command with nothing but a container id.
+    /// Returns a command whose only argument is a container id.
     const fn new(name: &'static str, action: Action, about: &'static str) -> Self {
         const ID: &[Argument] = &[Argument::new("CONTAINER")];
         Self {
@@ -225,31 +225,31 @@ impl Command {
         !matches!(self.action, Action::Unsupported)
     }
 
-    /// The fewest positional arguments it takes.
+    /// Returns the minimum number of positional arguments.
     pub fn least_arguments(&self) -> usize {
         self.arguments.iter().filter(|argument| !argument.optional).count()
     }
 
-    /// The most positional arguments it takes, if there is a limit.
+    /// Returns the maximum number of positional arguments, if limited.
     pub fn most_arguments(&self) -> Option<usize> {
         let unlimited = self.arguments.iter().any(|argument| argument.repeated);
         (!unlimited).then_some(self.arguments.len())
     }
 }
 
-/// The command of that name.
+/// Returns the command with that name.
 pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
-/// A name that users of other tools have in their fingers.
+/// A name used by other tools.
 #[derive(Debug)]
 pub struct Alias {
     /// The name.
     pub name: &'static str,
-    /// The words that it stands for: a command, and what its arguments begin with.
+    /// The words that it stands for: a command, and its first arguments.
     pub words: &'static [&'static str],
-    /// Whether it has that meaning only where nothing follows it.
+    /// Whether it has that meaning only without further arguments.
     pub stands_alone: bool,
 }
 
@@ -259,7 +259,7 @@ impl Alias {
     }
 }
 
-/// Every alias. `version` is one of `--version`.
+/// Every alias. `version` stands for `--version`.
 pub static ALIASES: &[Alias] = &[
     Alias::new("ls", &["list"]),
     // With a container it is runc's command.
@@ -271,7 +271,7 @@ pub static ALIASES: &[Alias] = &[
     Alias::new("version", &["version"]),
 ];
 
-/// The alias of that name, if it may be followed by `rest`.
+/// Returns the alias with that name, if `rest` may follow it.
 pub fn find_alias(name: &str, rest: &[&str]) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.name == name && (rest.is_empty() || !alias.stands_alone))
 }

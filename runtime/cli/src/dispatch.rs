@@ -1,4 +1,4 @@
-//! From the process's arguments to a command and back to an exit status.
+//! Turns the process's arguments into a command, and its result into an exit status.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -100,7 +100,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     check_trace(values.text(&TRACE))?;
     let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| entered > 0);
     let trace = Trace::new(command.name, args, entered, destination);
-    // For as long as the process, as an init in its memory may be.
+    // Leaked, since an init in its memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(trace));
     let warn = |message: &str| log.warning(message);
     let tell = |message: &str| {
@@ -119,7 +119,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         tell: &tell,
     };
     let result = commands::run(command, &invocation);
-    // Of a command that failed as well; its own failure counts more than the trace's.
+    // Also for a failed command, whose failure is more important than the trace's.
     let id = match values.is_set(&IMAGE) {
         true => named.take(),
         false => arguments.first().copied().unwrap_or_default().to_string(),
@@ -131,14 +131,14 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     written.map(|()| status).map_err(Failure::from)
 }
 
-/// What every run of a test build says of it.
+/// Returns the warning that every run of a test build prints.
 fn for_tests(switches: &str) -> String {
     format!(
         "this dayfly was built for tests alone, with {switches}: do not use it for anything else"
     )
 }
 
-/// What the environment says about defences, in test builds.
+/// Applies the environment's settings for defences, in test builds.
 #[cfg(dayfly_undefended)]
 fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     if let Some(names) = args.env("DAYFLY_UNDEFENDED")
@@ -152,15 +152,14 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the arguments or the environment may ask for a trace: so that the clock is read, before
-/// anything else, only then.
+/// Returns whether arguments or environment may request a trace: only then the clock is read, before anything else.
 fn is_traced(args: sys::Args) -> bool {
     let mut options = args.iter().map(|text| text.to_bytes());
     options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))
         || Trace::is_asked_for(args)
 }
 
-/// The arguments as texts. The specification's strings are UTF-8, and so are ours.
+/// Returns the arguments as UTF-8 strings, as in the specification.
 fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
     args.iter()
         .enumerate()
@@ -171,7 +170,7 @@ fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
         .collect()
 }
 
-/// Prints on standard output what was asked for.
+/// Prints a requested text on standard output.
 fn print(text: &dyn Display) -> Result<i32, Failure> {
     commands::print(&text.to_string()).map(|()| 0)
 }
@@ -196,7 +195,7 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(message, ProgramUsage)
 }
 
-/// A command line that can't be understood, in runc's words, and what was most likely meant.
+/// Returns the failure for an invalid command line, in runc's words, with the likely intention.
 fn incorrect(error: &UsageError<'_>, options: &[&Opt], usage: &dyn Display) -> Failure {
     let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
     match error {
@@ -208,7 +207,7 @@ fn incorrect(error: &UsageError<'_>, options: &[&Opt], usage: &dyn Display) -> F
     }
 }
 
-/// The words that an alias stands for, in its place.
+/// Replaces an alias by its words.
 fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
     match words.split_first().and_then(|(name, rest)| Some((find_alias(name, rest)?, rest))) {
         Some((alias, rest)) => alias.words.iter().chain(rest).copied().collect(),
@@ -216,7 +215,7 @@ fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
     }
 }
 
-/// Refuses a file whose name ends in what stands for no format.
+/// Refuses a trace file whose suffix names no format.
 fn check_trace(path: Option<&str>) -> Result<(), Failure> {
     let Some((path, suffix)) = path.and_then(|path| Some((path, Format::unknown_suffix(path)?)))
     else {

@@ -1,6 +1,6 @@
-//! Durations as Go's `time.ParseDuration` reads them: `5s`, `1m30s`, `1.5h`, `300ms`.
+//! Durations in the format of Go's `time.ParseDuration`: `5s`, `1m30s`, `1.5h`, `300ms`.
 
-/// Nanoseconds in a unit.
+/// Returns the nanoseconds of a unit.
 fn unit(name: &str) -> Option<i128> {
     Some(match name {
         "ns" => 1,
@@ -13,7 +13,7 @@ fn unit(name: &str) -> Option<i128> {
     })
 }
 
-/// Reads a duration; in nanoseconds. `None` if it is not one or does not fit.
+/// Parses a duration in nanoseconds. Returns `None` if it is invalid or too large.
 pub fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// `number`, which may have a fraction, times `scale`; what is below 1 is cut off.
+/// Multiplies `number`, which may have a fraction, by `scale`; the result is truncated to an integer.
 pub(crate) fn decimal(number: &str, scale: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn decimal(number: &str, scale: i128) -> Option<i128> {
             sum.checked_mul(10)?.checked_add(digit)
         })
     };
-    // Go, too, drops the digits of a fraction that no longer matter.
+    // Go also drops digits of a fraction that no longer matter.
     let kept = fraction.get(..18).unwrap_or(fraction);
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

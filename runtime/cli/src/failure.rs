@@ -1,4 +1,4 @@
-//! A command that did not work: what is said about it, and the exit status.
+//! A failed command: its message and exit status.
 
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
@@ -6,11 +6,11 @@ use core::fmt::{self, Display};
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong, for people.
+    /// The message.
     pub message: String,
     /// The exit status.
     pub status: i32,
-    /// How the command is called, where it was called otherwise: a line.
+    /// A line about the correct usage, if the usage was wrong.
     pub usage: Option<String>,
 }
 
@@ -20,23 +20,23 @@ impl Failure {
         Self { message: message.to_string(), status: 1, usage: None }
     }
 
-    /// Something that dayfly does not do yet.
+    /// Returns a failure for something that dayfly does not support.
     pub fn unsupported(what: impl Display) -> Self {
         Self::new(format_args!("{what} is not supported yet"))
     }
 
-    /// The same, told as a failure of `what`.
+    /// Prefixes the message with `what`.
     #[must_use]
     pub fn of(self, what: impl Display) -> Self {
         Self { message: alloc::format!("{what} failed: {}", self.message), ..self }
     }
 
-    /// A command line that can't be understood, and how it is done right.
+    /// Returns a failure for an invalid command line, with the correct usage.
     pub fn usage(message: impl Display, usage: impl Display) -> Self {
         Self { usage: Some(usage.to_string()), ..Self::new(message) }
     }
 
-    /// The same with another exit status.
+    /// Sets another exit status.
     #[must_use]
     pub fn with_status(self, status: i32) -> Self {
         Self { status, ..self }

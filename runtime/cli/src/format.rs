@@ -1,4 +1,4 @@
-//! What commands print, one file a format.
+//! The output of commands, one file per format.
 
 pub mod brief;
 pub mod event;
@@ -17,15 +17,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// `value` as JSON in one line, without a line break at its end.
+/// Returns `value` as one line of JSON, without a trailing newline.
 ///
 /// # Errors
-/// None that the types of this project could cause.
+/// None for the types of this project.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::new)
 }
 
-/// `value` as JSON, a member a line, with two blanks of indent a level.
+/// Returns `value` as JSON, one member per line, indented by two blanks per level.
 ///
 /// # Errors
 /// As [`json`].

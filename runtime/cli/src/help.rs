@@ -1,4 +1,4 @@
-//! Help texts, laid out from the definitions.
+//! Help texts, generated from the definitions.
 
 use core::fmt::{self, Display, Formatter};
 
@@ -7,10 +7,10 @@ use crate::definition::{
     ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, NAME, Opt,
 };
 
-/// How the program is called.
+/// The usage of the program.
 const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";
 
-/// How the program is called, in a line.
+/// The usage of the program, in one line.
 pub struct ProgramUsage;
 
 impl Display for ProgramUsage {
@@ -19,7 +19,7 @@ impl Display for ProgramUsage {
     }
 }
 
-/// How a command is called, in a line.
+/// The usage of a command, in one line.
 pub struct Usage(pub &'static Command);
 
 impl Display for Usage {

@@ -1,4 +1,4 @@
-//! One call of a command: everything it was given.
+//! One call of a command, with all its input.
 
 use alloc::string::String;
 use core::cell::RefCell;
@@ -13,7 +13,7 @@ use crate::parser::UsageError;
 use crate::state_root;
 use crate::values::Values;
 
-/// What a command was given.
+/// The input of a command.
 pub(crate) struct Invocation<'a> {
     /// The process's arguments and environment.
     pub args: sys::Args,
@@ -21,7 +21,7 @@ pub(crate) struct Invocation<'a> {
     pub globals: &'a Values<'a>,
     /// The command's options.
     pub values: &'a Values<'a>,
-    /// What is no option.
+    /// The positional arguments.
     pub arguments: &'a [&'a str],
     /// The id of the container that it has made of an image.
     pub named: &'a RefCell<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    /// The container's id.
+    /// Returns the container's id.
     pub fn id(&self) -> Result<&'a str, Failure> {
         match self.arguments.first() {
             Some(id) if !id.is_empty() => Ok(id),
@@ -42,7 +42,7 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// The state of containers.
+    /// Opens the state of containers.
     pub fn store(&self) -> Result<Store, Failure> {
         let root = state_root::of(self.globals, self.args)?;
         let store = root.open(self.trace)?;
@@ -52,7 +52,7 @@ impl<'a> Invocation<'a> {
         Ok(store)
     }
 
-    /// The container named by the first argument.
+    /// Opens the container named by the first argument.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
         self.find(&self.store()?, id)
@@ -69,13 +69,13 @@ impl<'a> Invocation<'a> {
         })
     }
 
-    /// What a start makes use of: everything, but for what `DAYFLY_WITHOUT` names (for benchmarks).
+    /// Returns the fast paths for starts: all except those in `DAYFLY_WITHOUT` (for benchmarks).
     pub fn fast_paths(&self) -> Result<FastPaths, Failure> {
         let without = self.args.env(plan::WITHOUT).unwrap_or_default();
         FastPaths::without(without).map_err(Failure::new)
     }
 
-    /// A number of descriptors; 0 if the option was not given.
+    /// Returns a number of descriptors; 0 if the option was not given.
     pub fn count(&self, option: &'static Opt) -> Result<u32, Failure> {
         let Some(number) = self.values.integer(option) else { return Ok(0) };
         number.try_into().map_err(|_| {
@@ -103,7 +103,7 @@ impl From<cgroup::Error> for Failure {
     }
 }
 
-/// A number in an option whose texts runc reads late.
+/// Parses a number in an option whose text runc parses late.
 pub(crate) fn number_in<T: TryFrom<i128>>(
     values: &Values<'_>,
     option: &'static Opt,

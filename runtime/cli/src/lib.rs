@@ -1,7 +1,7 @@
-//! dayfly's command line: what it offers, how it is read, and what its commands print.
+//! dayfly's command line: its definition, its parser, and the output of its commands.
 //!
-//! The program itself is [`run`] on the arguments the kernel laid on the stack; `docgen` makes man
-//! pages and completions from [`definition`].
+//! The program is [`run`], called with the arguments from the initial stack; `docgen` generates man pages and
+//! completions from [`definition`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

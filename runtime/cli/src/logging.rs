@@ -1,4 +1,4 @@
-//! Where errors go: standard error for people, the log for engines, in the shape of runc's records.
+//! Error output: standard error for users, the log for engines, in the format of runc's records.
 
 use alloc::format;
 use alloc::string::String;
@@ -25,7 +25,7 @@ pub enum Format {
     Json,
 }
 
-/// The log that the command line asked for.
+/// The log requested on the command line.
 #[derive(Debug, Default)]
 pub struct Log {
     file: Option<OwnedFd>,
@@ -34,10 +34,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log. The file is made even if nothing will be written: engines look for it.
+    /// Opens the log. The file is created even if nothing is written: engines look for it.
     ///
     /// # Errors
-    /// An unknown format; a file that can't be opened.
+    /// An unknown format; a file that cannot be opened.
     pub fn open(globals: &Values<'_>) -> Result<Self, Failure> {
         let format = match globals.text(&LOG_FORMAT) {
             None | Some("text") => Format::Text,
@@ -53,15 +53,15 @@ impl Log {
         Ok(Self { file, format, debug: globals.flag(&DEBUG) })
     }
 
-    /// Reports an error: to the log, if there is one, and to standard error. Some callers look there
-    /// for the word `error:` rather than at the exit status.
+    /// Reports an error: to the log, if there is one, and to standard error. Some callers look there for the word
+    /// `error:` instead of checking the exit status.
     pub fn error(&self, message: &str) {
         let record = || record(self.format, "error", message, &now());
         let written = match &self.file {
             Some(file) => write_all(file, record().as_bytes()).is_ok(),
             None => false,
         };
-        // Each in one write, so that lines of processes with the same standard error don't mix.
+        // Each in one write, so that lines of several processes do not mix.
         let _ = match self.format {
             Format::Json if self.file.is_none() => Stderr.write_str(&record()),
             _ => Stderr.write_str(&format!("error: {message}\n")),
@@ -71,14 +71,14 @@ impl Log {
         }
     }
 
-    /// Tells people how a command is called. What reads JSON from standard error is not told.
+    /// Prints a command's usage for users, unless standard error is JSON.
     pub fn usage(&self, line: &str) {
         if self.format == Format::Text || self.file.is_some() {
             let _ = Stderr.write_str(&format!("{line}\n"));
         }
     }
 
-    /// Records what was not done as it was asked for: in the log if there is one, else on standard error.
+    /// Logs a setting that is not applied as requested: in the log if there is one, otherwise on standard error.
     pub fn warning(&self, message: &str) {
         let record = record(self.format, "warning", message, &now());
         let _ = match &self.file {
@@ -87,14 +87,14 @@ impl Log {
         };
     }
 
-    /// Records a warning in the log, if there is one.
+    /// Writes a warning to the log, if there is one.
     pub fn record_warning(&self, message: &str) {
         if self.file.is_some() {
             self.warning(message);
         }
     }
 
-    /// Records what helps to find a problem, if the command line asked for it.
+    /// Logs debugging information, if the command line requests it.
     pub fn debug(&self, message: impl Display) {
         if !self.debug {
             return;
@@ -107,13 +107,13 @@ impl Log {
     }
 }
 
-/// The time of day, in whole seconds.
+/// Returns the current time in whole seconds.
 fn now() -> Rfc3339 {
     let seconds = u64::try_from(clock_gettime(ClockId::Realtime).tv_sec).unwrap_or(0);
     Rfc3339(seconds.saturating_mul(1_000_000_000))
 }
 
-/// One line of the log.
+/// Formats one line of the log.
 fn record(format: Format, level: &str, message: &str, time: &Rfc3339) -> String {
     match format {
         Format::Text if is_bare(message) => {
@@ -127,7 +127,7 @@ fn record(format: Format, level: &str, message: &str, time: &Rfc3339) -> String 
     }
 }
 
-/// Whether a value needs no quotes.
+/// Returns whether a value needs no quotes.
 fn is_bare(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte))
 }

@@ -1,4 +1,4 @@
-//! The `dayfly` binary: enters without libc and hands over to the library.
+//! The `dayfly` binary: starts without libc and calls the library.
 #![no_std]
 #![no_main]
 

@@ -1,14 +1,14 @@
-//! The one parser of decimal integers that come from the command line.
+//! The only parser of decimal integers on the command line.
 //!
-//! It takes digits with an optional sign and nothing else: a number followed by anything is no
-//! number (CVE-2026-30892: `exec --user 1:x` read as root in another runtime).
+//! It accepts only digits with an optional sign: a number followed by anything else is invalid (CVE-2026-30892: another
+//! runtime read `exec --user 1:x` as root).
 
 use core::fmt;
 
-/// Why a text is not the number asked for.
+/// Why a text is not the required number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidNumber {
-    /// Something else than digits, or nothing at all.
+    /// Characters other than digits, or an empty text.
     Syntax,
     /// A number too large or too small for its use.
     Range,
@@ -23,7 +23,7 @@ impl fmt::Display for InvalidNumber {
     }
 }
 
-/// Reads a decimal integer into any integer type.
+/// Parses a decimal integer into any integer type.
 ///
 /// # Errors
 /// See [`InvalidNumber`].

@@ -1,4 +1,4 @@
-//! Reads a command line by the definitions, as runc's parser would.
+//! Parses a command line by the definitions, like runc's parser.
 //!
 //! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a
 //! value only after `=`. Letters of flags may share a dash, `-it`, and the last one may be an option with
@@ -13,29 +13,29 @@ use crate::duration;
 use crate::number::{self, InvalidNumber};
 use crate::values::{Values, boolean};
 
-/// A command line, read.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub struct Parsed<'a> {
     /// The options that were set.
     pub values: Values<'a>,
-    /// What is no option.
+    /// The positional arguments.
     pub arguments: Vec<&'a str>,
 }
 
-/// What is wrong with a command line. The words are those of runc.
+/// Why a command line is invalid. The messages are runc's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageError<'a> {
-    /// An option that the command does not have.
+    /// An unknown option.
     Undefined(&'a str),
-    /// Too many dashes, or no name.
+    /// Too many dashes, or an empty name.
     BadSyntax(&'a str),
-    /// An option at the end that wants a value.
+    /// An option at the end whose value is missing.
     NeedsArgument(&'a str),
-    /// A flag given as something else than true or false.
+    /// A flag with a value other than true or false.
     BadBoolean(&'a str, &'a str),
-    /// A value that is not of the option's kind.
+    /// A value that does not match the option's type.
     BadValue(&'a str, &'a str, InvalidNumber),
-    /// Another number of arguments than this one.
+    /// The number of arguments must be exactly this.
     Exactly(&'a str, usize),
     /// Fewer arguments than this.
     Minimum(&'a str, usize),
@@ -69,10 +69,10 @@ impl fmt::Display for UsageError<'_> {
     }
 }
 
-/// Reads `args` by `options`, to which `--help` is added.
+/// Parses `args` by `options`, to which `--help` is added.
 ///
 /// # Errors
-/// Options that are unknown or have no or a wrong value.
+/// Unknown options, and options with a missing or wrong value.
 pub fn parse<'a>(
     options: &[&'static Opt],
     order: Order,
@@ -180,7 +180,7 @@ fn check<'a>(kind: Kind, name: &'a str, value: &'a str) -> Result<(), UsageError
     }
 }
 
-/// Reads the arguments of `command`, its name not among them.
+/// Parses the arguments of `command`, without its name.
 ///
 /// # Errors
 /// As [`parse`].
@@ -194,7 +194,7 @@ pub fn parse_command<'a>(
 /// Refuses too few or too many arguments.
 ///
 /// # Errors
-/// Which number would have been right.
+/// The correct number.
 pub fn count_arguments(
     command: &'static Command,
     values: &Values<'_>,
@@ -202,7 +202,7 @@ pub fn count_arguments(
 ) -> Result<(), UsageError<'static>> {
     match command.order {
         Order::MixedUnless(option) if values.is_set(option) => return Ok(()),
-        // Who it is passed on to knows what is missing.
+        // The program that receives them checks their number.
         Order::PassedOn => return Ok(()),
         _ => {}
     }

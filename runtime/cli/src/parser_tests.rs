@@ -1,4 +1,4 @@
-//! The parser against command lines that engines pass, and against ones that runc refuses.
+//! Tests of the parser with command lines that engines pass, and with ones that runc refuses.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::definition::{COMMANDS, Command, GLOBALS, Order, find, images};
 use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 use crate::values::Values;
 
-/// Globals, command and what the command was given.
+/// Returns globals, command and the command's input.
 fn read<'a>(line: &[&'a str]) -> (Values<'a>, &'static Command, Parsed<'a>) {
     let globals = parse(GLOBALS, Order::OptionsFirst, line).unwrap();
     let (name, rest) = globals.arguments.split_first().unwrap();
@@ -17,7 +17,7 @@ fn read<'a>(line: &[&'a str]) -> (Values<'a>, &'static Command, Parsed<'a>) {
     (globals.values, command, parsed)
 }
 
-/// What is said about a command line.
+/// Returns the error message for a command line.
 fn refusal(line: &str) -> String {
     let line: Vec<&str> = line.split(' ').collect();
     let globals = match parse(GLOBALS, Order::OptionsFirst, &line) {
@@ -114,7 +114,7 @@ fn spellings_of_options() {
     }
     let parsed = parse_command(create, &["--bundle", "", "c"]).unwrap();
     assert_eq!(parsed.values.text(&BUNDLE), None);
-    // A value is a value, whatever it looks like.
+    // A value may look like an option.
     let parsed = parse_command(create, &["--bundle", "--pid-file", "-b", "--", "c"]).unwrap();
     assert_eq!(parsed.values.text(&BUNDLE), Some("--"));
     assert!(!parsed.values.is_set(&PID_FILE));
@@ -195,11 +195,11 @@ fn what_another_program_is_given() {
     assert_eq!(parsed.arguments, ["c1", "-t", "ls"]);
     let parsed = parse_command(find("ps").unwrap(), &words("c1 -o pid,cmd --format json")).unwrap();
     assert_eq!(parsed.arguments, ["c1", "-o", "pid,cmd", "--format", "json"]);
-    // A signal is no option.
+    // A signal is not an option.
     let parsed = parse_command(find("kill").unwrap(), &words("c1 -9 --all")).unwrap();
     assert_eq!(parsed.arguments, ["c1", "-9"]);
     assert!(parsed.values.flag(&ALL));
-    // An argument of one dash is none either.
+    // Neither is a single dash.
     let parsed = parse_command(find("update").unwrap(), &words("-r - c1")).unwrap();
     assert_eq!((parsed.values.text(&RESOURCES), &parsed.arguments[..]), (Some("-"), &["c1"][..]));
 }
@@ -249,7 +249,7 @@ fn no_command() {
     assert!(find("no-such-command").is_none());
 }
 
-/// Words that are likely to lead somewhere, and some that are not.
+/// Generates words that are likely to be accepted, and some that are not.
 fn word() -> impl Strategy<Value = String> {
     let options = COMMANDS.iter().flat_map(|command| command.options).chain(GLOBALS);
     let names: Vec<String> = options.map(|option| format!("--{}", option.long)).collect();

@@ -10,19 +10,18 @@ const NAMES: [&str; 31] = [
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// Other names of the same signals.
+/// Alternative names of signals.
 const ALIASES: [(&str, i32); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
 
-/// The real-time signals as programs see them: the first two are glibc's own.
+/// The real-time signals as seen by programs: glibc reserves the first two.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
 /// SIGTERM, which `kill` sends by default.
 pub const TERM: i32 = 15;
 
-/// Reads a signal: a number from 0, which only asks whether the process is there, to 64, or a name in
-/// upper or lower case, with or without `SIG`, among them `RTMIN+n` and `RTMAX-n`. `None` if it is not
-/// one.
+/// Parses a signal: a number from 0, which only checks whether the process exists, to 64, or a name in upper or lower
+/// case, with or without `SIG`, including `RTMIN+n` and `RTMAX-n`. Returns `None` if it is invalid.
 pub fn parse(text: &str) -> Option<i32> {
     if let Ok(number) = number::parse(text) {
         return (0..=RTMAX).contains(&number).then_some(number);

@@ -1,15 +1,15 @@
-//! Memory sizes as runc's `update` reads them: `512m`, `1.5GiB`, `1073741824`.
+//! Memory sizes in the format of runc's `update`: `512m`, `1.5GiB`, `1073741824`.
 
 use core::fmt;
 
 use crate::duration::decimal;
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidSize<'a> {
-    /// No number.
+    /// Not a number.
     Number(&'a str),
-    /// A number with a unit that is none.
+    /// A number with an unknown unit.
     Suffix(&'a str),
 }
 
@@ -22,9 +22,8 @@ impl fmt::Display for InvalidSize<'_> {
     }
 }
 
-/// Reads a size in bytes. Units are powers of 1024: `b`, or one of `k m g t p`, which `b` or `ib` may
-/// follow; in upper or lower case, with or without a space in front. `-1`, and no other negative
-/// number, stands for "no limit".
+/// Parses a size in bytes. Units are powers of 1024: `b`, or one of `k m g t p`, which `b` or `ib` may follow; in upper
+/// or lower case, optionally after a space. `-1` means "no limit"; other negative numbers are invalid.
 ///
 /// # Errors
 /// See [`InvalidSize`].
@@ -36,7 +35,7 @@ pub fn parse(text: &str) -> Result<i64, InvalidSize<'_>> {
     let (number, suffix) = text.split_at_checked(end).unwrap_or((text, ""));
     let suffix = suffix.strip_prefix(' ').unwrap_or(suffix);
     let scale = scale(suffix).ok_or(InvalidSize::Suffix(suffix));
-    // Of a text with two mistakes, the number is told first.
+    // If both are wrong, the number is reported.
     decimal(number, 1).ok_or(InvalidSize::Number(text))?;
     decimal(number, scale?)
         .and_then(|bytes| i64::try_from(bytes).ok())

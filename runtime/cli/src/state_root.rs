@@ -1,4 +1,4 @@
-//! Where the state of containers is kept.
+//! The directory for the state of containers.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,13 +18,13 @@ use crate::values::Values;
 pub(crate) struct StateRoot {
     /// Its absolute path.
     pub path: String,
-    /// Whether the command line named it.
+    /// Whether it was given on the command line.
     pub is_given: bool,
-    /// Whether it is below $XDG_RUNTIME_DIR, where what has no sticky bit may be cleared away.
+    /// Whether it is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
     pub is_sticky: bool,
 }
 
-/// The directory that the command line names, else that of the user.
+/// Returns the directory given on the command line, or else the user's.
 pub(crate) fn of(globals: &Values<'_>, args: sys::Args) -> Result<StateRoot, Failure> {
     if globals.is_set(&ROOT) {
         let path = given(globals.text(&ROOT).unwrap_or_default())?;
@@ -72,8 +72,8 @@ fn given(path: &str) -> Result<String, Failure> {
     }
 }
 
-/// Whether the user is root on the host. A root of a user namespace keeps its state where the user
-/// does, unless it calls itself root.
+/// Returns whether the user is root on the host. Root of a user namespace uses the user's directory, unless its user
+/// name is root.
 fn is_real_root(name: Option<&str>) -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
@@ -81,8 +81,8 @@ fn is_real_root(name: Option<&str>) -> bool {
     name == Some("root") || !sys::user_namespace::is_nested()
 }
 
-/// Sets the sticky bit, which tells cleaners to leave the directory alone (XDG base directory
-/// specification, "$XDG_RUNTIME_DIR").
+/// Sets the sticky bit, which protects the directory from automatic removal (XDG base directory specification,
+/// "$XDG_RUNTIME_DIR").
 pub(crate) fn keep(path: &str) -> Result<(), Failure> {
     Ok(chmod(path, Mode::from_raw_mode(0o1700)).context("chmod", path)?)
 }

@@ -1,11 +1,11 @@
-//! The options that a command line set.
+//! The option values of a command line.
 
 use alloc::vec::Vec;
 
 use crate::definition::Opt;
 use crate::{duration, number};
 
-/// The options set, in their order. Every value has been checked against its option's kind.
+/// The options set, in order. Every value has been checked against its option's type.
 #[derive(Debug, Default)]
 pub struct Values<'a>(Vec<(&'static Opt, &'a str)>);
 
@@ -22,48 +22,48 @@ impl<'a> Values<'a> {
         self.all(option).next_back()
     }
 
-    /// Whether the option was given at all.
+    /// Returns whether the option was given.
     pub fn is_set(&self, option: &'static Opt) -> bool {
         self.last(option).is_some()
     }
 
-    /// A flag's value, if it was given.
+    /// Returns a flag's value, if it was given.
     pub fn boolean(&self, option: &'static Opt) -> Option<bool> {
         self.last(option).and_then(boolean)
     }
 
-    /// Whether a flag was given, and not as `=false`.
+    /// Returns whether a flag was given and is not `=false`.
     pub fn flag(&self, option: &'static Opt) -> bool {
         self.boolean(option) == Some(true)
     }
 
-    /// The last text given; an empty one counts as none.
+    /// Returns the last text; an empty one counts as missing.
     pub fn text(&self, option: &'static Opt) -> Option<&'a str> {
         self.last(option).filter(|text| !text.is_empty())
     }
 
-    /// All texts given.
+    /// Returns all texts.
     pub fn texts(&self, option: &'static Opt) -> impl Iterator<Item = &'a str> {
         self.all(option)
     }
 
-    /// The last integer given.
+    /// Returns the last integer.
     pub fn integer(&self, option: &'static Opt) -> Option<i64> {
         self.last(option).and_then(|text| number::parse(text).ok())
     }
 
-    /// All integers given.
+    /// Returns all integers.
     pub fn integers(&self, option: &'static Opt) -> impl Iterator<Item = i64> {
         self.all(option).filter_map(|text| number::parse(text).ok())
     }
 
-    /// The last duration given, in nanoseconds.
+    /// Returns the last duration, in nanoseconds.
     pub fn duration(&self, option: &'static Opt) -> Option<i64> {
         self.last(option).and_then(duration::parse)
     }
 }
 
-/// Reads a boolean in the spellings that Go's `strconv.ParseBool` takes.
+/// Parses a boolean in the spellings of Go's `strconv.ParseBool`.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,4 +1,4 @@
-//! The host's limit of starts in flight (`dayfly host limit`).
+//! The host's limit of concurrent starts (`dayfly host limit`).
 
 use alloc::format;
 use core::time::Duration;
@@ -8,11 +8,11 @@ use trace::Phase;
 
 use crate::{Error, Trace, Warn};
 
-/// Waits for a permit, where the host has a limit; it is given back when dropped. A start that waited for as long as the
-/// host lets it goes on without one.
+/// Waits for a permit if the host has a limit; dropping the permit returns it. A start that has waited for the host's
+/// maximum time continues without one.
 ///
 /// # Errors
-/// None but a fault asked for.
+/// Only injected faults.
 pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Error> {
     while let Some(limit) = Limit::find() {
         trace.point("await", "permit")?;
@@ -32,7 +32,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
                 (warn.0)(&format!("starts without a permit: semtimedop: {errno}"));
                 return Ok(None);
             }
-            // Another one may have taken its place.
+            // Another limit may have replaced it.
             Admission::Lifted => {}
         }
     }

@@ -1,5 +1,4 @@
-//! What a command that makes a process owes its caller: that the process is made known, and has the descriptors that were
-//! promised to it.
+//! Duties of a command that creates a process: announcing the process, and checking the descriptors promised to it.
 
 use alloc::format;
 
@@ -9,8 +8,8 @@ use sys::clone::Child;
 
 use crate::{Error, Trace, pid_file};
 
-/// Tells the caller of the new process in the ways it asked for. `kind` is what runc calls such a process:
-/// the word goes with the pidfd.
+/// Announces the new process in the ways the caller requested. `kind` is runc's name for such a process, sent along
+/// with the pidfd.
 pub(crate) fn announce(
     child: &Child,
     kind: &str,
@@ -31,7 +30,7 @@ pub(crate) fn announce(
     Ok(())
 }
 
-/// Descriptors that are promised to the process must be there, as in runc.
+/// Checks that the descriptors promised to the process are open, like runc.
 pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
     for fd in (3..).take(count as usize) {
         let path = format!("/proc/self/fd/{fd}");

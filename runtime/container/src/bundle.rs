@@ -27,7 +27,7 @@ impl Bundle {
         trace.work(Phase::Configuration, "read config", options.bundle, || Self::read(options))
     }
 
-    /// The configuration, and the trace it may ask for.
+    /// Parses the configuration, and starts the trace that it may request.
     pub(crate) fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
         let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec(warn))?;
         trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
@@ -64,7 +64,7 @@ impl Bundle {
         Ok(spec)
     }
 
-    /// What is wrong with the text where that was not looked into before.
+    /// Returns the reason why the text is invalid.
     #[cold]
     pub(crate) fn syntax_error(&self) -> Option<Error> {
         let error = Spec::parse_whole(&self.text).err()?;

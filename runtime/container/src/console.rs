@@ -1,5 +1,5 @@
-//! Terminals of the foreground: a socket pair for init to send the master through, and raw mode for
-//! ours meanwhile.
+//! Terminals in the foreground: a socket pair over which init sends the master, and raw mode for our terminal
+//! meanwhile.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -10,18 +10,18 @@ use sys::Context;
 
 use crate::{Error, Trace};
 
-/// How a process's terminal leaves the container.
+/// How the master of a process's terminal leaves the container.
 #[derive(Debug)]
 pub(crate) enum Console<'a> {
-    /// There is none.
+    /// No terminal.
     None,
-    /// Sent to a socket of the caller's, to which an attempt before this one may have connected.
+    /// Sent to a socket of the caller, to which an earlier attempt may have connected.
     Socket(&'a str, Option<OwnedFd>),
-    /// Sent to ourselves: the end for init, and ours until it is taken.
+    /// Sent to this process: init's end of the pair, and ours until it is taken.
     Own(OwnedFd, Option<OwnedFd>),
 }
 
-/// Who is to receive a terminal, as the caller says.
+/// The receiver of a terminal, as named by the caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Receiver<'a> {
     /// The path of a socket.
@@ -31,8 +31,8 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Console<'a> {
-    /// Decides by runc's rules: a detached command hands its terminal to a console socket, one in the
-    /// foreground keeps it.
+    /// Decides by runc's rules: a detached command sends its terminal to a console socket, a foreground command keeps
+    /// it.
     ///
     /// # Errors
     /// In runc's words if socket and terminal do not go together.
@@ -63,7 +63,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// What the plan is told.
+    /// Returns the console for the plan.
     pub fn source(&self) -> Option<plan::Console<'a>> {
         match self {
             Self::None => None,
@@ -72,7 +72,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Our end of [`Console::Own`].
+    /// Takes our end of [`Console::Own`].
     pub fn take_receiver(&mut self) -> Option<OwnedFd> {
         match self {
             Self::Own(_, ours) => ours.take(),
@@ -80,7 +80,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Init's end of [`Console::Own`], or the connection that there is already.
+    /// Returns init's end of [`Console::Own`], or the existing connection.
     pub fn into_sender(self) -> Option<OwnedFd> {
         match self {
             Self::Own(theirs, _) => Some(theirs),
@@ -90,18 +90,18 @@ impl<'a> Console<'a> {
     }
 }
 
-/// The container's terminal in our hands, with ours in raw mode until this is dropped.
+/// The master of the container's terminal, with our terminal in raw mode until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
-    /// The terminal of the command; `None` if it has none any more.
+    /// The terminal of the command; `None` if it no longer has one.
     own: Option<OwnedFd>,
-    /// What that was before raw mode.
+    /// Its settings before raw mode.
     saved: Option<Termios>,
 }
 
 impl Terminal {
-    /// Receives the master that init sent, if there is a socket for one.
+    /// Receives the master from init if there is a socket for it.
     ///
     /// # Errors
     /// If init sent none.
@@ -120,12 +120,12 @@ impl Terminal {
         Ok(Some(terminal))
     }
 
-    /// The container's terminal; non-blocking.
+    /// Returns the master of the container's terminal; non-blocking.
     pub fn master(&self) -> BorrowedFd<'_> {
         self.master.as_fd()
     }
 
-    /// Gives the container's terminal the size of ours.
+    /// Copies the size of our terminal to the container's.
     pub fn copy_size(&self) {
         if let Some(Ok(size)) = self.own.as_ref().map(tcgetwinsize) {
             let _ = tcsetwinsize(&self.master, size);
@@ -141,8 +141,8 @@ impl Drop for Terminal {
     }
 }
 
-/// The terminal of the command, which a container's terminal in the foreground is carried to: one of
-/// its standard streams, or else the one that controls it.
+/// Returns the terminal of the command, with which a foreground container's terminal exchanges data: one of its
+/// standard streams, or else its controlling terminal.
 ///
 /// # Errors
 /// ENXIO if there is none.
@@ -156,12 +156,12 @@ fn own_terminal() -> Result<OwnedFd, sys::Error> {
     openat(CWD, "/dev/tty", flags, Mode::empty()).context("open", "/dev/tty")
 }
 
-/// Our own terminal in raw mode: what is typed is the container's business. Returns what it was.
+/// Puts our terminal into raw mode, so that the container's terminal interprets all input. Returns the former settings.
 fn make_raw(own: &OwnedFd) -> Option<Termios> {
     let saved = tcgetattr(own).ok()?;
     let mut raw = saved.clone();
     raw.make_raw();
-    // Output processing stays, as in runc: the newline of a message of ours begins a line.
+    // Output processing stays enabled, as in runc, so that newlines in our messages return the cursor.
     raw.output_modes = saved.output_modes;
     tcsetattr(own, OptionalActions::Now, &raw).ok()?;
     Some(saved)

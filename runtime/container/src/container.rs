@@ -1,4 +1,4 @@
-//! An existing container and what can be done with it, `exec` aside.
+//! An existing container and its operations except `exec`.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -23,7 +23,7 @@ use crate::state::{State, Status};
 use crate::time::Rfc3339;
 use crate::{Error, Trace, Warn, hooks, identity, owner};
 
-/// How long a process that is being killed may take from closing its files to its end.
+/// Maximum time from the closing of a killed process's files to its exit.
 const DYING: Duration = Duration::from_millis(20);
 pub(crate) const SIGKILL: i32 = 9;
 
@@ -34,31 +34,31 @@ pub struct Container {
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
-    /// Whether it was still being made when the record was read, which has no process yet.
+    /// Whether the container was still being created when the record was read, which then has no process.
     pub(crate) is_begun: bool,
-    /// The seccomp program's bytes; empty without one.
+    /// The seccomp program's bytes; empty if none.
     pub(crate) filter: Vec<u8>,
-    /// The command that works on it.
+    /// The trace of the command that works on it.
     pub(crate) trace: &'static Trace,
 }
 
 impl Container {
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// Where its cgroup is, if it has one of its own.
+    /// Returns the location of its cgroup, if it has its own.
     pub fn cgroup_location(&self) -> Option<&cgroup::Location> {
         self.record.cgroup.as_ref()
     }
 
-    /// Its group of the resctrl file system, if it has one.
+    /// Returns its group of the resctrl file system, if any.
     pub fn resctrl_group(&self) -> Option<&resctrl::Group> {
         self.record.resctrl.as_ref()
     }
 
-    /// Init, if it lives.
+    /// Returns init if it is alive.
     pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
         let (pid, identity) = self.header.process?;
         Some((pid, identity::open_alive(pid, identity)?))
@@ -73,8 +73,8 @@ impl Container {
     /// time, so that it holds whatever was killed meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotFound`] as long as it is being made: as with runc and crun it does not exist before it is whole,
-    /// so that who has seen it may start it. If its freezer cannot be read.
+    /// [`Error::NotFound`] while it is being created: as with runc and crun, a container does not exist before it is
+    /// complete, so that any visible container can be started. An unreadable freezer.
     pub fn status(&self) -> Result<Status, Error> {
         match self.unfinished_status()? {
             Status::Creating => Err(self.not_found()),
@@ -82,7 +82,7 @@ impl Container {
         }
     }
 
-    /// The same of one that may not be whole yet.
+    /// Returns the status, also of a container that may be incomplete.
     pub(crate) fn unfinished_status(&self) -> Result<Status, Error> {
         if self.init().is_none() {
             return Ok(if self.is_begun { Status::Creating } else { Status::Stopped });
@@ -93,7 +93,7 @@ impl Container {
         match launch::waiter(&path_in(self.directory.as_fd(), START)) {
             Waiter::Waiting if !self.is_frozen()? => return Ok(Status::Created),
             Waiter::Waiting => return Ok(Status::Paused),
-            // A process that is killed closes its sockets before its end can be seen.
+            // A killed process closes its sockets before its exit is visible.
             Waiter::Gone if self.ends_within(DYING) => return Ok(Status::Stopped),
             Waiter::Gone | Waiter::None => {}
         }
@@ -134,7 +134,7 @@ impl Container {
         }
     }
 
-    /// Its state, as `state` and `list` print it.
+    /// Returns its state, as `state` and `list` print it.
     ///
     /// # Errors
     /// As [`Container::status`].
@@ -158,18 +158,18 @@ impl Container {
         })
     }
 
-    /// Runs the program of a created container. Where NOTIFY_SOCKET in `env` names a service manager, that is
-    /// told when the container is ready, before this returns.
+    /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, it is notified of
+    /// the container's readiness before this returns.
     ///
     /// # Errors
-    /// In runc's words if it is not in that state; what made exec fail; a service manager that is not
-    /// there, or that was not when the container was made. A startContainer or poststart hook that fails ends the
-    /// container, and has it removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12): poststop
-    /// hooks that fail then are warned of.
+    /// In runc's words if the container is not in that state; the error of exec; a service manager that is missing, or
+    /// was missing when the container was created. If a startContainer or poststart hook fails, the container is killed
+    /// and removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12); failing poststop hooks then cause
+    /// warnings.
     pub fn start(self, env: sys::Args, warn: Warn<'_>) -> Result<(), Error> {
         match self.try_start(env) {
             Err(error) if error.is_of_hook() => {
-                // What failed first counts.
+                // The first failure is reported.
                 let _ = self.remove(true, warn);
                 Err(error)
             }
@@ -195,7 +195,7 @@ impl Container {
         if directory::is_locked(self.directory.as_fd()) {
             return Err(self.not_found());
         }
-        // Who waits to be started is asked once, by starting it.
+        // A waiting init is asked only once, by starting it.
         let start = self.start_waiting()?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
@@ -228,11 +228,11 @@ impl Container {
         })
     }
 
-    /// Sends a signal to init. SIGKILL for a container without a PID namespace of its own goes to every
-    /// process, since no init takes them along.
+    /// Sends a signal to init. For a container without a PID namespace of its own, SIGKILL goes to every process, since
+    /// they do not end with init.
     ///
     /// # Errors
-    /// [`Error::NotRunning`]; a signal that is none.
+    /// [`Error::NotRunning`]; an invalid signal.
     pub fn kill(&self, signal: i32) -> Result<(), Error> {
         let everyone = signal == SIGKILL && !self.owns(CloneFlags::NEWPID);
         let whom = if everyone { "all" } else { "init" };
@@ -258,14 +258,14 @@ impl Container {
             }
             Ok(()) => {}
         }
-        // A frozen v1 cgroup holds even SIGKILL back.
+        // A frozen v1 cgroup delays even SIGKILL.
         if signal == SIGKILL && self.is_frozen()? {
             self.resume_quietly();
         }
         Ok(())
     }
 
-    /// Why init ended without a word.
+    /// Returns why init exited without a message.
     #[cold]
     pub(crate) fn reason_of(
         &self,
@@ -286,19 +286,19 @@ impl Container {
         CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
     }
 
-    /// Whether init has ended, or does within that time.
+    /// Returns whether init has exited or does so within `limit`.
     pub fn ends_within(&self, limit: Duration) -> bool {
         self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
     }
 
-    /// Thaws what may be frozen.
+    /// Thaws the container if it may be frozen.
     pub(crate) fn resume_quietly(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|l| Cgroup::open(l).ok()) {
             let _ = cgroup.thaw_all();
         }
     }
 
-    /// The container's cgroup, open.
+    /// Opens the container's cgroup.
     pub(crate) fn cgroup(&self) -> Result<Cgroup, Error> {
         match &self.record.cgroup {
             Some(location) => Ok(Cgroup::open(location)?),
@@ -309,7 +309,7 @@ impl Container {
     /// Freezes all processes.
     ///
     /// # Errors
-    /// If it does not run, or is paused already, which runc tells by the same words.
+    /// If it is not running, or already paused, for which runc has the same message.
     pub fn pause(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
@@ -328,16 +328,16 @@ impl Container {
         }
     }
 
-    /// Changes limits; what is not mentioned stays.
+    /// Changes limits; limits not given stay unchanged.
     ///
     /// # Errors
-    /// If there is no process; a value that cannot be.
+    /// If there is no process; an invalid value.
     pub fn update(&self, resources: &Resources) -> Result<(), Error> {
         if self.status()? == Status::Stopped {
             return Err(Error::NotRunning);
         }
-        // Engines send all resources of a configuration along. Its device rules lack those that every
-        // container has, and what a hook has allowed since.
+        // Engines send all resources of a configuration. Its device rules lack the default ones of every container and
+        // those added by hooks since.
         let mut resources = Resources { devices: Vec::new(), ..resources.clone() };
         let asked = resources.memory.as_mut().and_then(|memory| self.recall_swap(memory));
         self.cgroup()?.set(&resources)?;
@@ -347,12 +347,11 @@ impl Container {
         }
     }
 
-    /// Adds the limit of memory and swap together that was asked for last, where only the one of memory
-    /// changes: on cgroup v2 the limit of swap is what lies between the two. Returns what is to be
-    /// remembered of this update, if it is anything new.
+    /// If only the memory limit changes, adds the last requested limit of memory and swap together, since on cgroup v2
+    /// the swap limit is the difference of the two. Returns the new value of that limit for the record, if it changed.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
-            // No limit of memory is none of swap, either.
+            // No memory limit implies no swap limit.
             (-1, 0) => Some(0),
             (0, 0) => None,
             (_, 0) => {
@@ -387,7 +386,7 @@ impl Container {
         }
     }
 
-    /// All processes, as this PID namespace numbers them.
+    /// Returns all processes, with pids of this PID namespace.
     ///
     /// # Errors
     /// If there is no cgroup to find them by; those of [`Container::status`].

@@ -1,4 +1,4 @@
-//! `create` and `run`: from a bundle to a container.
+//! `create` and `run`: make a container from a bundle.
 
 use plan::Plan;
 use rustix::fd::OwnedFd;
@@ -16,17 +16,18 @@ use crate::request::request;
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 
-/// Makes a container that waits for `start`; returns its init.
+/// Creates a container that waits for `start`; returns its init.
 ///
 /// # Errors
-/// Whatever is wrong with id, bundle, configuration or host. Nothing is left then.
+/// Anything invalid in id, bundle, configuration or host. Nothing is left then.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error> {
     attempt(options, |options, connected| try_create(store, options, connected))
 }
 
-/// Makes an attempt, and another one with an init that moves to its cgroup if the kernel kills what is born there:
-/// over the same connection to the console socket, whose listener may take one alone. With a socket for the pidfd
-/// init moves in any case, as the pidfd of one that was killed could not be taken back.
+/// Runs an attempt, and repeats it without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
+/// cgroup.kill. The second attempt uses the same connection to the console socket, whose listener may accept only one.
+/// With a socket for the pidfd, init always moves to its cgroup, since the pidfd of a killed process could not be
+/// withdrawn.
 fn attempt<'a, T>(
     options: &CreateOptions<'a>,
     make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
@@ -37,7 +38,7 @@ fn attempt<'a, T>(
     match make(options, None) {
         Err(error) => {
             let connected = error.stillborn()?;
-            // The warnings have been given.
+            // The warnings have been issued already.
             make(&CreateOptions { warn: Warn::default(), ..options.born_outside() }, connected)
         }
         result => result,
@@ -61,14 +62,14 @@ fn try_create(
         pooled.keep();
     }
     let Made { container, child, pending, notify, _rootfs, .. } = made;
-    // The lock stays until this process has ended: until then its memory is init's as well, and nobody
-    // must be let in who could trace that.
+    // The lock is held until this process exits: until then it shares its memory with init, and no process that could
+    // trace init may enter.
     core::mem::forget((container, pending, notify, _rootfs));
     Ok(child)
 }
 
-/// Makes a container and runs its program: to its end, or with `detach` only up to its start.
-/// Returns the exit status.
+/// Creates a container and runs its program: until its exit, or with `detach` only until it starts. Returns the exit
+/// status.
 ///
 /// # Errors
 /// As [`create`].
@@ -95,7 +96,7 @@ fn try_run(
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
     let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
-    // Whether the program began is then heard with its end, and nobody is woken in between.
+    // Then this process learns of the program's start only with its exit, which saves a wake-up.
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()
@@ -114,7 +115,7 @@ fn try_run(
         (None, Ok(())) => {
             if let Some((manager, listener)) = notify {
                 let Child { pid, pidfd } = &made.child;
-                // That the manager has gone is no reason to end the container (runc ignores it too).
+                // A missing manager is no reason to end the container (runc ignores it too).
                 let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
                     manager.await_ready(&listener, *pid, pidfd)
                 });
@@ -144,7 +145,7 @@ fn try_run(
     }
     if (!options.detach && !options.keep) || status.is_err() {
         let removed = made.container.remove(true, create.warn);
-        // What failed first counts.
+        // The first failure is reported.
         return status.and_then(|code| removed.map(|()| code));
     }
     status
@@ -161,7 +162,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = terminal.then_some(plan::Console::Given);
     let mut request = request(options, &bundle, &spec, true, console, None)?;
-    // A start of root's would have it.
+    // A start by root would have one.
     request.template = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
 }

@@ -1,4 +1,4 @@
-//! `delete`: everything of a container goes.
+//! `delete`: removes everything of a container.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity};
 
-/// How long `delete` waits for an init that may just be dying of a `kill`.
+/// How long `delete` waits for an init that may just be dying from `kill`.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// What [`Store::delete`] has removed.
@@ -55,12 +55,11 @@ impl Store {
 }
 
 impl Container {
-    /// Removes the container: a stopped one, a created one, with `force` any. Of poststop hooks that fail it
-    /// warns. Whoever makes it, or removes it, meanwhile is waited for: with `force` its init is killed, which
-    /// ends the making of it.
+    /// Removes the container: a stopped or created one, with `force` any. Failing poststop hooks cause warnings. Waits
+    /// for commands that create or remove it meanwhile; with `force` its init is killed, which ends its creation.
     ///
     /// # Errors
-    /// If it runs and `force` is not set; if processes or cgroup do not go away.
+    /// If it runs and `force` is not set; if processes or cgroup cannot be removed.
     pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         let status = self.unfinished_status()?;
         match status {
@@ -76,14 +75,14 @@ impl Container {
         self.remove(force, warn)
     }
 
-    /// Destroys the container, unless another command has removed it.
+    /// Destroys the container unless another command has removed it.
     pub(crate) fn remove(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
     }
 
-    /// Keeps other commands away, of which there is one at most; none if one has removed the container already,
-    /// so that what has its name now is another one. One that hangs is not waited for beyond
-    /// [`identity::PATIENCE`]: what it has made goes, and it fails.
+    /// Locks the container against other commands. Returns `None` if another command has removed it: a container of
+    /// that name is a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; then what it
+    /// created is removed, and it fails.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();
         if is_held {
@@ -114,7 +113,7 @@ impl Container {
         Ok(())
     }
 
-    /// Whoever was at work has added the process to the record since.
+    /// Reads the record again: the other command has added the process since.
     fn read_again(&mut self) -> Result<(), Error> {
         if let Found::Whole(stored) = record::read(self.directory.as_fd(), &self.record.id)? {
             (self.header, self.record) = (stored.header, stored.record);
@@ -122,8 +121,8 @@ impl Container {
         Ok(())
     }
 
-    /// Ends all processes and removes cgroup and directory, in an order that can be repeated if it is
-    /// interrupted: the record goes last.
+    /// Kills all processes and removes cgroup and directory, in an order that can be repeated after an interruption:
+    /// the record goes last.
     pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
             self.trace.work(Phase::Shutdown, "kill", "init", || {
@@ -144,7 +143,7 @@ impl Container {
             self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
-            // What a pool counts is no reason to keep the container.
+            // An error of the pool's accounting is no reason to keep the container.
             let _ = cgroup::pool::release(location);
         }
         if let Some(group) = &self.record.resctrl {

@@ -1,4 +1,4 @@
-//! A container's directory in the state root: its id's name, its files, its lock.
+//! A container's directory in the state root: its name, files and lock.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,15 +15,15 @@ use crate::{Error, output};
 pub(crate) const START: &str = "start";
 /// The record.
 pub(crate) const RECORD: &str = "record";
-/// The directory of the socket that takes a service's notices.
+/// The directory of the socket that receives a service's notifications.
 pub(crate) const NOTIFY_DIRECTORY: &str = "notify";
-/// That socket.
+/// The socket that receives a service's notifications.
 pub(crate) const NOTIFY_SOCKET: &str = "notify/notify.sock";
 
-/// Refuses what can be no container's id, and so no directory's name.
+/// Validates a container id, which is a directory name.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason.
 pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
     if is_off(Defence::IdCheck) {
         return Ok(());
@@ -31,28 +31,27 @@ pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
     spec::validate_id(id)
 }
 
-/// Removes a container's directory, which holds files only, or also the one of its notify socket; and whatever else
-/// somebody may have put there.
+/// Removes a container's directory with its files, the directory of its notify socket, and any files of others.
 pub(crate) fn remove(
     root: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
     id: &str,
 ) -> Result<(), sys::Error> {
-    // The record last: as long as it is there, the container can be found and deleted again.
+    // The record goes last: as long as it exists, the container can be found and deleted again.
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // None of ours: it goes with the rest.
+            // Not one of dayfly's files: it is removed with the rest.
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }
     }
     match remove_directory(root, id) {
-        // Another command has removed it, and a container of the same name has its own there by now.
+        // Another command has removed it, and a container of the same name already has its own directory.
         Err(Errno::NOTEMPTY | Errno::EXIST) if fstat(directory).is_ok_and(|s| s.st_nlink == 0) => {
             Ok(())
         }
-        // Looked for only here: few have one.
+        // Checked only here, because it is rare.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             output::detach(directory);
             rootfs::empty(directory).context("clear", id)?;
@@ -70,10 +69,10 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
     }
 }
 
-/// Locks a container's directory for as long as a descriptor lives.
+/// Locks a container's directory for the life of a descriptor.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
     let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // Nobody makes a container there: somebody only looks whether one is made, which takes a moment.
+        // The lock is only held briefly by a command that checks it, not by one that creates a container.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }
@@ -82,7 +81,7 @@ pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
     locked.map_err(|_| Error::Exists)
 }
 
-/// Waits until nobody has the directory locked.
+/// Waits until the directory is unlocked.
 pub(crate) fn await_unlocked(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     while let Err(errno) = flock(directory, FlockOperation::LockShared) {
         if errno != Errno::INTR {
@@ -92,12 +91,12 @@ pub(crate) fn await_unlocked(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     unlock(directory)
 }
 
-/// Lets go of a lock, whoever has its descriptor besides.
+/// Releases a lock even if its descriptor has duplicates.
 fn unlock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     flock(directory, FlockOperation::Unlock)
 }
 
-/// Whether a command is at work on the container.
+/// Returns whether a command is working on the container.
 pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
     match flock(directory, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
@@ -108,15 +107,15 @@ pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// The path of a file in an open directory, short enough for a socket's address whatever the state
-/// root's own path is.
+/// Returns the path of a file in an open directory, short enough for a socket address even if the state root's path is
+/// long.
 pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
 }
 
 /// Duplicating descriptors, close-on-exec.
 pub(crate) trait TryClone {
-    /// Another descriptor of the same file.
+    /// Returns another descriptor of the same file.
     fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error>;
 }
 

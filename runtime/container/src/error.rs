@@ -1,4 +1,4 @@
-//! What can go wrong in a command, in runc's words where engines read them.
+//! Errors of commands, in runc's words where engines parse them.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ pub enum Error {
     Foreign {
         /// The container.
         id: String,
-        /// Whose it is.
+        /// Its owner's uid.
         owner: u32,
     },
     /// `start`, in a container of this status.
@@ -77,42 +77,43 @@ pub enum Error {
     Parse {
         /// The file.
         path: String,
-        /// Where and why.
+        /// The position and reason.
         error: spec::ParseError,
     },
-    /// A value of the configuration.
+    /// An invalid value in the configuration.
     Invalid(spec::Invalid),
-    /// An id that cannot be.
+    /// An invalid id.
     Id(spec::InvalidId),
-    /// No plan for this configuration.
+    /// The configuration could not be compiled into a plan.
     Plan(plan::Error),
     /// The launch failed.
     Launch(launch::Error),
-    /// The cgroup.
+    /// A cgroup operation failed.
     Cgroup(cgroup::Error),
-    /// Layers, or ranges of ids.
+    /// Layers or id ranges failed.
     Rootfs(rootfs::Error),
-    /// The group of the resctrl file system.
+    /// A resctrl operation failed.
     Resctrl(resctrl::Error),
-    /// The CPUs of this host.
+    /// The CPU topology of this host is unavailable.
     Topology(topology::Error),
-    /// A system call.
+    /// A system call failed.
     System(sys::Error),
 }
 
 impl Error {
-    /// An error with a text of its own.
+    /// Returns an error with the given message.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Whether the container does not exist: `delete --force` is content with that.
+    /// Returns whether the container does not exist, which `delete --force` accepts.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }
 
-    /// What another attempt goes on with where the kernel kills what is born into the container's cgroup, so that
-    /// init has to move there: the connection to the console socket, if there is one. Any other error as it is.
+    /// If the kernel killed the process because it was created in the container's cgroup, returns the connection to the
+    /// console socket, if any, for a second attempt in which init moves to the cgroup. Otherwise returns the error
+    /// unchanged.
     pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
         match self {
             Self::Launch(launch::Error::Stillborn(console)) => Ok(console),
@@ -120,12 +121,12 @@ impl Error {
         }
     }
 
-    /// Whether a hook failed.
+    /// Returns whether a hook failed.
     pub(crate) fn is_of_hook(&self) -> bool {
         matches!(self, Self::Launch(launch::Error::Hook(_)))
     }
 
-    /// Whether the record cannot be read: `delete --force` removes what can be found all the same.
+    /// Returns whether the record is unreadable: `delete --force` then removes what it can find.
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }
@@ -233,7 +234,7 @@ from!(
     System(sys::Error)
 );
 
-/// The error of a record that cannot be read.
+/// Returns the error for an unreadable record.
 pub(crate) fn damaged(id: &str, what: impl fmt::Display) -> Error {
     Error::Damaged(format!(
         "state of container {id} is damaged ({what}); `dayfly delete --force {id}` removes it"

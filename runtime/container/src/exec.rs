@@ -1,4 +1,4 @@
-//! `exec`: an additional process in a container that lives.
+//! `exec`: an additional process in a running container.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -22,19 +22,19 @@ use crate::path::absolute;
 use crate::state::Status;
 use crate::{Container, Error, Warn, foreground, pid_file};
 
-/// Where the JSON of a process is.
+/// The source of a process's JSON.
 #[derive(Debug, Clone, Copy)]
 pub enum ProcessDocument<'a> {
-    /// In the file of this path.
+    /// In a file at this path.
     File(&'a str),
-    /// Here.
+    /// In this text.
     Text(&'a str),
 }
 
-/// What `exec` is given; what is absent comes from the container's own process.
+/// The options of `exec`; omitted ones are taken from the container's own process.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
-    /// The whole process; then nothing comes from elsewhere.
+    /// The complete process; then nothing is taken from elsewhere.
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
@@ -42,7 +42,7 @@ pub struct ExecOptions<'a> {
     pub cwd: Option<&'a str>,
     /// Environment entries to add.
     pub env: Vec<&'a str>,
-    /// Whether it gets a terminal.
+    /// Whether it has a terminal.
     pub tty: Option<bool>,
     /// `uid` or `uid:gid`.
     pub user: Option<&'a str>,
@@ -56,39 +56,38 @@ pub struct ExecOptions<'a> {
     pub apparmor: Option<&'a str>,
     /// SELinux label.
     pub process_label: Option<&'a str>,
-    /// Return once it runs.
+    /// Return once it is running.
     pub detach: bool,
-    /// Where to write its pid.
+    /// The file for its pid.
     pub pid_file: Option<&'a str>,
     /// The socket that receives the terminal.
     pub console_socket: Option<&'a str>,
-    /// A connected socket that receives the terminal, in the place of that.
+    /// A connected socket that receives the terminal, in place of `console_socket`.
     pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives its pidfd.
     pub pidfd_socket: Option<&'a str>,
-    /// Descriptors after 2 that go on to the process.
+    /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
     /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
     pub cgroup: Vec<&'a str>,
     /// Enter a paused container; the process starts when it is resumed.
     pub ignore_paused: bool,
-    /// What the start makes use of.
+    /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Where warnings go.
+    /// The receiver of warnings.
     pub warn: Warn<'a>,
 }
 
 impl Container {
-    /// Runs an additional process: to its end, or with `detach` only up to its start. Returns its exit
-    /// status.
+    /// Runs an additional process: until its exit, or with `detach` only until it starts. Returns its exit status.
     ///
     /// # Errors
-    /// If the container does not live; a value that cannot be; what made exec fail.
+    /// If the container is not running; an invalid value; the error of exec.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
         Ok(self.attempt(options)?.1)
     }
 
-    /// Starts an additional process, and returns it once it runs. A terminal goes to a socket.
+    /// Starts an additional process, and returns it once it is running. A terminal is sent to a socket.
     ///
     /// # Errors
     /// As [`Container::exec`].
@@ -98,7 +97,7 @@ impl Container {
 
     fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
         let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        // As with `create`.
+        // As for `create`.
         if options.pidfd_socket.is_some() {
             return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
         }
@@ -116,8 +115,8 @@ impl Container {
         options: &ExecOptions<'_>,
         connected: Option<OwnedFd>,
     ) -> Result<(Child, i32), Error> {
-        // Not found before it is whole: until then its init may work in the memory of the command that makes it,
-        // and nobody must be let in who could trace that.
+        // A container is not found before it is complete: until then its init may work in the memory of the command
+        // that creates it, and no process that could trace init may enter.
         match self.status()? {
             Status::Stopped => return Err(Error::CannotExec(Status::Stopped)),
             Status::Paused if !options.ignore_paused => {
@@ -182,7 +181,7 @@ impl Container {
                 fast_paths: options.fast_paths,
                 caller: match self.record.confined {
                     true => Caller::probe(None),
-                    // Nobody else can read the record of root's.
+                    // Only root can read the record of root's containers.
                     false => Caller::default(),
                 },
             },
@@ -199,7 +198,7 @@ impl Container {
             }),
         };
         if status.is_err() {
-            // Nobody would know of it.
+            // No one would know of the process.
             let _ = sys::signal::send(child.pidfd.as_fd(), 9);
             let _ = launch::wait(&child.pidfd);
             forget(options.pid_file);
@@ -230,7 +229,7 @@ impl Container {
         Ok(launched.inspect_err(|_| forget(options.pid_file))?)
     }
 
-    /// The container's cgroup, or the one below it that was asked for.
+    /// Returns the container's cgroup, or the requested sub-cgroup.
     fn exec_cgroup(&self, subs: &[&str]) -> Result<Option<cgroup::Location>, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(None) };
         Ok(Some(sub_cgroup(location, subs)?))
@@ -257,7 +256,7 @@ impl Container {
     }
 }
 
-/// Takes the pid file of a process back that is no more.
+/// Removes the pid file of a process that no longer exists.
 fn forget(pid_file: Option<&str>) {
     if let Some(path) = pid_file {
         pid_file::remove(path);
@@ -270,7 +269,7 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// What a process file leaves open comes from the container: never more than it may do.
+/// Fills in what a process file omits from the container's process: never more privileges than that has.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
@@ -285,7 +284,7 @@ fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process
 }
 
-/// `--cgroup PATH` on v2, `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
+/// Resolves `--cgroup PATH` on v2, `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
 fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Location, Error> {
     let mut result = location.clone();
     let mut named: Vec<&str> = Vec::new();
@@ -309,7 +308,7 @@ fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Loca
         }
         result = result.sub(controllers, path)?;
     }
-    // What was asked for must be there: a process that silently ran elsewhere would escape its limits.
+    // The requested cgroup must exist: a process that silently ran elsewhere would escape its limits.
     let places = result.legacy.iter().map(|legacy| &legacy.place).chain(&result.unified);
     for place in places.filter(|_| !subs.is_empty()) {
         rustix::fs::access(place.directory(), rustix::fs::Access::EXISTS)
@@ -318,7 +317,7 @@ fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Loca
     Ok(result)
 }
 
-/// Puts the options of the command line over the container's own process, by runc's rules.
+/// Applies the command line's options to the container's own process, by runc's rules.
 fn amend<'a>(mut process: Process<'a>, options: &ExecOptions<'a>) -> Result<Process<'a>, Error> {
     process.args = options.args.iter().map(|arg| Str::new(arg)).collect();
     process.terminal = options.tty.unwrap_or(false);
@@ -353,7 +352,7 @@ fn amend<'a>(mut process: Process<'a>, options: &ExecOptions<'a>) -> Result<Proc
     Ok(process)
 }
 
-/// The one strict parser of numbers on the command line: digits and nothing else (CVE-2026-30892).
+/// Parses numbers of the command line strictly: only digits are accepted (CVE-2026-30892).
 fn number(what: &str, text: &str) -> Result<u32, Error> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
@@ -361,8 +360,8 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
     number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
 }
 
-/// Inheritable stays as it is (CVE-2022-29162); where the container has some, as with runc, those of them that
-/// are named become ambient. Of a name that nobody knows, or that cannot be raised, the plan warns.
+/// Adds capabilities. Inheritable stays unchanged (CVE-2022-29162); if the container has inheritable capabilities,
+/// named ones among them become ambient, as in runc. For an unknown name, or one that cannot be raised, the plan warns.
 fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) {
     let ambient = (!sets.inheritable.is_empty()).then_some(&mut sets.ambient);
     let inheritable = is_off(Defence::Inheritable).then_some(&mut sets.inheritable);

@@ -1,5 +1,4 @@
-//! Fault points of commands: the steps that they put into a trace, and what else of them can fail, in the order
-//! in which they begin.
+//! Fault points of commands: their traced steps and other operations that can fail, in order of their beginning.
 
 #[cfg(dayfly_faults)]
 use launch::fault::{Place, strike};
@@ -10,14 +9,14 @@ use crate::Trace;
 
 #[cfg(not(dayfly_faults))]
 impl Trace {
-    /// A place that can fail and is no step of the trace. Does nothing.
+    /// Marks an operation that can fail but is not a traced step. Does nothing.
     #[inline(always)]
     pub(crate) fn point(&self, _: &'static str, _: &str) -> Result<(), sys::Error> {
         Ok(())
     }
 }
 
-/// In the place of the tracer's own methods.
+/// Replaces the tracer's own methods.
 #[cfg(dayfly_faults)]
 impl Trace {
     pub(crate) fn work<T, E: Failed + From<sys::Error>>(
@@ -43,7 +42,7 @@ impl Trace {
         (**self).wait(phase, name, object, awaits, wait)
     }
 
-    /// A place that can fail and is no step of the trace.
+    /// Marks an operation that can fail but is not a traced step.
     pub(crate) fn point(&self, name: &'static str, object: &str) -> Result<(), sys::Error> {
         let step = self.steps.get();
         self.steps.set(step + 1);

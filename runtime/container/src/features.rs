@@ -1,7 +1,7 @@
-//! What dayfly can do (runtime-spec, features.md): `dayfly features`, and what the shim tells containerd.
+//! The features of dayfly (runtime-spec, features.md), printed by `dayfly features` and reported to containerd by the
+//! shim.
 //!
-//! Where a list is missing, the specification reads it as "unknown"; so what dayfly does not do is said
-//! with an empty list or `false`.
+//! By the specification, a missing list means "unknown", so unsupported features are an empty list or `false`.
 
 use alloc::vec::Vec;
 
@@ -11,8 +11,8 @@ use spec::{NamespaceKind, capability, memory_policy, mount_options};
 /// The version of this build.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Annotations of a configuration that change what is done, by their prefixes: properties of a scope; pinning,
-/// pools and traces; crun's for the caller's groups.
+/// Prefixes of annotations that dayfly obeys: properties of a scope; pinning, pools and traces; crun's for the caller's
+/// groups.
 const OBEYED_ANNOTATIONS: [&str; 3] = ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS];
 
 /// The document.
@@ -91,7 +91,7 @@ struct MountExtensions {
 struct Annotations {
     #[serde(rename = "org.dayfly.version")]
     version: &'static str,
-    /// What makes a build one for tests alone; not there otherwise.
+    /// The test-only features of a test build; omitted otherwise.
     #[serde(rename = "org.dayfly.built-for-tests", skip_serializing_if = "Option::is_none")]
     test_build: Option<&'static str>,
     #[serde(rename = "org.opencontainers.runc.checkpoint.enabled")]
@@ -101,7 +101,7 @@ struct Annotations {
     runc_version: &'static str,
 }
 
-/// What this build can do, whatever the running kernel can.
+/// Returns the features of this build, whatever the running kernel supports.
 pub fn features() -> Features {
     let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();
@@ -136,11 +136,11 @@ pub fn features() -> Features {
     }
 }
 
-/// What the seccomp compiler reads; of flags also what the running kernel takes, as with runc.
+/// Returns what the seccomp compiler accepts; flags only if the running kernel supports them, as in runc.
 fn seccomp() -> Seccomp {
     let known_flags = names(&seccomp::FLAGS);
     let supported = seccomp::FLAGS.iter().filter(|(_, bit)| {
-        // One that is about listeners is known only together with them.
+        // Flags for listeners are valid only together with the listener flag.
         sys::seccomp::flags_known(*bit)
             || sys::seccomp::flags_known(bit | sys::seccomp::NEW_LISTENER)
     });
@@ -158,7 +158,7 @@ fn seccomp() -> Seccomp {
     }
 }
 
-/// The names of a table of the compiler's, sorted.
+/// Returns the names in a table of the compiler, sorted.
 fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = table.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();

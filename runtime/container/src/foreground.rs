@@ -1,5 +1,4 @@
-//! A foreground `run` or `exec`: signals go on to the process, its terminal is carried, its end waited
-//! for.
+//! A foreground `run` or `exec`: forwards signals to the process, relays its terminal, and waits for its exit.
 
 use launch::Pending;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,14 +14,14 @@ use crate::console::Terminal;
 use crate::notify::Relay;
 use crate::{Error, Trace};
 
-/// When a `run` reaps what helped to make its container.
+/// When a `run` reaps the helpers that created its container.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
 
-/// Signals as they are from the moment a foreground command knows that it will wait: blocked, and read
-/// from a descriptor, so that none is lost between clone and wait.
+/// Signal handling from the moment a foreground command will wait: signals are blocked and read from a descriptor, so
+/// that none is lost between clone and wait.
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,
@@ -30,7 +29,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Blocks all signals. With `subreaper`, orphaned descendants become ours to reap.
+    /// Blocks all signals. With `subreaper`, this process reaps orphaned descendants.
     pub fn block(subreaper: bool, trace: &Trace) -> Result<Self, Error> {
         trace.point("block", "signals")?;
         signal::hear_of_children();
@@ -42,9 +41,8 @@ impl Signals {
         Ok(Self { fd, old })
     }
 
-    /// Waits for the end of `child`; returns its exit status, 128 + n for signal n.
-    /// An init that is `pending` gets no signal before it is its program. `notify` is what goes on to the
-    /// service manager.
+    /// Waits for the exit of `child`; returns its exit status, 128 + n for signal n. Signals to a `pending` init are
+    /// held back until it has executed its program. `notify` is forwarded to the service manager.
     pub fn wait(
         &self,
         child: &Child,
@@ -73,7 +71,7 @@ impl Signals {
                 Err(Errno::INTR) => continue,
                 result => result.context("poll", "")?,
             };
-            // A container that lives this long has time for us to clear up.
+            // A container that lives this long leaves time for clean-up.
             if let (Some(pending), 0) = (&mut pending, ready) {
                 pending.tidy();
                 patience = None;
@@ -110,7 +108,7 @@ impl Signals {
                         terminal.copy_size();
                     }
                 }
-                // Children are reaped by the caller; the other is sent by nobody on purpose.
+                // SIGCHLD is handled by the caller; SIGURG is not meant for the container.
                 SIGCHLD | SIGURG => {}
                 number => {
                     if let Some(pending) = pending {
@@ -129,8 +127,7 @@ impl Drop for Signals {
     }
 }
 
-/// Reaps every child that has ended: ours, whose exit status is returned, and descendants that were
-/// left to us.
+/// Reaps every exited child: ours, whose exit status is returned, and adopted descendants.
 fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     let mut ours = None;
     loop {
@@ -146,10 +143,10 @@ fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     }
 }
 
-/// Carries bytes between our standard streams and the container's terminal.
+/// Relays data between our standard streams and the container's terminal.
 struct Carrier<'a> {
     terminal: &'a Terminal,
-    /// Typed, and not yet taken by the terminal.
+    /// Input that the terminal has not accepted yet.
     pending: [u8; 4096],
     length: usize,
     input_open: bool,
@@ -161,10 +158,11 @@ impl<'a> Carrier<'a> {
         Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
     }
 
-    /// Fills the last two places with what to wait for; returns how many places count.
+    /// Fills the last two entries with descriptors to poll; returns the number of entries used.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
-        // One that is not waited for stays out: the end of a pipe is told whatever was asked.
+        // A descriptor that is not awaited is left out: poll(2) reports the hang-up of a pipe even without requested
+        // events.
         if self.input_open && self.length == 0 {
             *input = PollFd::from_borrowed_fd(stdin(), PollFlags::IN);
         }
@@ -208,7 +206,7 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// One piece of output; `false` when there is none now.
+    /// Relays one piece of output; returns `false` if there is none now.
     fn pull(&mut self) -> bool {
         let mut bytes = [0u8; 8192];
         match read(self.terminal.master(), &mut bytes) {
@@ -218,13 +216,13 @@ impl<'a> Carrier<'a> {
                 return true;
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // EIO: nobody holds the other end any more.
+            // EIO: all slave descriptors are closed.
             Err(_) => self.output_open = false,
         }
         false
     }
 
-    /// What was printed before the end.
+    /// Relays the output that remains at the exit.
     fn drain(&mut self) {
         while self.pull() {}
     }

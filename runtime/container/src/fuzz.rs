@@ -1,14 +1,14 @@
-//! Ways in for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
+//! Entry points for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::record::{self, Found, Record};
 
-/// Reads `bytes` as the record of the container whose id they have, and of another one.
+/// Reads `bytes` as the record of the container with their id, and of another one.
 ///
 /// # Panics
-/// When what was read is not what the container has, or an alteration of what `delete` acts on is not seen.
+/// If the record read differs from the container's, or an alteration of a field used by `delete` goes unnoticed.
 pub fn record(bytes: &[u8]) {
     assert!(!matches!(record::parse(bytes, "another-one"), Found::Whole(_)));
     let Some(stored) = record::decode_any(bytes) else { return };
@@ -21,7 +21,7 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// The record of a container that is like any other.
+/// Returns the record of an ordinary container.
 pub fn sample(cgroup: cgroup::Location) -> Vec<u8> {
     let record = Record {
         id: String::from("sample"),

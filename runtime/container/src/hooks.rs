@@ -10,7 +10,7 @@ use plan::step::Hooks;
 
 use crate::{Container, Error, Warn};
 
-/// Lists of hooks as the record has them: JSON, empty for none.
+/// Serializes hooks for the record: JSON, empty for none.
 pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
     if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
 }
@@ -43,7 +43,7 @@ fn try_run(
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 
-/// poststart: the program runs. A failing hook ends the container, as in runc.
+/// Runs poststart hooks: the program is running. A failing hook ends the container, as in runc.
 pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     let hooks = read(container, "poststart", &container.record.poststart)?;
     if hooks.list.is_empty() {
@@ -58,7 +58,8 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     result
 }
 
-/// poststop: everything is gone. A failing hook is a warning: the rest still has to happen.
+/// Runs poststop hooks: everything is removed. A failing hook causes a warning, since the remaining clean-up must still
+/// happen.
 pub(crate) fn after_stop(container: &Container, warn: Warn<'_>) {
     let Ok(hooks) = read(container, "poststop", &container.record.poststop) else { return };
     for (index, hook) in hooks.list.iter().enumerate() {

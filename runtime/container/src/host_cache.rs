@@ -1,5 +1,5 @@
-//! What a start takes from the host's cache. Without a cache, or where something of it cannot be had,
-//! the start makes do: it compiles, loads and copies by itself.
+//! Use of the host's cache by a start. Without a cache, or if an entry is unavailable, the start compiles, loads and
+//! copies by itself.
 
 use cache::{Cache, FilterKey};
 use cgroup::devices::program;
@@ -8,20 +8,20 @@ use rustix::fd::OwnedFd;
 
 use crate::Error;
 
-/// Takes the host's cache away, with its mounts. Containers that started from it do not notice.
+/// Removes the host's cache with its mounts. Running containers are not affected.
 ///
 /// # Errors
-/// If it is not root's, or cannot be removed.
+/// If it does not belong to root, or cannot be removed.
 pub fn clear() -> Result<(), Error> {
     Ok(Cache::clear(cache::DEFAULT_PATH)?)
 }
 
-/// The command's own program on a read-only mount, if an earlier one has kept that.
+/// Opens the command's own program on a read-only mount kept by an earlier command.
 pub(crate) fn program(fast_paths: FastPaths) -> Option<OwnedFd> {
     fast_paths.contains(FastPaths::KEPT_PROGRAM).then(cache::kept_program)?.ok()
 }
 
-/// Keeps the read-only mount that this command runs from. That it cannot be kept is nothing to the command.
+/// Keeps the read-only mount from which this command runs. Failures are ignored.
 #[cold]
 pub(crate) fn keep_program(fast_paths: FastPaths, mount: &OwnedFd) {
     if fast_paths.contains(FastPaths::KEPT_PROGRAM) {
@@ -29,7 +29,7 @@ pub(crate) fn keep_program(fast_paths: FastPaths, mount: &OwnedFd) {
     }
 }
 
-/// The cache, if this start has one.
+/// The cache, if this start uses one.
 #[derive(Debug)]
 pub(crate) struct HostCache {
     cache: Option<Cache>,
@@ -37,7 +37,7 @@ pub(crate) struct HostCache {
 }
 
 impl HostCache {
-    /// Opens it, unless none of what it holds is wanted, or the caller is not the host's root.
+    /// Opens the cache, unless none of its contents is wanted, or the caller is not the host's root.
     pub fn open(fast_paths: FastPaths, caller: &Caller) -> Self {
         let held =
             FastPaths::SECCOMP_CACHE | FastPaths::DEVICE_CACHE | FastPaths::TEMPLATE_NAMESPACE;
@@ -50,7 +50,7 @@ impl HostCache {
         self.cache.as_ref().filter(|_| self.fast_paths.contains(fast_path))
     }
 
-    /// The program of a seccomp profile.
+    /// Returns the program of a seccomp profile.
     pub fn filter(&self, profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
         let compile = || plan::compile_seccomp(profile, kernel);
         let Some(cache) = self.having(FastPaths::SECCOMP_CACHE) else { return Ok(compile()?) };
@@ -59,8 +59,8 @@ impl HostCache {
         Ok(cache.filter(&key, compile)?)
     }
 
-    /// The device program of the plan's cgroup, loaded. None where it needs none, where there is no
-    /// cache, and where it cannot be loaded: making the cgroup then tells why.
+    /// Returns the loaded device program of the plan's cgroup. `None` if it needs none, if there is no cache, or if
+    /// loading fails: creating the cgroup then reports the error.
     pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
         let cache = self.having(FastPaths::DEVICE_CACHE)?;
         let (CgroupPlan::Create { location, resources, .. }
@@ -75,7 +75,7 @@ impl HostCache {
         cache.device_program(&program, || program::load_program(&program)).ok()
     }
 
-    /// The template mount namespace.
+    /// Opens the template mount namespace.
     pub fn template(&self) -> Option<OwnedFd> {
         self.having(FastPaths::TEMPLATE_NAMESPACE)?.template().ok()
     }

@@ -1,4 +1,4 @@
-//! Telling a process from a later one of the same pid.
+//! The identity of a process, which distinguishes it from a later one with the same pid.
 
 use core::time::Duration;
 
@@ -8,20 +8,20 @@ use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// How long `delete` waits for an init that it killed. A process in uninterruptible
-/// sleep may take longer; the container is then still there and can be deleted again.
+/// How long `delete` waits for an init that it killed. A process in uninterruptible sleep may take longer; the
+/// container then still exists and can be deleted again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// PID_FS_MAGIC, linux/magic.h
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// What stays a process's own for as long as the system runs: the inode of its pidfd (Linux 6.9), or
-/// on older kernels its start time.
+/// A unique property of a process until the next boot: the inode of its pidfd (Linux 6.9), or on older kernels its
+/// start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity(pub u64);
 
 impl Identity {
-    /// The identity of the process `pid`, which `pidfd` refers to.
+    /// Returns the identity of the process `pid`, to which `pidfd` refers.
     pub fn of(pid: Pid, pidfd: impl AsFd) -> Result<Self, Errno> {
         if fstatfs(pidfd.as_fd())?.f_type as i64 == PID_FS_MAGIC {
             return Ok(Self(fstat(pidfd)?.st_ino));
@@ -30,7 +30,7 @@ impl Identity {
     }
 }
 
-/// Field 22 of /proc/PID/stat (proc_pid_stat(5)), in clock ticks since boot.
+/// Reads field 22 of /proc/PID/stat (proc_pid_stat(5)), in clock ticks since boot.
 fn start_time(pid: Pid) -> Result<u64, Errno> {
     let path = alloc::format!("/proc/{}/stat", pid.as_raw_nonzero());
     let text = sys::fs::read_text(path.as_str())?;
@@ -39,14 +39,14 @@ fn start_time(pid: Pid) -> Result<u64, Errno> {
     rest.split_whitespace().nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
 }
 
-/// Opens the process if it is still the same one and has not ended.
+/// Opens the process if it has the same identity and has not exited.
 pub(crate) fn open_alive(pid: Pid, identity: Identity) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let same = Identity::of(pid, &pidfd).ok()? == identity;
     (same && !has_exited(&pidfd)).then_some(pidfd)
 }
 
-/// Whether the process behind a pidfd has ended; a zombie has.
+/// Returns whether the process behind a pidfd has exited; a zombie has.
 pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)

@@ -1,4 +1,4 @@
-//! Images of a store, as `run --image` finds them: unpacked, with a bundle's configuration.
+//! Images in a store for `run --image`: unpacked, with a bundle's configuration.
 
 mod files;
 mod user;
@@ -16,7 +16,7 @@ use sys::Context;
 
 use crate::Error;
 
-/// The group of terminals.
+/// The gid of the group tty.
 const TTY: u32 = 5;
 /// The annotation that names the image.
 const NAME: &str = "run.dayfly.image";
@@ -27,7 +27,7 @@ const PERIOD: u64 = 100_000;
 /// Where the container has the program that reaps: on a tmpfs, so that nothing of it is in the root filesystem.
 pub const REAPER: &str = "/dev/init";
 
-/// An image, and what its container does differently.
+/// An image, and changes for its container.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRun<'a> {
     /// The image's directory in the store, absolute.
@@ -40,9 +40,9 @@ pub struct ImageRun<'a> {
     pub entrypoint: Option<Vec<String>>,
     /// A terminal.
     pub tty: bool,
-    /// Further environment.
+    /// Additional environment entries.
     pub env: Vec<&'a str>,
-    /// Another working directory.
+    /// Its working directory, if changed.
     pub cwd: Option<&'a str>,
     /// Another user and group, `USER[:GROUP]`.
     pub user: Option<&'a str>,
@@ -101,7 +101,7 @@ impl<'a> ImageRun<'a> {
         }
         spec.annotations.insert(Str::new(NAME), Str::from(self.name.clone()));
         if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
-            // As `spec --rootless` has it: terminals cannot belong to a group that is not there.
+            // As in `spec --rootless`: terminals cannot belong to an unmapped group.
             for mount in spec.mounts.iter_mut().filter(|mount| *mount.kind == *"devpts") {
                 mount.options.retain(|option| **option != *"gid=5");
             }
@@ -220,11 +220,11 @@ impl Limits {
     }
 }
 
-/// The annotation by which an image's configuration says that its containers are to have no filter.
+/// The annotation that marks an image's configuration as intentionally without a filter.
 const SECCOMP: &str = "run.dayfly.seccomp";
 
-/// Refuses a configuration without a seccomp profile that does not say that this is wanted: older imports made such
-/// ones where the file of the engines' profile was not there.
+/// Refuses a configuration without a seccomp profile unless it is marked as intentional: older imports left out the
+/// profile if the engines' profile file was missing.
 fn refuse_without_filter(spec: &Spec<'_>) -> Result<(), Error> {
     let filtered = spec.linux.as_ref().is_some_and(|linux| linux.seccomp.is_some());
     let wanted =

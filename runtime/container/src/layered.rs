@@ -1,5 +1,4 @@
-//! Root filesystems from layers: what a container is given of the host for one, and how that is taken
-//! back.
+//! Root filesystems from layers: resources that a container gets from the host for one, and their release.
 
 pub(crate) mod record;
 mod stats;
@@ -26,70 +25,69 @@ use crate::options::CreateOptions;
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
-/// Where containers have their directories in a store.
+/// The directory in a store for directories of containers.
 const CONTAINERS: &str = "containers";
-/// Bytes of memory for the places of mounts in a root filesystem that is read-only.
+/// Bytes of memory for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
 
-/// A root filesystem in layers, as the command line asks for it.
+/// A root filesystem from layers, as requested on the command line.
 #[derive(Debug, Clone)]
 pub struct LayeredOptions<'a> {
-    /// A file with a directory a line, the bottom layer first.
+    /// A file that lists one directory per line, the bottom layer first.
     pub layers: String,
-    /// The image that these are the layers of.
+    /// The image that has these layers.
     pub image: Option<ImageRun<'a>>,
-    /// Whose ids the container has.
+    /// The ids of the container.
     pub user_namespace: UserNamespace,
-    /// How it is assembled; `None` is the best way this kernel has.
+    /// How it is assembled; `None` chooses the best way for this kernel.
     pub mode: Option<Mode>,
-    /// Changes are kept in memory.
+    /// Whether changes are kept in memory.
     pub ephemeral: bool,
-    /// How many bytes of it.
+    /// The size limit in bytes for changes in memory.
     pub size: Option<u64>,
-    /// The store, absolute: changes on disk go there.
+    /// The store's absolute path; changes on disk are kept there.
     pub store: &'a str,
-    /// Where ranges of ids that are taken are kept.
+    /// The directory that records id ranges in use.
     pub leases: &'a str,
-    /// Which ids there are.
+    /// The available ids.
     pub ids: Config<'a>,
-    /// Tell what was done, and how long it took.
+    /// Whether to print what was done, and how long it took.
     pub stats: bool,
 }
 
-/// Whose ids a container has.
+/// The ids of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
-    /// What the configuration says.
+    /// As configured.
     Configured,
     /// The host's.
     Host,
-    /// A range of its own.
+    /// A range of the container's own.
     Auto,
-    /// A range that all such containers have.
+    /// A range shared by all such containers.
     Shared,
 }
 
-/// Frees the ranges of ids that a killed command took for a container which it did not come to record.
+/// Releases the id ranges that a killed command took for a container but did not record.
 ///
 /// # Errors
-/// If they cannot be given back.
+/// If they cannot be released.
 pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
     store.trace().point("free ids of", id)?;
-    // Where this caller may not write, it has taken none.
+    // Without write permission, this caller has taken none.
     if rustix::fs::access(leases, Access::READ_OK | Access::WRITE_OK).is_err() {
         return Ok(());
     }
     Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)
 }
 
-/// A root filesystem that was decided on. What was taken for it is given back when this is dropped, unless
-/// the container has it by then.
+/// A prepared root filesystem. Dropping it releases its resources, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub recipe: Recipe,
     pub record: Box<LayeredRecord>,
     place: String,
-    /// The state root, the container's name there, and its directory, locked.
+    /// The state root, the container's name there, and its locked directory.
     root: OwnedFd,
     id: String,
     claimed: RefCell<Option<Claim>>,
@@ -98,17 +96,17 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// For the compiler.
+    /// Returns the root filesystem for the compiler.
     pub fn root(&self) -> GivenRoot<'_> {
         GivenRoot::layered(&self.recipe, &self.place)
     }
 
-    /// The container's directory, which was claimed with the range.
+    /// Takes the container's directory, which was claimed along with the range.
     pub fn take_claim(&self) -> Option<Claim> {
         self.claimed.take()
     }
 
-    /// What was done, as a line of the trace and, if it was asked for, at length.
+    /// Reports what was done: in one line of the trace and, if requested, in detail.
     pub fn tell(&self, trace: &crate::Trace, counts: rootfs::Counts) {
         if trace.is_on() {
             trace.remark(stats::line(&self.recipe, counts));
@@ -116,12 +114,12 @@ impl Prepared {
         self.counts.set(counts);
     }
 
-    /// What `run --stats` prints.
+    /// Returns the text of `run --stats`.
     pub fn stats(&self, trace: &crate::Trace) -> String {
         stats::text(&self.recipe, self.counts.get(), &trace.timeline("dayfly run", &self.id))
     }
 
-    /// The container's record has it all now.
+    /// Keeps the resources: the container's record contains them now.
     pub fn keep(&self) {
         self.kept.set(true);
     }
@@ -139,8 +137,7 @@ impl Drop for Prepared {
     }
 }
 
-/// Decides how a container gets its root filesystem, takes its range of ids, and puts that into the
-/// configuration.
+/// Decides how a container gets its root filesystem, takes its id range, and adds both to the configuration.
 pub(crate) fn prepare(
     store: &Store,
     create: &CreateOptions<'_>,
@@ -161,7 +158,7 @@ pub(crate) fn prepare(
              unshare --user --map-root-user --mount dayfly run …",
         ));
     }
-    // Then overlayfs keeps its marks elsewhere.
+    // Then overlayfs uses other extended attributes for its marks.
     let in_user_namespace = sys::user_namespace::is_nested();
     let mapped = match options.user_namespace {
         UserNamespace::Auto | UserNamespace::Shared => true,
@@ -182,7 +179,7 @@ pub(crate) fn prepare(
     };
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Nothing is ever written there but the places of mounts that the layers lack.
+        // Only missing mount points are ever created there.
         true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };
@@ -195,7 +192,7 @@ pub(crate) fn prepare(
             upper,
             directory: CString::new(&*directory).unwrap_or_default(),
             root: None,
-            // A container has its root filesystem once.
+            // The root filesystem is used by one container only.
             volatile: true,
             label: label(spec),
             user_xattr: in_user_namespace,
@@ -256,7 +253,7 @@ fn take_ids(
     Ok(())
 }
 
-/// The host's ids of the container's root, if the configuration has a user namespace.
+/// Returns the host's ids of the container's root, if the configuration has a user namespace.
 fn configured(spec: &Spec<'_>) -> Result<Option<(u32, u32)>, Error> {
     let Some(linux) = &spec.linux else { return Ok(None) };
     let Some(namespace) = linux.namespace(NamespaceKind::User) else { return Ok(None) };
@@ -273,9 +270,9 @@ fn label(spec: &Spec<'_>) -> Option<CString> {
     CString::new(label).ok()
 }
 
-/// Where the root is attached in a mount namespace that begins as a copy of the host's: over its root, as
-/// the container's own root need not get to any other place; where hooks expect it, if there are some. What is
-/// not pivoted to is moved over that root, and so is attached elsewhere: over the bundle, which is there.
+/// Returns where the root is attached in a mount namespace that begins as a copy of the host's: over its root, since
+/// the container's own root needs no other place; where hooks expect it, if there are any. Without pivot_root(2), the
+/// root is moved over the namespace's root and so is first attached elsewhere: over the bundle, which always exists.
 pub(crate) fn place(bundle: &str, spec: &Spec<'_>, no_pivot: bool) -> String {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];

@@ -1,7 +1,7 @@
-//! The life of a container: create, start, kill, delete, exec; and its state on disk.
+//! The life cycle of a container: create, start, kill, delete, exec; and its state on disk.
 //!
-//! No command trusts another one to have ended well: what a record says is checked against the kernel,
-//! and whatever a killed command left can be deleted.
+//! No command relies on another one having finished: records are checked against the kernel, and anything left by a
+//! killed command can be deleted.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

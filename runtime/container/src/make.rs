@@ -1,4 +1,4 @@
-//! From a request to a container: recorded, launched, announced.
+//! Turns a request into a container: recorded, launched, announced.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -38,16 +38,16 @@ pub(crate) struct Made {
     pub container: Container,
     pub child: Child,
     pub pending: Option<Pending>,
-    /// When it became its program, if it is traced.
+    /// When the program began, if traced.
     pub program_since: u64,
-    /// What it says to the service manager, where that is to be heard now.
+    /// The socket for notifications to the service manager, if this command listens.
     pub notify: Option<OwnedFd>,
-    /// What is left of assembling its root filesystem.
+    /// Resources of its assembled root filesystem.
     pub _rootfs: Option<rootfs::Assembled>,
 }
 
 impl Made {
-    /// Puts the program on the time line, up to now.
+    /// Adds the program's run until now to the time line.
     pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
         let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
         let program = args.first().map_or("", |name| name);
@@ -61,7 +61,8 @@ impl Made {
 /// A container's directory, claimed.
 struct Claimed {
     directory: OwnedFd,
-    /// What holds the directory's lock, if that is to be let go of when init goes on; else the directory does.
+    /// The descriptor that holds the directory's lock, if the lock is released when init continues; otherwise
+    /// `directory` holds it.
     lock: Option<OwnedFd>,
 }
 
@@ -76,7 +77,7 @@ impl Making<'_> {
         let network = self.begin_network(&mut request)?;
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         let template = self.look_up(&cache, &mut request)?;
-        // Kept for good: an init in our memory reads it until its exec.
+        // Leaked: an init in our memory reads it until its exec.
         let plan: &'static Plan =
             Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
                 Ok::<_, Error>(plan::compile(&self.spec, &request)?)
@@ -91,15 +92,15 @@ impl Making<'_> {
         let made = self.launch_in(&mut claimed, file, &request, plan, given);
         if made.is_err() {
             self.take_back_pid_file();
-            // What failed counts; where this fails as well it is for the same reason.
+            // The first failure is reported; an error here has the same cause.
             let _ = self.store.remove(claimed.directory.as_fd(), options.id);
         }
         self.finish(claimed.directory, made?)
     }
 
-    /// Has the container's network namespace made meanwhile, where the plan is to be for that.
+    /// Starts a process that creates the container's network namespace, if the plan needs one.
     fn begin_network(&self, request: &mut Request<'_>) -> Result<Option<Network>, Error> {
-        // A maker is worth its process only where a CPU is free for it.
+        // The extra process pays off only if a CPU is idle.
         if plan::makes_network(&self.spec, request)
             && request.kernel.fast_paths.contains(FastPaths::CROWD_CHECK)
             && launch::is_crowded()
@@ -113,7 +114,7 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// Completes the request by what the host has of earlier starts; returns the template.
+    /// Completes the request with cached results of earlier starts; returns the template.
     fn look_up(
         &self,
         cache: &HostCache,
@@ -134,7 +135,7 @@ impl Making<'_> {
         Ok(template)
     }
 
-    /// The container's directory, this command's alone, and the record's file in it.
+    /// Returns the container's directory, locked by this command, and the record's file in it.
     fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
         let (store, id) = (self.store, self.options.id);
         let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
@@ -192,8 +193,8 @@ impl Making<'_> {
                 header = Some(draft.complete(child.pid, identity)?);
                 announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
             }
-            // Init has the lock's descriptor as well, up to its exec: so the container exists for others from when
-            // its program begins, and not before.
+            // Releases the lock of this command. Init holds a duplicate until its exec, so the container exists for
+            // others once its program begins.
             Turn::GoesOn => {
                 *lock = None;
                 Ok(())
@@ -235,7 +236,7 @@ impl Making<'_> {
         }
     }
 
-    /// What is left to do once it is launched.
+    /// Completes the container after the launch.
     fn finish(&self, directory: OwnedFd, recorded: Recorded) -> Result<Made, Error> {
         let Recorded { header, record, launched, notify, is_run } = recorded;
         let Launched { child, program_since, pending, rootfs } = launched;
@@ -267,21 +268,20 @@ impl Making<'_> {
     }
 }
 
-/// Waits until init, of whose exec we have heard, has let go of the lock as well: an exec closes one descriptor after the
-/// other.
+/// Waits until init, after its exec, has released the lock as well: an exec closes descriptors one after the other.
 fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
 }
 
-/// What a launch leaves in memory.
+/// The data of a launch that is kept in memory.
 struct Recorded {
     header: Header,
     record: Record,
     launched: Launched,
     notify: Option<OwnedFd>,
-    /// Whether its program is not to wait for `start`.
+    /// Whether its program does not wait for `start`.
     is_run: bool,
 }
 
@@ -296,13 +296,13 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
 }
 
 impl Making<'_> {
-    /// What its root filesystem has of the host.
+    /// Returns the record of its root filesystem's host resources.
     fn record_of_rootfs(&self) -> Option<&LayeredRecord> {
         let layered = self.prepared.as_ref().map(|prepared| &*prepared.record);
         layered.or_else(|| self.snapshot.as_ref()?.record.as_deref())
     }
 
-    /// What later commands need of it.
+    /// Returns the record for later commands.
     fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
         let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();

@@ -1,4 +1,4 @@
-//! A container in the making: what its bundle, the command line and the host say of it.
+//! A container during creation: its bundle, command line and host.
 
 use plan::{Kernel, Request};
 use rustix::fd::OwnedFd;
@@ -15,25 +15,25 @@ use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Trace};
 
-/// What every stage of a making works with: `begin`, `console`, `ask`, then `make` (make.rs).
+/// The data for all stages of a creation: `begin`, `console`, `ask`, then `make` (make.rs).
 pub(crate) struct Making<'a> {
     pub store: &'a Store,
     pub trace: &'static Trace,
     pub options: &'a CreateOptions<'a>,
     pub bundle: &'a Bundle,
     pub spec: Spec<'a>,
-    /// Who is to hear when the container is ready.
+    /// The service manager to notify of readiness.
     pub manager: Option<Manager>,
-    /// The cgroup that was taken from a pool.
+    /// The cgroup taken from a pool.
     pub pooled: Option<cgroup::pool::Taken>,
-    /// The root filesystem, where it comes in layers.
+    /// The root filesystem, if it comes in layers.
     pub prepared: Option<Prepared>,
-    /// The root filesystem, where it comes as a list of mounts.
+    /// The root filesystem, if it comes as a list of mounts.
     pub snapshot: Option<Snapshot>,
 }
 
 impl<'a> Making<'a> {
-    /// Reads the configuration, and decides about layers.
+    /// Parses the configuration, and prepares layers.
     pub fn begin(
         store: &'a Store,
         options: &'a CreateOptions<'a>,
@@ -48,7 +48,7 @@ impl<'a> Making<'a> {
         Ok(Self { store, trace, options, bundle, spec, manager, pooled, prepared, snapshot })
     }
 
-    /// Where its terminal goes, if it has one; `connected` is what an attempt before had of that.
+    /// Chooses the receiver of its terminal, if it has one; `connected` is the connection of an earlier attempt.
     pub fn console(
         &self,
         is_detached: bool,
@@ -60,7 +60,7 @@ impl<'a> Making<'a> {
         Console::prepare(terminal, receiver, is_detached, connected, self.trace)
     }
 
-    /// Finds its place, and what its plan is to be asked for.
+    /// Determines its placement, and the request for its plan.
     pub fn ask(
         &mut self,
         cpus: &StartCpus,
@@ -80,7 +80,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// Decides about the mounts of a root filesystem, where somebody names some.
+/// Prepares the mounts of a root filesystem, if any are given.
 fn prepare_snapshot(
     store: &Store,
     options: &CreateOptions<'_>,
@@ -95,7 +95,7 @@ fn prepare_snapshot(
     })
 }
 
-/// Decides about layers, where the command line names some.
+/// Prepares layers, if the command line names some.
 fn prepare_layers<'a>(
     store: &Store,
     options: &CreateOptions<'a>,

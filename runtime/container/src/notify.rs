@@ -1,9 +1,8 @@
-//! NOTIFY_SOCKET (sd_notify(3)): what a container says to the service manager under which the command was
-//! started.
+//! NOTIFY_SOCKET (sd_notify(3)): notifications of a container to the service manager that started the command.
 //!
-//! The container gets a socket of its own in the place of the manager's. Of what it says there only that
-//! it is ready is passed on, followed by the pid that the manager should look at: nothing in a
-//! container may speak for the host's service beyond that. A detached command stays until then.
+//! The container gets a socket of its own in place of the manager's. Only its readiness is forwarded, followed by the
+//! main pid for the manager: a container may not control the host's service beyond that. A detached command stays until
+//! then.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,11 +27,11 @@ use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
 use crate::path::absolute;
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
-/// Where the container has them.
+/// Its directory in the container.
 const INSIDE: &str = "/run/notify";
-/// The longest message that is read (as in runc).
+/// The longest message accepted (as in runc).
 const LONGEST: usize = 4096;
-/// How long the manager may take to read what it was told.
+/// Maximum time for the manager to read a message.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
 /// The service manager.
@@ -40,12 +39,12 @@ const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 pub(crate) struct Manager(&'static str);
 
 impl Manager {
-    /// The one that the command's environment names.
+    /// Returns the manager named by the command's environment.
     pub fn of(env: sys::Args) -> Option<Self> {
         env.env(VARIABLE).filter(|path| !path.is_empty()).map(Self)
     }
 
-    /// Gives the container its socket.
+    /// Gives the container a socket.
     pub fn add(
         self,
         spec: &mut Spec<'_>,
@@ -77,11 +76,11 @@ impl Manager {
         Ok(socket)
     }
 
-    /// Waits until the container is ready, or has ended, and passes it on. Returns once the manager has
-    /// read it: it believes only what comes from a process that it can still find.
+    /// Waits until the container is ready or has exited, and notifies the manager. Returns once the manager has read
+    /// the message: it accepts messages only from processes that still exist.
     ///
     /// # Errors
-    /// A manager that is not there.
+    /// A missing manager.
     pub fn await_ready(
         self,
         listener: &OwnedFd,
@@ -107,7 +106,7 @@ impl Manager {
     }
 }
 
-/// Makes the directory that the container gets, whatever the umask.
+/// Creates the directory for the container, regardless of the umask.
 pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
     let mode = Mode::from_raw_mode(0o755);
     mkdirat(directory, NOTIFY_DIRECTORY, mode)
@@ -115,13 +114,13 @@ pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error
         .context("mkdir", NOTIFY_DIRECTORY)
 }
 
-/// Makes the socket in it, for every user of the container.
+/// Creates the socket in it, accessible to every user of the container.
 pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd, sys::Error> {
     trace.point("listen", NOTIFY_SOCKET)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
         .context("socket", NOTIFY_SOCKET)?;
-    // A `start` that failed may have left one.
+    // A failed `start` may have left one.
     let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());
     let mode = Mode::from_raw_mode(0o777);
     SocketAddrUnix::new(path_in(directory, NOTIFY_SOCKET))
@@ -131,12 +130,11 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
     Ok(socket)
 }
 
-/// What a `run` in the foreground has to listen to besides.
+/// The sockets a foreground `run` additionally handles.
 #[derive(Debug)]
 pub(crate) struct Relay {
     manager: Manager,
-    /// Closed once the container is ready: nobody reads it then, and a full queue would hold the
-    /// container up.
+    /// Closed once the container is ready: nothing reads it then, and a full queue would block the container.
     listener: Option<OwnedFd>,
 }
 
@@ -145,13 +143,13 @@ impl Relay {
         Self { manager, listener: Some(listener) }
     }
 
-    /// What to poll.
+    /// Returns the descriptor to poll.
     pub fn listener(&self) -> Option<&OwnedFd> {
         self.listener.as_ref()
     }
 
-    /// Reads what there is. The manager is told of this process, which stays, not of the container's; it
-    /// may have gone, which is no business of the container's.
+    /// Reads pending messages. The manager gets the pid of this process, which stays, not the container's. A missing
+    /// manager is ignored, since it does not concern the container.
     pub fn carry(&mut self) {
         let ready = self.listener.as_ref().and_then(receive);
         if let Some(ready) = ready {
@@ -164,7 +162,7 @@ impl Relay {
     }
 }
 
-/// Reads messages until there is none or one says that the container is ready; returns that line.
+/// Reads messages until there is none left or one reports readiness; returns that line.
 fn receive(listener: &OwnedFd) -> Option<Vec<u8>> {
     let mut bytes = [0u8; LONGEST];
     loop {
@@ -193,8 +191,7 @@ fn tell(manager: &OwnedFd, ready: &[u8], pid: Pid) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until the manager has read all that was sent: it then closes the pipe that came last
-/// (sd_notify_barrier(3)).
+/// Waits until the manager has read all messages: it then closes the pipe sent last (sd_notify_barrier(3)).
 fn barrier(manager: &OwnedFd) -> Result<(), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     sys::fdpass::send(manager, b"BARRIER=1", write.as_fd())?;

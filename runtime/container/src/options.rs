@@ -1,4 +1,4 @@
-//! What commands are given.
+//! Options of commands.
 
 use plan::FastPaths;
 use rootfs::Mode;
@@ -7,7 +7,7 @@ use rustix::fd::BorrowedFd;
 use crate::layered::LayeredOptions;
 use crate::{RootMount, Warn};
 
-/// Who manages cgroups.
+/// The manager of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CgroupDriver {
     /// dayfly, through the cgroup filesystems.
@@ -15,60 +15,60 @@ pub enum CgroupDriver {
     Cgroupfs,
     /// systemd, over D-Bus.
     Systemd,
-    /// Nobody: the container stays in the caller's cgroup.
+    /// None: the container stays in the caller's cgroup.
     Disabled,
 }
 
-/// What `create` is given.
+/// The options of `create`.
 #[derive(Debug, Clone)]
 pub struct CreateOptions<'a> {
-    /// The container.
+    /// The container's id.
     pub id: &'a str,
     /// The bundle's directory; empty for the working directory.
     pub bundle: &'a str,
-    /// Another file than the bundle's config.json.
+    /// A file used instead of the bundle's config.json.
     pub config: Option<&'a str>,
-    /// Where to write init's pid.
+    /// The file for init's pid.
     pub pid_file: Option<&'a str>,
     /// The socket that receives the terminal.
     pub console_socket: Option<&'a str>,
-    /// A connected socket that receives the terminal, in the place of that.
+    /// A connected socket that receives the terminal, in place of `console_socket`.
     pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
-    /// Do without pivot_root(2).
+    /// Do not use pivot_root(2).
     pub no_pivot: bool,
     /// Keep the caller's session keyring.
     pub no_new_keyring: bool,
-    /// Descriptors after 2 that go on to the process.
+    /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
-    /// Who manages cgroups.
+    /// The manager of cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Whether a container may be without a cgroup that the caller cannot make; by who that is, if `None`.
+    /// Whether a container may lack a cgroup that the caller cannot create; `None` decides by the caller.
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
-    /// The CPUs to start from, a list or words; the program runs where it would have otherwise.
+    /// The CPUs to start from, a list or words; the program's affinity is not affected.
     pub start_cpus: Option<&'a str>,
-    /// What the start makes use of.
+    /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Words for its CPUs.
+    /// Words that choose its CPUs.
     pub pin: Option<&'a str>,
-    /// The pool that its cgroup is taken from.
+    /// The pool that provides its cgroup.
     pub pool: Option<&'a str>,
-    /// The root filesystem, where it comes in layers.
+    /// The root filesystem, if it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
-    /// The root filesystem as containerd names it, the root first and then what is mounted below it; empty for the
-    /// bundle's own.
+    /// The root filesystem in containerd's format, the root first and then the mounts below it; empty for the bundle's
+    /// own.
     pub rootfs: &'a [RootMount<'a>],
-    /// How an overlay among these is assembled; `None` is the best way this kernel has.
+    /// How an overlay among these is assembled; `None` chooses the best way for this kernel.
     pub rootfs_mode: Option<Mode>,
-    /// Where warnings go.
+    /// The receiver of warnings.
     pub warn: Warn<'a>,
 }
 
 impl CreateOptions<'_> {
-    /// The same, for an init that moves to its cgroup rather than is born there.
+    /// Returns the options for an init that moves to its cgroup instead of being created in it.
     #[cold]
     pub(crate) fn born_outside(&self) -> Self {
         let fast_paths = self.fast_paths - FastPaths::CLONE_INTO_CGROUP;
@@ -76,14 +76,14 @@ impl CreateOptions<'_> {
     }
 }
 
-/// What `run` is given.
+/// The options of `run`.
 #[derive(Debug, Clone)]
 pub struct RunOptions<'a> {
-    /// As for `create`.
+    /// The options shared with `create`.
     pub create: CreateOptions<'a>,
-    /// Return once the program runs.
+    /// Return once the program is running.
     pub detach: bool,
-    /// Leave the container when it has ended.
+    /// Keep the container after its exit.
     pub keep: bool,
     /// Do not become the reaper of orphaned descendants.
     pub no_subreaper: bool,

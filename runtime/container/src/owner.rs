@@ -1,9 +1,8 @@
-//! The name of a user (passwd(5)), without nscd and NSS: a look-up of two milliseconds is not worth a
-//! column.
+//! User names (passwd(5)) without nscd and NSS: a look-up of two milliseconds is too long for a column.
 
 use alloc::string::{String, ToString};
 
-/// The name /etc/passwd has for `uid`, else the number with a `#` as runc prints it.
+/// Returns the name for `uid` in /etc/passwd, or else the number with a `#` as runc prints it.
 pub(crate) fn name(uid: u32) -> String {
     if uid == 0 {
         return "root".to_string();

@@ -1,4 +1,4 @@
-//! Paths of the command line.
+//! Paths on the command line.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use sys::Context;
 
 use crate::Error;
 
-/// A path of the command line, made absolute.
+/// Makes a path of the command line absolute.
 pub(crate) fn absolute(path: &str) -> Result<String, Error> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).into_owned());

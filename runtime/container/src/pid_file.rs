@@ -1,4 +1,4 @@
-//! Pid files: complete or not there.
+//! Pid files, written atomically.
 
 use alloc::format;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -53,11 +53,11 @@ fn text(pid: Pid) -> alloc::string::String {
 }
 
 fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
-    // A link that somebody else has put there would lead the pid into another file.
+    // A link created by another user would redirect the pid into another file.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let create = || openat(CWD, temporary, flags, Mode::from_raw_mode(0o666));
     let file = match create() {
-        // Left by a command that was killed.
+        // A leftover of a killed command.
         Err(Errno::EXIST) => {
             discard(temporary);
             create()

@@ -1,5 +1,5 @@
-//! Where a container is put, as dayfly's own options and annotations ask: on CPUs by what they are,
-//! into a cgroup that is there already.
+//! Placement of a container by dayfly's own options and annotations: on CPUs chosen by topology, in a cgroup created
+//! ahead.
 
 use alloc::string::ToString;
 use cgroup::Hierarchies;
@@ -11,22 +11,22 @@ use topology::{List, Topology};
 
 use crate::{CgroupDriver, CreateOptions, Error};
 
-/// The annotation that does what `--pin` does.
+/// The annotation equivalent to `--pin`.
 const PIN: &str = "run.dayfly.pin";
-/// The annotation that does what `--pool` does, and its older name.
+/// The annotation equivalent to `--pool`, and its former name.
 const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
-/// What the command line asks for, else the annotation.
+/// Returns the command line's option, or else the annotation.
 fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {
     let annotation = |name: &&str| spec.annotations.get(*name).map(|value| &**value);
     option.or_else(|| names.iter().find_map(annotation))
 }
 
-/// Turns words such as `node:0` into CPUs and memory nodes of the configuration. CPUs that it names
-/// itself bound what the words may mean, and memory nodes that it names stay.
+/// Converts words such as `node:0` to CPUs and memory nodes of the configuration. CPUs in the configuration restrict
+/// the words' meaning, and memory nodes in it stay.
 ///
 /// # Errors
-/// Words that are none, or mean CPUs that are not there.
+/// Invalid words, or words for missing CPUs.
 pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
     let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
     let wrong = |error| Error::Pin { option: "pin", error };
@@ -48,10 +48,10 @@ pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<()
     Ok(())
 }
 
-/// Takes a cgroup out of the pool that is asked for, if one is.
+/// Takes a cgroup from the requested pool, if any.
 ///
 /// # Errors
-/// No such pool; a cgroup driver that makes cgroups itself.
+/// No such pool; a cgroup driver that creates cgroups itself.
 pub(crate) fn pool(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,

@@ -1,10 +1,10 @@
-//! What a container leaves on disk: one compact record, written once.
+//! The record of a container on disk: compact, and written once.
 //!
-//! A fixed header holds what is only known after the clone (the process); the body, in postcard, is
-//! everything later commands need, so that none of them reads config.json again; the seccomp program,
-//! for `exec`, comes last. All of it is on disk before the cgroup is made, so that whatever a killed
-//! `create` left can be found and removed. A seal tells whether all of it is what was written: with other bits `exec`
-//! could give other rights, `delete` take away something else.
+//! A fixed header holds the data known only after the clone (the process). The body, in postcard, holds everything
+//! later commands need, so that they do not read config.json again. The seccomp program, for `exec`, comes last. The
+//! whole record is on disk before the cgroup is created, so that anything left by a killed `create` can be found and
+//! removed. A seal detects changes: altered bits could make `exec` grant other rights, or `delete` remove something
+//! else.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -24,14 +24,14 @@ use crate::directory::RECORD;
 use crate::identity::Identity;
 use crate::layered::record::LayeredRecord;
 
-/// The last byte is the record's form, which changes with every change of [`Record`] or [`Header`]. Of another form
-/// nothing is read but the process, which stays where it is in all of them: `delete --force` ends it.
+/// The last byte is the record's format, which changes with every change of [`Record`] or [`Header`]. Of other formats
+/// only the process is read, whose position never changes: `delete --force` kills it.
 const MAGIC: [u8; 8] = *b"dayfly\x00\x07";
 const HEADER: usize = 40;
-/// Bytes of the longest record. Arguments, environment and annotations are in it, at most a configuration's.
+/// Maximum bytes of a record. It contains arguments, environment and annotations, at most those of a configuration.
 const LONGEST: usize = 1 << 26;
 
-/// The part of the record that is known before the clone.
+/// The part of the record known before the clone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub id: String,
@@ -46,39 +46,38 @@ pub(crate) struct Record {
     pub resctrl: Option<resctrl::Group>,
     /// The namespaces that differ from the host's, as clone flags.
     pub namespaces: u64,
-    /// Those of them that are its own.
+    /// The namespaces among them that are its own.
     pub own_namespaces: u64,
-    /// The process of config.json, as JSON: what `exec` starts from.
+    /// The process of config.json, as JSON, on which `exec` is based.
     pub process: String,
-    /// What every process has.
+    /// Attributes of every process.
     pub execution: plan::Execution,
     /// poststart hooks, as JSON.
     pub poststart: String,
     /// poststop hooks, as JSON.
     pub poststop: String,
-    /// Whether a session keyring was made.
+    /// Whether a session keyring was created.
     pub keyring: bool,
-    /// Whether whoever made it lacks root's rights on the host.
+    /// Whether its creator lacks root's rights on the host.
     pub confined: bool,
-    /// The constant part of the state that hooks are told.
+    /// The constant part of the state passed to hooks.
     pub state_head: String,
-    /// What its root filesystem has of the host, if that came in layers.
+    /// The host resources of a root filesystem from layers.
     pub layered: Option<Box<LayeredRecord>>,
-    /// Socket and metadata of the seccomp filter's agent, if it has one; few have.
+    /// Socket and metadata of the seccomp filter's agent, rarely present.
     pub agent: Option<Box<(String, String)>>,
 }
 
-/// The fixed part.
+/// The fixed-size header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Init, or `None` before the clone.
     pub process: Option<(Pid, Identity)>,
-    /// Bytes of the body; what follows it is the seccomp program.
+    /// Bytes of the body; the seccomp program follows it.
     body: u32,
     /// A hash of both; on disk, of this header as well.
     content: u64,
-    /// The limit of memory and swap together that was asked for last, by the configuration or an update;
-    /// 0 if none was.
+    /// The last limit of memory and swap together, from the configuration or an update; 0 if none.
     pub swap: i64,
 }
 
@@ -92,7 +91,7 @@ impl Header {
         bytes
     }
 
-    /// All but the seal.
+    /// Encodes all fields except the seal.
     fn fields(self) -> [u8; HEADER] {
         let (pid, identity) = match self.process {
             Some((pid, identity)) => (pid.as_raw_nonzero().get(), identity.0),
@@ -107,7 +106,7 @@ impl Header {
         bytes
     }
 
-    /// With the content that is behind it.
+    /// Decodes a header, given with the content after it.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (head, content) = bytes.split_at_checked(HEADER)?;
         let (magic, rest) = head.split_at_checked(MAGIC.len())?;
@@ -123,39 +122,39 @@ impl Header {
     }
 }
 
-/// Where the seal is in a header.
+/// The offset of the seal in a header.
 const SEAL: usize = 24;
 
-/// The process that the header of any form speaks of.
+/// Returns the process in a header of any format.
 fn process_in(bytes: &[u8]) -> Option<(Pid, Identity)> {
     let (pid, rest) = bytes.get(8..)?.split_first_chunk::<4>()?;
     let (identity, _) = rest.get(4..)?.split_first_chunk::<8>()?;
-    // A negative one would be a group of processes.
+    // A negative one would mean a process group.
     let pid = Some(i32::from_le_bytes(*pid)).filter(|pid| *pid > 0).and_then(Pid::from_raw)?;
     Some((pid, Identity(u64::from_le_bytes(*identity))))
 }
 
-/// What there is of a record.
+/// The result of reading a record.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one at a time, and nearly always a whole one"
 )]
 pub(crate) enum Found {
-    /// All of it.
+    /// A complete record.
     Whole(Stored),
-    /// Something that was not written so, or not by this version, and the process it speaks of.
+    /// A record that is damaged or of another version, and the process it names.
     Damaged(Option<(Pid, Identity)>, Damage),
-    /// Nothing, or its beginning: the `create` has just begun, or was killed that early.
+    /// Empty or only a beginning: the `create` has just begun, or was killed that early.
     Nothing,
 }
 
 /// What is wrong with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// Some bit is another.
+    /// Bits have changed.
     Altered,
-    /// It has the form of another version of dayfly.
+    /// It has the format of another version of dayfly.
     Form(u8),
 }
 
@@ -174,30 +173,29 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A record on disk, as a whole.
+/// A complete record from disk.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub header: Header,
     pub record: Record,
-    /// The seccomp program's bytes; empty without one.
+    /// The seccomp program's bytes; empty if none.
     pub filter: Vec<u8>,
 }
 
-/// A record that is being written.
+/// A record being written.
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: OwnedFd,
     header: Header,
 }
 
-/// Makes the file of a record, with nothing in it. EEXIST where one is there, ENOENT where the directory has been
-/// removed.
+/// Creates the empty file of a record. EEXIST if it exists, ENOENT if the directory has been removed.
 pub(crate) fn begin(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     openat(directory, RECORD, flags, Mode::from_raw_mode(0o600))
 }
 
-/// Writes the record of a container that has no process yet to its `file`.
+/// Writes the record of a container without a process to its `file`.
 pub(crate) fn write(
     file: OwnedFd,
     record: &Record,
@@ -209,7 +207,7 @@ pub(crate) fn write(
     Ok(Draft { file, header })
 }
 
-/// Header and all bytes of a record without a process.
+/// Returns header and all bytes of a record without a process.
 fn draft(
     record: &Record,
     swap: i64,
@@ -229,7 +227,7 @@ fn draft(
     Ok((header, bytes))
 }
 
-/// A record's bytes, for a fuzz target.
+/// Returns a record's bytes, for a fuzz target.
 #[cfg(feature = "fuzz")]
 pub(crate) fn encode(record: &Record, process: Option<(Pid, Identity)>) -> Vec<u8> {
     let Ok((header, mut bytes)) = draft(record, 0, None) else { return Vec::new() };
@@ -239,14 +237,14 @@ pub(crate) fn encode(record: &Record, process: Option<(Pid, Identity)>) -> Vec<u
     bytes
 }
 
-/// A record whatever its seal says, for a fuzz target.
+/// Decodes a record regardless of its seal, for a fuzz target.
 #[cfg(feature = "fuzz")]
 pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
     decode(bytes, Header::read(bytes)?)
 }
 
 impl Draft {
-    /// Adds the process; returns the header as it now is.
+    /// Adds the process; returns the new header.
     pub(crate) fn complete(&mut self, pid: Pid, identity: Identity) -> Result<Header, sys::Error> {
         self.header.process = Some((pid, identity));
         pwrite(&self.file, &self.header.bytes(), 0).context("write", RECORD)?;
@@ -254,7 +252,7 @@ impl Draft {
     }
 }
 
-/// Changes the limit of memory and swap in the header of a record.
+/// Changes the limit of memory and swap in a record's header.
 pub(crate) fn note_swap(
     directory: BorrowedFd<'_>,
     header: Header,
@@ -269,14 +267,14 @@ pub(crate) fn note_swap(
 /// Reads the record of the container `id`.
 ///
 /// # Errors
-/// One that is another user's; failing system calls.
+/// A record of another user; failing system calls.
 pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> {
-    // Root trusts nobody else, others trust root.
+    // Root trusts only itself; others trust root, too.
     let euid = rustix::process::geteuid().as_raw();
     match sys::fs::read_owned_at(directory, RECORD, |owner| owner == 0 || owner == euid, LONGEST) {
         Ok(Owned::Read(bytes)) => Ok(parse(&bytes, id)),
         Ok(Owned::Foreign(owner)) => Err(Error::Foreign { id: id.into(), owner }),
-        // A FIFO, a device, a link, a directory, a socket: nobody waits for it, nor follows it.
+        // A FIFO, device, link, directory or socket: it is neither opened blocking nor followed.
         Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::FBIG) => {
             Ok(Found::Damaged(None, Damage::Altered))
         }
@@ -288,7 +286,7 @@ pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> 
 pub(crate) fn parse(bytes: &[u8], id: &str) -> Found {
     let Some(header) = Header::read(bytes) else {
         return match bytes {
-            // The file is there a moment before what is in it.
+            // The file exists a moment before its contents.
             [] => Found::Nothing,
             [b'd', b'a', b'y', b'f', b'l', b'y', 0, form, ..] if [*form] != MAGIC[7..] => {
                 Found::Damaged(process_in(bytes), Damage::Form(*form))

@@ -1,4 +1,4 @@
-//! What the plan is asked for: by the command line, the configuration and the host.
+//! The request for a plan, from command line, configuration and host.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -15,7 +15,7 @@ use crate::bundle::Bundle;
 use crate::options::{CgroupDriver, CreateOptions};
 use crate::{Error, Trace, placement};
 
-/// Heeds what is asked of the container's place.
+/// Applies the requested placement of the container.
 pub(crate) fn place(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,
@@ -81,8 +81,8 @@ pub(crate) fn request<'a>(
     })
 }
 
-/// Whether somebody else owns the network namespace that a container joins or stays in than the user namespace that
-/// it joins or stays in. Asked only where it matters: to mount a sysfs. What can't be told is told by the mount.
+/// Returns whether the container's network namespace, joined or inherited, is owned by another user namespace than the
+/// container's. Checked only if it matters: for mounting a sysfs. If the owner is unknown, the mount itself decides.
 fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let Some(linux) = &spec.linux else { return false };
     let path = |kind| linux.namespace(kind).map(|namespace| namespace.path.as_deref());
@@ -103,14 +103,14 @@ fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let network = open(network, "/proc/self/ns/net");
     match (network, user) {
         (Ok(network), Ok(user)) => {
-            // EPERM: it is an ancestor of the caller's.
+            // EPERM: its owner is an ancestor of the caller's user namespace.
             sys::nsfs::owner(network.as_fd()).and_then(number) != Ok(user)
         }
         _ => false,
     }
 }
 
-/// A scope of systemd: of the host's, or of the caller's own, where the host's is somebody else's.
+/// Returns a scope of systemd: of the host's instance, or of the caller's own if the caller may not use the host's.
 fn scope(
     options: &CreateOptions<'_>,
     spec: &Spec<'_>,
@@ -119,7 +119,7 @@ fn scope(
     let owner = systemd::host_owner().map_err(cgroup::Error::from)?;
     let hierarchies = cgroup::Hierarchies::detect()?;
     let env = |name| options.env.env(name);
-    // Root of a user namespace may be a user (Podman) or have a systemd in there (a machine in a container).
+    // Root of a user namespace may be a user (Podman) or have a systemd of its own (a system container).
     let instance = match options.rootless.unwrap_or(caller.is_rootless() || owner != 0) {
         true => cgroup::user_instance(
             &hierarchies,
@@ -133,8 +133,8 @@ fn scope(
     Ok(cgroup::Location::of_unit(&hierarchies, unit))
 }
 
-/// The caller's own cgroup, for a container that asks for no limits and so may stay in it, where the
-/// caller may not make another one.
+/// Returns the caller's own cgroup for a container without limits, which may stay in it if the caller may not create
+/// another one.
 fn without_cgroup(
     spec: &Spec<'_>,
     hierarchies: &cgroup::Hierarchies,
@@ -147,7 +147,7 @@ fn without_cgroup(
     Ok(cgroup::Location::own(hierarchies)?)
 }
 
-/// How many descriptors a service manager has opened for this process, and not for one that it came from
+/// Returns how many descriptors a service manager has opened for this process itself, not for an ancestor
 /// (sd_listen_fds(3)).
 fn listen_fds(env: sys::Args) -> u32 {
     let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());

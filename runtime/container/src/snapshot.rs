@@ -1,8 +1,8 @@
-//! Root filesystems as containerd names them: a list of mounts, as a snapshotter made it.
+//! Root filesystems in containerd's format: a list of mounts from a snapshotter.
 //!
-//! They are assembled by descriptor and attached in the container's mount namespace alone. Where something looks for
-//! the root filesystem at its place in the bundle ([`wants_host_root`]), they are mounted there instead
-//! ([`mount_on_host`]). What options mean is containerd's core/mount.
+//! They are assembled by descriptor and attached only in the container's mount namespace. If something needs the root
+//! filesystem at its place in the bundle ([`wants_host_root`]), they are mounted there instead ([`mount_on_host`]).
+//! Options have the meaning defined by containerd's core/mount.
 
 mod host;
 mod read;
@@ -26,24 +26,24 @@ use crate::layered::record::LayeredRecord;
 use crate::options::CreateOptions;
 use crate::{Error, Store, time};
 
-/// The annotation that says where the root filesystem is mounted: `host` is at its place in the bundle, for
-/// everybody to see.
+/// The annotation that chooses where the root filesystem is mounted: `host` is its place in the bundle, visible on the
+/// host.
 pub const PLACE: &str = "run.dayfly.rootfs";
 
-/// A mount of a root filesystem, as containerd names it.
+/// A mount of a root filesystem in containerd's format.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct RootMount<'a> {
     /// `bind`, `overlay`, or any other filesystem.
     #[serde(borrow, rename = "type")]
     pub kind: Str<'a>,
-    /// A directory, a device, a file; nothing for an overlay.
+    /// A directory, a device or a file; empty for an overlay.
     #[serde(borrow)]
     pub source: Str<'a>,
-    /// Below the root; empty is the root itself.
+    /// The path below the root; empty for the root itself.
     #[serde(borrow)]
     pub target: Str<'a>,
-    /// fstab-style options; each may be several with commas between them.
+    /// fstab-style options; each may contain several, separated by commas.
     #[serde(borrow)]
     pub options: Vec<Str<'a>>,
 }
@@ -52,14 +52,14 @@ impl<'a> RootMount<'a> {
     /// Reads a JSON list of mounts, `[{"type", "source", "target", "options"}]`.
     ///
     /// # Errors
-    /// A text that is no such list.
+    /// A text that is not such a list.
     pub fn list(json: &'a [u8]) -> Result<Vec<Self>, Error> {
         serde_json::from_slice(json)
             .map_err(|error| Error::Json { what: "mounts of a root filesystem".into(), error })
     }
 }
 
-/// Whether mounts of a type are assembled here: all but those that need a program of the host (`fuse.…`) or
+/// Returns whether mounts of a type are assembled here: all except those that need a program of the host (`fuse.…`) or
 /// containerd's mount manager (`format/overlay`).
 pub fn is_supported(kind: &str) -> bool {
     !kind.is_empty()
@@ -67,9 +67,8 @@ pub fn is_supported(kind: &str) -> bool {
         && !["fuse.", "fuse3."].iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// Whether mounts have to be in their place in the bundle before the container is created: for hooks outside of the
-/// container, which look for it there, because the annotation [`PLACE`] asks for it, or because one mount covers
-/// another.
+/// Returns whether the mounts must be in place in the bundle before the container is created: for hooks outside the
+/// container, which access it there, because the annotation [`PLACE`] requests it, or because one mount covers another.
 pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>]) -> bool {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
@@ -85,20 +84,20 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A root filesystem that was decided on. What it has of the host for a moment, on kernels that need that, is taken
-/// back when this is dropped, unless the container has it by then.
+/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this is
+/// dropped, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,
     ids: Option<Ids>,
     place: String,
-    /// Where layers are attached for a moment; of kernels that need that.
+    /// The record of temporarily attached layers, on kernels that need them.
     pub record: Option<Box<LayeredRecord>>,
     kept: Cell<bool>,
 }
 
 impl Snapshot {
-    /// For the compiler.
+    /// Returns the root filesystem for the compiler.
     pub fn root(&self) -> GivenRoot<'_> {
         let source = match &self.root {
             Root::Layers(recipe) => RootSource::Layers {
@@ -110,7 +109,7 @@ impl Snapshot {
         GivenRoot { source, place: &self.place }
     }
 
-    /// The container's record has it all now.
+    /// Keeps the resources: the container's record contains them now.
     pub fn keep(&self) {
         self.kept.set(true);
     }
@@ -124,8 +123,8 @@ impl Drop for Snapshot {
     }
 }
 
-/// Decides how a container gets the root filesystem of `options`, if any is named there. Mounts below it become the
-/// first of the configuration.
+/// Decides how a container gets the root filesystem of `options`, if one is given. Mounts below it become the first
+/// mounts of the configuration.
 ///
 /// # Errors
 /// Mounts that cannot be assembled, by type and reason.

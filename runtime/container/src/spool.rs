@@ -1,5 +1,4 @@
-//! Where traces go that a container's annotation asked for: whoever writes annotations may not name a
-//! file of the host.
+//! The directory of traces requested by annotations: their authors may not choose a file of the host.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,12 +11,12 @@ use sys::Context;
 
 use crate::Error;
 
-/// Root's.
+/// The directory for root.
 const DIRECTORY: &str = "/run/dayfly-trace";
-/// What it holds at most, the oldest traces making room: whoever writes annotations may not fill /run.
+/// The maximum contents; the oldest traces are removed first, so that authors of annotations cannot fill /run.
 const BOUND: Bound = Bound { entries: 256, bytes: 16 << 20 };
 
-/// Writes a file of that name, in the place of an earlier one.
+/// Writes a file of that name, replacing an earlier one.
 ///
 /// # Errors
 /// Those of the system calls.
@@ -31,7 +30,7 @@ pub(crate) fn write(name: &str, text: &[u8]) -> Result<(), Error> {
     let spool =
         openat(CWD, directory.as_str(), flags, Mode::empty()).context("open", &directory)?;
     let object = || format!("{directory}/{name}");
-    // A FIFO that was put there by a user in their own directory is not waited for.
+    // A FIFO that a user created in their own directory must not block this.
     let flags = OFlags::WRONLY
         | OFlags::CREATE
         | OFlags::TRUNC

@@ -1,8 +1,8 @@
-//! `--start-cpus`: starting containers from some CPUs, without having them stay there.
+//! `--start-cpus`: starts containers from some CPUs without binding them to those.
 //!
-//! Mounts meet at locks of the kernel's that are dear where many CPUs far from each other want them.
-//! `dayfly host locks` tells which CPUs get most done. What begins on them is the command and init's set-up;
-//! hooks and the program run where they would have otherwise.
+//! Mounts contend for kernel locks, which are expensive when many distant CPUs want them. `dayfly host locks` shows
+//! which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program keep
+//! their usual affinity.
 
 use alloc::format;
 
@@ -15,7 +15,7 @@ use topology::pin::Pin;
 
 use crate::{Error, Trace, Warn};
 
-/// Where the command ran before, if it went elsewhere.
+/// The command's former affinity, if it changed it.
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
@@ -50,13 +50,13 @@ impl StartCpus {
         }
     }
 
-    /// The CPUs that are left for the start: what hooks of the host get back.
+    /// Returns the affinity before the start, which hooks on the host get back.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
         Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
     }
 
-    /// Goes back, once the start is over.
+    /// Restores the affinity after the start.
     pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
         let Some(own) = &self.0 else { return Ok(()) };
         trace.point("go", "to own cpus")?;
@@ -64,7 +64,7 @@ impl StartCpus {
     }
 }
 
-/// The CPUs of a list, or of words such as `node:0`, which mean CPUs that are allowed here.
+/// Resolves a list of CPUs, or words such as `node:0`, to CPUs allowed here.
 fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     match NumberSet::parse(words) {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
@@ -83,7 +83,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     Ok(placement.cpus.iter().collect())
 }
 
-/// A start that failed may be tried again.
+/// A failed start may be repeated.
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {

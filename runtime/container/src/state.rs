@@ -1,4 +1,4 @@
-//! The state of a container as commands print it (runtime-spec, runtime.md; runc's `state` and `list`).
+//! The state of a container as printed by commands (runtime-spec, runtime.md; runc's `state` and `list`).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,24 +6,24 @@ use core::fmt;
 
 use serde::Serialize;
 
-/// Where a container is in its life.
+/// The status of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// `create` is at work.
+    /// `create` is in progress.
     Creating,
     /// Waiting for `start`.
     Created,
-    /// The program runs.
+    /// The program is running.
     Running,
     /// Frozen.
     Paused,
-    /// No process is left.
+    /// No process exists any more.
     Stopped,
 }
 
 impl Status {
-    /// The word.
+    /// Returns the word for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Creating => "creating",
@@ -41,17 +41,17 @@ impl fmt::Display for Status {
     }
 }
 
-/// What `state` and `list` print, in runc's order of keys.
+/// The output of `state` and `list`, in runc's order of keys.
 #[derive(Debug, Clone, Serialize)]
 pub struct State {
     /// The version of the specification.
     #[serde(rename = "ociVersion")]
     pub oci_version: String,
-    /// The container.
+    /// The container's id.
     pub id: String,
-    /// Its init, or 0.
+    /// The pid of its init, or 0.
     pub pid: i32,
-    /// Where it is in its life.
+    /// The container's status.
     pub status: Status,
     /// The bundle's absolute path.
     pub bundle: String,
@@ -62,6 +62,6 @@ pub struct State {
     /// The configuration's annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The user who created it: a name where /etc/passwd has one.
+    /// The user who created it: the name in /etc/passwd, if any.
     pub owner: String,
 }

@@ -1,4 +1,4 @@
-//! The state root: a directory with one directory a container.
+//! The state root: a directory with one subdirectory per container.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -37,20 +37,20 @@ pub struct Store {
     trace: &'static Trace,
 }
 
-/// A container's directory that is this command's to fill.
+/// A container's directory claimed by this command.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Locked for as long as the descriptor lives.
+    /// The directory, locked for the life of the descriptor.
     pub directory: OwnedFd,
-    /// The record's file, which nothing is in yet.
+    /// The record's file, still empty.
     pub record: OwnedFd,
 }
 
 impl Store {
-    /// Opens the state root, made with mode 0700 if it is missing, for a command and its trace.
+    /// Opens the state root for a command and its trace; a missing one is created with mode 0700.
     ///
     /// # Errors
-    /// If it cannot be made or opened.
+    /// If it cannot be created or opened.
     pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
         trace.point("open state root", path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -69,7 +69,7 @@ impl Store {
         self.trace
     }
 
-    /// Where it is, as it was given.
+    /// Returns its path as given.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -78,7 +78,7 @@ impl Store {
         &self.root
     }
 
-    /// A container.
+    /// Opens a container.
     ///
     /// # Errors
     /// [`Error::NotFound`]; a damaged record.
@@ -120,7 +120,7 @@ impl Store {
             Found::Whole(stored) if is_locked(directory.as_fd()) => {
                 self.assemble(directory, stored, true)
             }
-            // Whoever makes it may have come to the end between the two looks.
+            // Its creation may have completed between the two checks.
             Found::Whole(_) => match record::read(directory.as_fd(), id)? {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
                 Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),
@@ -151,14 +151,15 @@ impl Store {
         openat(&*self.root, id, flags, Mode::empty())
     }
 
-    /// Makes a container's directory, locks it and begins the record. What a killed `create` left without a
-    /// record is taken over.
+    /// Creates a container's directory, locks it and begins the record. Takes over a directory that a killed `create`
+    /// left without a record.
     ///
-    /// Whose the directory is, the record's file decides, which one command alone can make: between mkdir(2) and
-    /// the lock somebody may have removed the directory, and another one made a whole container under its name.
+    /// The creator of the record's file, which only one command can create, owns the directory: between mkdir(2) and
+    /// the lock, another command may have removed the directory, and a third may have created a complete container with
+    /// its name.
     pub(crate) fn claim(&self, id: &str) -> Result<Claim, Error> {
         let object = || format!("{}/{id}", self.path);
-        // Twice: the second time after removing what was left behind.
+        // Twice: the second time after removing leftovers.
         for _ in 0..2 {
             match mkdirat(&*self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
@@ -172,15 +173,15 @@ impl Store {
                     })?;
                     lock(directory.as_fd())?;
                     let stat = check_owner(&directory, id)?;
-                    // Before that, another one may have taken it for what was left behind.
+                    // Another command may already have taken it for a leftover.
                     if stat.st_nlink == 0 {
                         continue;
                     }
                     match record::begin(directory.as_fd()) {
                         Ok(record) => return Ok(Claim { directory, record }),
-                        // It is another one's.
+                        // It belongs to another command.
                         Err(Errno::EXIST) => return Err(Error::Exists),
-                        // By its name, by who was about to remove one that had it before.
+                        // Removed by name, by a command that was about to remove an earlier directory.
                         Err(Errno::NOENT) => {}
                         Err(errno) => {
                             let _ = remove_directory(self.root.as_fd(), id);
@@ -190,7 +191,7 @@ impl Store {
                 }
                 Err(Errno::EXIST) => {
                     let directory = match self.directory(id) {
-                        // Gone meanwhile: another command wants to have it, or to have it away.
+                        // Removed meanwhile by another command, which creates or deletes the container.
                         Err(Errno::NOENT) => continue,
                         result => result.context("open", object())?,
                     };
@@ -199,7 +200,7 @@ impl Store {
                     }
                     check_owner(&directory, id)?;
                     check_free(directory.as_fd(), id)?;
-                    // Whoever has just made it is about to lock it, and to write the record.
+                    // Its creator is about to lock it and to write the record.
                     lock(directory.as_fd())?;
                     check_free(directory.as_fd(), id)?;
                     self.remove(directory.as_fd(), id)?;
@@ -210,7 +211,7 @@ impl Store {
         Err(Error::Exists)
     }
 
-    /// Another descriptor of a claimed directory, for the place of the one that holds the lock.
+    /// Opens a claimed directory again, without its lock.
     pub(crate) fn reopen(&self, id: &str) -> Result<OwnedFd, Error> {
         Ok(self.directory(id).context("open", format!("{}/{id}", self.path))?)
     }
@@ -220,8 +221,8 @@ impl Store {
         Ok(remove(self.root.as_fd(), directory, id)?)
     }
 
-    /// Removes what `create` left of a container without a record, or whose record is damaged: the process
-    /// that it speaks of, if that lives, with the cgroup it is in. `delete --force` calls this.
+    /// Removes what `create` left of a container without a record or with a damaged one: the process named in it, if
+    /// alive, and that process's cgroup. `delete --force` calls this.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -230,14 +231,14 @@ impl Store {
         self.trace.point("look for what is left of", id)?;
         let Ok(directory) = self.directory(id) else { return Ok(()) };
         check_owner(&directory, id)?;
-        // Somebody makes the container: between a look at the lock and the removal, all of it.
+        // Another command is creating the container: it may have completed between the check and the removal.
         if lock(directory.as_fd()).is_err() {
             return Ok(());
         }
         let process = match record::read(directory.as_fd(), id)? {
             Found::Damaged(process, _) => process,
             Found::Nothing => None,
-            // Somebody has made it.
+            // It is complete.
             Found::Whole(_) => return Ok(()),
         };
         match find_process(process) {
@@ -257,8 +258,8 @@ impl Store {
         self.remove(directory.as_fd(), id)
     }
 
-    /// All containers, by id. Those whose record cannot be read are left out, with a line on stderr as runc
-    /// has it.
+    /// Returns all containers, by id. Those with an unreadable record are left out, with a message on stderr like
+    /// runc's.
     ///
     /// # Errors
     /// If the state root cannot be read.
@@ -294,7 +295,7 @@ impl Store {
         Ok(names)
     }
 
-    /// A container that goes away while we look, or that is only about to be, is no error.
+    /// Reports an error, unless the container is just being created or removed.
     fn complain(&self, id: &str, error: &Error) {
         let Ok(directory) = self.directory(id) else { return };
         if is_locked(directory.as_fd()) {
@@ -311,8 +312,8 @@ impl Store {
     }
 }
 
-/// Refuses a directory of another user's, who may lock it for ever, and put there what they like: root trusts nobody
-/// else, others trust root.
+/// Refuses a directory of another user, who could lock it forever and create any files in it: root trusts only itself;
+/// others trust root, too.
 fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     let stat = fstat(directory).context("fstat", id)?;
     let owner = stat.st_uid;
@@ -322,14 +323,14 @@ fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     }
 }
 
-/// Whether a directory was changed a second ago at most: who has just made it may not have come to lock it,
-/// and who has just written the record may not have been seen.
+/// Returns whether a directory changed within the last second: its creator may not have locked it yet, or a record just
+/// written may have been missed.
 fn is_fresh(stat: &Stat) -> bool {
     let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
     (0..2).contains(&now.saturating_sub(stat.st_mtime))
 }
 
-/// Refuses an id that a container has, or that a process lives of whose record is damaged.
+/// Refuses an id of an existing container, or one whose record is damaged and whose process is alive.
 fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
     let found = record::read(directory, id)?;
     let (process, damage) = match found {
@@ -345,12 +346,12 @@ fn find_process(process: Option<(Pid, Identity)>) -> Option<(Pid, OwnedFd)> {
     process.and_then(|(pid, identity)| Some((pid, identity::open_alive(pid, identity)?)))
 }
 
-/// Whether somebody waits to be started.
+/// Returns whether an init waits to be started.
 fn is_waiting(directory: BorrowedFd<'_>) -> bool {
     matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
 }
 
-/// Ends the init of a container of which no more is known, and removes the cgroup that it leaves empty.
+/// Kills the init of a container without other known data, and removes the cgroup that it leaves empty.
 fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
     match sys::signal::send(pidfd.as_fd(), 9) {

@@ -1,4 +1,4 @@
-//! Waiting until the command that is at work on a container is done with it.
+//! Waiting until another command has finished its work on a container.
 
 use core::time::Duration;
 
@@ -11,11 +11,11 @@ use sys::wait::{Deadline, ready};
 use crate::directory::path_in;
 use crate::{Error, identity};
 
-/// How long the first wait is. Each that nothing ends is followed by one of twice its length: the kernel tells of
-/// the close of a file before it lets go of its lock (`__fput` of fs/file_table.c), and tells of that nowhere.
+/// The length of the first wait; it doubles after each wait without an event. The kernel notifies of the closing of a
+/// file before it releases its lock (`__fput` of fs/file_table.c), and does not notify of the release.
 const FIRST: Duration = Duration::from_millis(1);
 
-/// What a container's directory tells of.
+/// Watches a container's directory.
 pub(crate) struct Takeover {
     changes: Option<OwnedFd>,
     deadline: Deadline,
@@ -23,18 +23,19 @@ pub(crate) struct Takeover {
 }
 
 impl Takeover {
-    /// Listens from now on. Without inotify(7), of which users have a limited number, only time passes.
+    /// Starts listening. Without inotify(7), of which users have a limited number of instances, it only sleeps.
     pub fn begin(directory: BorrowedFd<'_>) -> Self {
         let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if let Some(changes) = &changes {
-            // A command that is done, or killed, closes it; one that has made init writes the record.
+            // A command closes the directory when it finishes or is killed; one that has created init writes the
+            // record.
             let flags = WatchFlags::CLOSE_NOWRITE | WatchFlags::MODIFY;
             let _ = inotify::add_watch(changes, path_in(directory, "."), flags);
         }
         Self { changes, deadline: Deadline::after(identity::PATIENCE), next: FIRST }
     }
 
-    /// Forgets what has changed until now. To read the record changes nothing, and yet is told of here.
+    /// Discards events until now. Reading the record changes nothing, but causes an event.
     pub fn forget(&self) {
         let mut events = [0; 1024];
         if let Some(changes) = &self.changes {
@@ -42,7 +43,7 @@ impl Takeover {
         }
     }
 
-    /// Waits for a change, or for as long as one may stay unseen. False once [`identity::PATIENCE`] is over.
+    /// Waits for a change, or as long as one may go unnoticed. Returns false after [`identity::PATIENCE`].
     pub fn wait(&mut self) -> Result<bool, Error> {
         if self.deadline.left().is_none() {
             return Ok(false);

@@ -1,9 +1,9 @@
-//! Time of day as runc prints it.
+//! Timestamps in runc's format.
 
 use core::fmt;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -33,8 +33,7 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Year, month and day of a day since 1970: eras of 400 years that begin in March, so that the leap
-/// day comes last.
+/// Converts days since 1970 to year, month and day: eras of 400 years begin in March, so that the leap day comes last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,7 +1,7 @@
-//! The trace of a command: when it is wanted, where it goes, and what belongs to the command as a whole.
+//! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
 //!
-//! Asked for by `--trace`, by the environment, or by an annotation of the container, for engines that
-//! hand neither on. Written when the command is over, whatever came of it.
+//! It is requested by `--trace`, by the environment, or by an annotation of the container, for engines that pass on
+//! neither. It is written at the end of the command, whatever its result.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,12 +17,12 @@ use trace::{Format, Phase, Tracer};
 
 use crate::{Error, host_cache, spool};
 
-/// The environment variable that asks for a trace, as `--trace` does.
+/// The environment variable that requests a trace, like `--trace`.
 pub const VARIABLE: &str = "DAYFLY_TRACE";
-/// The annotation that does: its value is a format, and the file goes to the spool.
+/// The annotation that requests a trace: its value is a format, and the file goes to the spool.
 pub const ANNOTATION: &str = "run.dayfly.trace";
 
-/// A command, and its trace if one was asked for.
+/// A command, and its trace if requested.
 #[derive(Debug)]
 pub struct Trace {
     tracer: Tracer,
@@ -31,11 +31,11 @@ pub struct Trace {
     destination: RefCell<Option<Destination>>,
     /// When the program's first instruction ran.
     entered: u64,
-    /// What it did before, when it executed itself again.
+    /// Times before the command executed itself again, if it did.
     sealed: Option<Sealed>,
-    /// When the process was made, once that is known.
+    /// The creation time of the process, once known.
     began: Cell<Option<u64>>,
-    /// Steps so far.
+    /// The number of steps so far.
     #[cfg(dayfly_faults)]
     pub(crate) steps: Cell<usize>,
 }
@@ -47,7 +47,7 @@ enum Destination {
     Spool(Format),
 }
 
-/// The first life of a command that executed itself again: nanoseconds.
+/// The time before a command executed itself again: nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Sealed {
     entered: u64,
@@ -56,9 +56,9 @@ struct Sealed {
 }
 
 impl Trace {
-    /// Of `command`, whose first instruction ran at `entered`, with its trace to `destination` if one
-    /// was named: a file, in which `%i` stands for the container's id, `%c` for the command and `%p`
-    /// for its pid, or `-` for stderr. Not traced if `entered` is 0.
+    /// Returns the trace of `command`, whose first instruction ran at `entered`. `destination`, if given, is a file, in
+    /// which `%i` stands for the container's id, `%c` for the command and `%p` for its pid, or `-` for stderr. Not
+    /// traced if `entered` is 0.
     pub fn new(
         command: &'static str,
         args: sys::Args,
@@ -88,17 +88,17 @@ impl Trace {
         trace
     }
 
-    /// The command's arguments and environment.
+    /// Returns the command's arguments and environment.
     pub(crate) fn args(&self) -> sys::Args {
         self.args
     }
 
-    /// Whether the environment asks for a trace.
+    /// Returns whether the environment requests a trace.
     pub fn is_asked_for(args: sys::Args) -> bool {
         args.env(VARIABLE).is_some()
     }
 
-    /// Heeds the annotation, among those of a container, unless the trace was asked for already.
+    /// Obeys the annotation among those of a container, unless a trace was already requested.
     pub(crate) fn heed<'a>(&self, mut annotations: impl Iterator<Item = (&'a str, &'a str)>) {
         if self.is_on() {
             return;
@@ -116,7 +116,7 @@ impl Trace {
         self.remark("asked for by annotation: what came before it was read is not told apart");
     }
 
-    /// Makes sure that the command runs from where nobody can write: [`launch::seal_self`]. What it runs from is
+    /// Ensures that the command runs from a file that nobody can write to: [`launch::seal_self`]. The sealed copy is
     /// kept for later commands.
     ///
     /// # Errors
@@ -130,18 +130,18 @@ impl Trace {
         Ok(())
     }
 
-    /// Asks what the trace will need, while there is nothing to do but to wait for the program: later somebody would wait
-    /// for the answer.
+    /// Queries data for the trace while the command only waits for the program; later, someone would wait for the
+    /// answer.
     pub(crate) fn look_back(&self) {
         if self.is_on() && self.began.get().is_none() {
             self.began.set(Some(self.find_beginning()));
         }
     }
 
-    /// Writes the trace, if one was asked for.
+    /// Writes the trace, if requested.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// If the file cannot be written.
     pub fn write(&self, id: &str) -> Result<(), Error> {
         if !self.is_on() {
             return Ok(());
@@ -172,25 +172,25 @@ impl Trace {
         Ok(())
     }
 
-    /// When the program's first instruction ran, in its first life.
+    /// Returns when the program's first instruction ran, before it executed itself again.
     fn first(&self) -> u64 {
         self.sealed.map_or_else(|| self.entered(), |sealed| sealed.entered)
     }
 
-    /// When this life's first instruction ran.
+    /// Returns when the first instruction of this execution ran.
     fn entered(&self) -> u64 {
-        // Nobody looked at the clock in a command of which an annotation asks for a trace.
+        // If an annotation requests the trace, the clock was not read at entry.
         if self.entered > 0 { self.entered } else { self.turned_on() }
     }
 
-    /// When the process was made, which was before its first instruction.
+    /// Returns the creation time of the process, which is before its first instruction.
     fn find_beginning(&self) -> u64 {
         let first = self.first();
         let before = trace::now();
         match sys::taskstats::age(getpid()) {
             Ok(age) => match trace::now().saturating_sub(age * 1000) {
                 began if began < first => began,
-                // Between the answer and the look at the clock others had the CPU.
+                // Other processes may have had the CPU between the answer and the reading of the clock.
                 _ => before.saturating_sub(age * 1000).min(first),
             },
             Err(errno) => {
@@ -201,7 +201,7 @@ impl Trace {
         }
     }
 
-    /// Adds what went on before the tracer was there.
+    /// Adds events from before the tracer existed.
     fn complete(&self) {
         self.look_back();
         let (first, entered) = (self.first(), self.entered());
@@ -234,7 +234,7 @@ impl Sealed {
         Self::parse(args.env(launch::SEALED)?)
     }
 
-    /// Reads what [`launch::seal_self`] left in the environment.
+    /// Parses the variable that [`launch::seal_self`] left in the environment.
     fn parse(text: &str) -> Option<Self> {
         let mut times = text.split(',').map(str::parse);
         let [entered, seal, exec] = [times.next()?.ok()?, times.next()?.ok()?, times.next()?.ok()?];

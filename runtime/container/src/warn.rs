@@ -1,8 +1,8 @@
-//! Where warnings go: what is not done as it was asked for, and is no reason to fail.
+//! Warnings: settings that are not applied as requested but are no reason to fail.
 
 use core::fmt;
 
-/// Takes a warning: for the log of the command; or for its standard error and the log, where a user has to see it.
+/// Receives a warning: for the log of the command, or for both its standard error and the log if a user must see it.
 #[derive(Clone, Copy)]
 pub struct Warn<'a>(pub &'a dyn Fn(&str), pub &'a dyn Fn(&str));
 
@@ -11,14 +11,14 @@ impl Warn<'_> {
         warnings.iter().for_each(|warning| (self.0)(warning));
     }
 
-    /// Tells of keys of `file` that are ignored as they are in another case.
+    /// Warns of keys of `file` that are ignored because of their case.
     pub(crate) fn misspelt(self, file: &str, keys: &[spec::Misspelt]) {
         keys.iter().for_each(|key| (self.1)(&alloc::format!("{file}: {key}")));
     }
 }
 
 impl Default for Warn<'_> {
-    /// Nowhere.
+    /// Discards warnings.
     fn default() -> Self {
         Self(&|_| {}, &|_| {})
     }

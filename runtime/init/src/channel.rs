@@ -1,9 +1,9 @@
-//! What passes between the two actors: one socket, few words.
+//! The messages between the two actors, over one socket.
 //!
-//! Init runs without asking. It says `Hooks` when its namespaces are there (only if someone waits for
-//! that), `Ready` when all that can fail before the program runs is done, and `Failed` wherever it
-//! stops. The parent answers with one byte. When the socket closes by itself, init has become
-//! the container's process: every descriptor of ours is close-on-exec.
+//! Init does not ask before its steps. It sends `Hooks` when its namespaces exist (only if the parent waits for that),
+//! `Ready` when everything that can fail before the program is done, and `Failed` when a step fails. The parent answers
+//! with one byte. When the socket closes, init has executed the container's program: all our descriptors are
+//! close-on-exec.
 
 use rustix::fd::{AsFd, OwnedFd, RawFd};
 use rustix::io::{Errno, read, write};
@@ -17,49 +17,49 @@ use crate::failure::Failure;
 pub const LONGEST: usize = 256;
 const HEADER: usize = 7;
 
-/// What init says.
+/// A message from init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "a failure carries its text: there is no heap")]
 pub enum Message {
     /// prestart and createRuntime hooks may run.
     Hooks,
-    /// The filter is loaded; its listener has this number in init.
+    /// The filter is loaded; the descriptor number of its listener in init.
     Listener(i32),
-    /// Everything up to `start` is done.
+    /// Everything before `start` is done.
     Ready,
-    /// An intermediate made init; its pidfd comes with the message.
+    /// An intermediate created init; the message carries its pidfd.
     Delivered,
     /// A step failed.
     Failed {
-        /// Its place in the plan's init list.
+        /// Its index in the plan's init list.
         step: usize,
-        /// What exactly failed, in the words of init, and the kernel's answer.
+        /// Init's description of the failure, and the errno.
         failure: Failure,
     },
     /// The socket is closed.
     Closed,
-    /// It was closed with words of the parent unread: init has ended before its program.
+    /// The socket was closed with unread messages of the parent: init has exited before exec.
     Died,
 }
 
-/// What the parent says.
+/// A message from the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// Init is in its cgroups, where an intermediate had no room to make it.
+    /// Init is in its cgroups, where there was no room for an intermediate to create it.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
     /// The filter's agent has the listener.
     ListenerSent = b'l' as isize,
-    /// The new process is on record.
+    /// The new process is recorded.
     Commit = b'c' as isize,
-    /// Run the program (said by the `start` command).
+    /// Run the program (sent by the `start` command).
     Start = b's' as isize,
 }
 
-/// A connected pair: the host's end and init's.
+/// Creates a connected pair: the host's end and init's.
 ///
 /// # Errors
 /// Those of socketpair(2).
@@ -67,7 +67,7 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// Says one word to init.
+/// Sends a message to init.
 ///
 /// # Errors
 /// EPIPE if init is gone.
@@ -75,10 +75,10 @@ pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     send(fd, &[word as u8], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Waits for one word from the parent.
+/// Waits for a message from the parent.
 ///
 /// # Errors
-/// EPIPE if it is gone, EPROTO for another word.
+/// EPIPE if it is gone, EPROTO for another message.
 pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     let mut byte = [0u8; 1];
     loop {
@@ -92,13 +92,13 @@ pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     }
 }
 
-/// Whether the other end is still open.
+/// Returns whether the other end is open.
 pub fn is_open(fd: impl AsFd) -> bool {
     let mut byte = [0u8; 1];
     recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).err() == Some(Errno::AGAIN)
 }
 
-/// Says that init reached a point.
+/// Reports that init reached a point.
 ///
 /// # Errors
 /// EPIPE if the parent is gone.
@@ -114,17 +114,17 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Says where the filter's listener is. By write(2), the one call that no filter may ask an agent about:
-/// that has the listener only after this.
+/// Reports the number of the filter's listener. Uses write(2), the one call that a filter may not pass to an agent: the
+/// agent gets the listener only after this.
 ///
 /// # Errors
-/// Those of write(2); a parent that is gone ends init by SIGPIPE.
+/// Those of write(2); if the parent is gone, SIGPIPE kills init.
 pub fn announce_listener(fd: impl AsFd, listener: RawFd) -> Result<(), Errno> {
     let [a, b, c, d] = listener.to_ne_bytes();
     write(fd, &[b'L', a, b, c, d]).map(drop)
 }
 
-/// Says that step number `step` failed; best effort.
+/// Reports that step number `step` failed; best effort.
 pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
     let mut bytes = [0u8; LONGEST];
     let text = failure.text();
@@ -142,18 +142,18 @@ pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
     let _ = send(fd, bytes.get(..HEADER + length).unwrap_or_default(), SendFlags::NOSIGNAL);
 }
 
-/// Waits for what init says next.
+/// Waits for the next message from init.
 ///
 /// # Errors
-/// Those of read(2); EPROTO for what is no message.
+/// Those of read(2); EPROTO for a malformed message.
 pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     let mut bytes = [0u8; LONGEST];
     let mut unread = false;
     let length = loop {
         match read(fd.as_fd(), &mut bytes) {
             Err(Errno::INTR) => {}
-            // The other end closed with words of ours unread. That comes first; what it said before
-            // can still be read.
+            // The other end closed with unread messages of ours. This error comes first; earlier messages from it can
+            // still be read.
             Err(Errno::CONNRESET) if !unread => unread = true,
             result => break result?,
         }
@@ -164,10 +164,10 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     }
 }
 
-/// What init has said last, if it was that it failed; does not wait.
+/// Returns the last message from init if it reports a failure; does not wait.
 pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
     let mut bytes = [0u8; LONGEST];
-    // What init said last is behind what nobody has asked for yet, and an end with words of ours unread.
+    // The last message follows unread ones, and possibly ECONNRESET because of unread messages of ours.
     for _ in 0..4 {
         match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return None,
@@ -184,10 +184,10 @@ pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
     None
 }
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
-/// EPROTO for what is none.
+/// EPROTO if it is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Message, Errno> {
     match bytes {
         [] => Ok(Message::Closed),

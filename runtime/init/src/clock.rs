@@ -1,4 +1,4 @@
-//! Time namespaces: where the clocks since boot have an offset (time_namespaces(7), Linux 5.6).
+//! Time namespaces: offsets for the clocks since boot (time_namespaces(7), Linux 5.6).
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, openat};
@@ -9,12 +9,12 @@ use crate::failure::{Failure, Op};
 use crate::slots::Slots;
 use crate::step::{Slot, TimeNamespace};
 
-/// Why there is no way to another time namespace.
+/// Why another time namespace cannot be entered.
 #[derive(Debug)]
 pub enum Refused {
     /// There is no procfs.
     Proc(Errno),
-    /// A new one cannot be made.
+    /// A new one cannot be created.
     Unshare(Errno),
     /// Its offsets cannot be written.
     Offsets(Errno),
@@ -23,7 +23,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The kernel's answer.
+    /// Returns the errno.
     pub fn errno(&self) -> Errno {
         match self {
             Self::Proc(errno) | Self::Unshare(errno) | Self::Offsets(errno) | Self::Join(errno) => {
@@ -33,8 +33,8 @@ impl Refused {
     }
 }
 
-/// Has children of this process be born there. A new namespace gets its offsets before anybody is in it, as the kernel
-/// wants it.
+/// Selects the time namespace for this process's children. The offsets of a new namespace are written before a process
+/// enters it, as the kernel requires.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -48,8 +48,8 @@ pub fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Refused> {
     }
 }
 
-/// In init: makes a time namespace with these offsets, and goes there itself. setns(2) takes a process with memory
-/// of its own, and CAP_SYS_ADMIN in its user namespace.
+/// In init: creates a time namespace with these offsets and enters it. setns(2) requires a process with memory of its
+/// own, and CAP_SYS_ADMIN in its user namespace.
 pub(crate) fn make_and_enter(offsets: &str, proc: BorrowedFd<'_>) -> Result<(), Failure> {
     make(offsets, proc).map_err(|refused| match refused {
         Refused::Offsets(errno) => Failure::new("write timens_offsets", errno),

@@ -1,4 +1,4 @@
-//! The clone: init begins, in memory of its own or in the parent's.
+//! The clone: creates init, in memory of its own or in the parent's.
 
 use core::ffi::c_void;
 
@@ -11,26 +11,26 @@ use crate::job::Job;
 use crate::step::Memory;
 use crate::{actor, intermediate};
 
-/// Makes init, or the intermediate that makes it.
+/// Creates init, or the intermediate that creates it.
 ///
 /// # Errors
 /// Those of clone3(2), and ENOMEM.
 ///
 /// # Safety
-/// The process has one thread. Both ends of the channel are open, and all that `birth` borrows stays as it is.
+/// The process has one thread. Both ends of the channel are open, and all data borrowed by `birth` stays unchanged.
 pub unsafe fn begin(
     job: &'static Job,
     flags: CloneFlags,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Child, Errno> {
-    // The clock's first reading looks for the vDSO, and allocates: not for init to do.
+    // The first reading of the clock looks up the vDSO and allocates, which init must not do.
     sys::recorder::now();
     let argument = (&raw const *job).cast();
     match job.memory {
         Memory::Shared => {
             let stack = Stack::map()?;
-            // SAFETY: everything that init or the intermediate reaches through `birth` is never freed nor
-            // changed, and neither allocates: this crate has no heap.
+            // SAFETY: all data that init or the intermediate reaches through `birth` is never freed or changed, and
+            // neither allocates: this crate has no heap.
             unsafe { clone3_shared(flags, cgroup, &stack, born, argument) }
         }
         // SAFETY: the process has one thread, by the caller's promise.
@@ -41,15 +41,15 @@ pub unsafe fn begin(
     }
 }
 
-/// The first of init's own, or the intermediate's.
+/// The entry point of init, or of the intermediate.
 extern "C" fn born(argument: *const c_void) -> ! {
-    // SAFETY: what `begin` was given, which is leaked.
+    // SAFETY: the argument of `begin`, which is leaked.
     let job: &'static Job = unsafe { &*argument.cast() };
     if let Some(recorder) = &job.recorder {
         recorder.born();
     }
-    // SAFETY: this process has its own descriptor table, in which both numbers are open and nobody
-    // else's. Were the host's end open here too, its closing would go unseen.
+    // SAFETY: this process has its own descriptor table, in which both numbers are open and have no other owner. If the
+    // host's end stayed open here, closing it would go unnoticed.
     let channel = unsafe {
         drop(OwnedFd::from_raw_fd(job.parent_end));
         OwnedFd::from_raw_fd(job.channel)

@@ -1,4 +1,4 @@
-//! Why a step failed, in a form that needs no allocation.
+//! Failures of steps, in a form that needs no allocation.
 
 use rustix::io::Errno;
 
@@ -11,35 +11,35 @@ const ROOM: usize = 240;
 /// Why a step of init failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// The kernel's answer.
+    /// The errno.
     pub errno: Errno,
     text: [u8; ROOM],
     length: usize,
 }
 
 impl Failure {
-    /// A failed operation, named as its man page names it.
+    /// Returns a failed operation, named like its man page.
     pub fn new(op: &'static str, errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(op.as_bytes());
         failure
     }
 
-    /// A failure of which another process has said this.
+    /// Returns a failure reported by another process.
     pub fn said(text: &[u8], errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(text);
         failure
     }
 
-    /// With more detail.
+    /// Adds detail.
     pub fn with(mut self, detail: &[u8]) -> Self {
         self.push(b": ");
         self.push(detail);
         self
     }
 
-    /// A hook that failed in init.
+    /// Returns the failure of a hook in init.
     pub fn of_hook(hooks: &Hooks<'_>, failed: &HookFailure) -> Self {
         use core::fmt::Write;
         let mut failure = Self { errno: Errno::CANCELED, text: [0; ROOM], length: 0 };
@@ -55,7 +55,7 @@ impl Failure {
         failure
     }
 
-    /// The text, in UTF-8 if what it quotes is.
+    /// Returns the text, which is UTF-8 if the texts it quotes are.
     pub fn text(&self) -> &[u8] {
         self.text.get(..self.length).unwrap_or_default()
     }
@@ -83,7 +83,7 @@ impl core::fmt::Write for Failure {
     }
 }
 
-/// Names the operation of a bare errno.
+/// Adds the operation to a bare errno.
 pub(crate) trait Op<T> {
     fn op(self, op: &'static str) -> Result<T, Failure>;
 }

@@ -1,18 +1,18 @@
-//! Fault points, for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail
-//! or to be late, or its process to die there. In all others nothing of this is left.
+//! Fault injection for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail, to be
+//! late, or to kill its process. Other builds contain none of this.
 
-/// Whose steps are counted.
+/// The actor whose steps are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The plan's list for the parent.
     Parent = 1,
     /// Its init list.
     Init = 2,
-    /// What a command does besides: its steps in a trace, and what else of it can fail.
+    /// A command: its traced steps and other operations that can fail.
     Command = 3,
-    /// The intermediate: join, clone, hand over.
+    /// The intermediate: join, clone, handover.
     Intermediate = 4,
-    /// The network maker: its steps in a trace.
+    /// The network process: its traced steps.
     Network = 5,
 }
 
@@ -40,12 +40,11 @@ mod point {
     const ALLOCATE: u32 = 1 << 30;
     const LATE: u32 = 1 << 29;
     const KINDS: u32 = KILL | ALLOCATE | LATE;
-    /// How late, in nanoseconds: longer than any other process of a start takes to get on without this one.
+    /// The delay in nanoseconds: longer than any other process of a start takes.
     const DELAY: i64 = 100_000_000;
 
-    /// Reads `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill`,
-    /// `late` (and go on) or `allocate` (and go on, where that is no fault).
-    /// False for anything else.
+    /// Parses `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill`, `late` (and
+    /// continue) or `allocate` (and continue if that is allowed). Returns false for anything else.
     pub fn arm(text: &str) -> bool {
         let mut words = text.split(':');
         let place = match words.next() {
@@ -69,7 +68,7 @@ mod point {
         true
     }
 
-    /// Fails, or does not return, if the fault is here.
+    /// Fails, or does not return, if the fault is armed here.
     ///
     /// # Errors
     /// EIO.
@@ -92,7 +91,7 @@ mod point {
             _ => return Err(Errno::IO),
         }
         let _ = kill_process(getpid(), Signal::KILL);
-        // The first process of a PID namespace cannot be killed from inside. It ends as suddenly so.
+        // The first process of a PID namespace cannot be killed from inside, so it exits abruptly.
         sys::start::exit(137)
     }
 }

@@ -1,5 +1,4 @@
-//! New file systems, mounted nowhere yet. By init, or by the parent where they are made from something of
-//! the host's.
+//! Creation of detached file systems: by init, or by the parent if they use resources of the host.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::mount::{
@@ -11,10 +10,10 @@ use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
 use crate::failure::{Failure, Op};
 use crate::step::{MountFs, Parameter};
 
-/// Makes it, with its attributes and propagation; its root has permissions `mode`, if given.
+/// Creates the file system with its attributes and propagation; its root gets the permissions `mode`, if given.
 ///
 /// # Errors
-/// The call that failed, with what the kernel says of it.
+/// The failed call, with the kernel's message.
 pub fn make(step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
     let context = fsopen(step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
     let configured = configure(context.as_fd(), step, mode);
@@ -42,13 +41,13 @@ fn configure(
     fsconfig_set_string(context, c"source", step.source).op("fsconfig source")?;
     set(context, step.parameters)?;
     if let Some(mode) = mode {
-        // An option, so that the mount table shows it.
+        // As an option, so that the mount table shows it.
         fsconfig_set_string(context, c"mode", octal(mode).as_slice()).op("fsconfig mode")?;
     }
     fsconfig_create(context).op("fsconfig create")
 }
 
-/// Permissions as four digits.
+/// Formats permissions as four digits.
 fn octal(mode: u32) -> [u8; 4] {
     [9, 6, 3, 0].map(|shift| b'0' + (mode >> shift & 7) as u8)
 }
@@ -65,7 +64,7 @@ pub(crate) fn set(context: BorrowedFd<'_>, parameters: &[Parameter<'_>]) -> Resu
     Ok(())
 }
 
-/// The kernel says what it did not like on the context's descriptor: "e tmpfs: Bad value for 'size'".
+/// Adds the kernel's error message, which is read from the context's descriptor: "e tmpfs: Bad value for 'size'".
 pub(crate) fn with_kernel_log(failure: Failure, context: BorrowedFd<'_>) -> Failure {
     let mut text = [0u8; 160];
     match rustix::io::read(context, &mut text) {

@@ -1,15 +1,15 @@
-//! The process that keeps a scope of systemd alive until init is in it.
+//! The process that keeps a systemd scope alive until init is in it.
 //!
-//! systemd makes a scope around a process. Were that init, its cgroup would be there only after the clone:
-//! too late for a birth inside, for limits that hold from its first instruction, and on cgroup v1 for
-//! the mounts that show the cgroup's directories. So it is a process that does nothing but wait for
-//! its end, which comes once init is there, or with the parent's own.
+//! systemd creates a scope around a process. If that process were init, its cgroup would exist only after the clone:
+//! too late for CLONE_INTO_CGROUP, for limits that hold from its first instruction, and on cgroup v1 for the mounts
+//! that show the cgroup's directories. So a holder process serves instead. It only waits until init is in the scope, or
+//! until the parent exits.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 
-/// Makes it.
+/// Creates the holder.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -18,7 +18,7 @@ use sys::clone::{Child, Clone, CloneFlags, clone3};
 /// The process has one thread.
 pub unsafe fn begin() -> Result<Child, Errno> {
     let parent = getpid();
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => wait_for_the_end(parent),
@@ -27,7 +27,7 @@ pub unsafe fn begin() -> Result<Child, Errno> {
 
 fn wait_for_the_end(parent: Pid) -> ! {
     let bound = set_parent_process_death_signal(Some(Signal::KILL));
-    // The parent may have ended before that was set.
+    // The parent may have exited before the signal was set.
     if bound.is_err() || getppid() != Some(parent) {
         sys::start::exit(1);
     }

@@ -1,7 +1,7 @@
 //! Running hooks: a program, the container's state on its standard input, a time limit.
 //!
-//! Used by the parent, by init and by later commands.
-//! State and output travel through memfds: no pipe to fill, nothing to poll but the pidfd.
+//! Used by the parent, by init and by later commands. State and output are passed in memfds: no pipe can fill up, and
+//! only the pidfd is polled.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -18,17 +18,17 @@ use sys::stdio::write_all;
 use crate::failure::Failure;
 use crate::step::{Hook, Hooks, StateText};
 
-/// Bytes of a failed hook's output that its error quotes.
+/// Bytes of a failed hook's output quoted in its error.
 const QUOTED: usize = 160;
 
 /// A hook that failed.
 #[derive(Debug)]
 pub struct HookFailure {
-    /// Its place in the list of its kind.
+    /// Its index in the list of its kind.
     pub index: usize,
-    /// How it ended.
+    /// The reason.
     pub reason: Reason,
-    /// The end of what it printed.
+    /// The end of its output.
     output: [u8; QUOTED],
     length: usize,
 }
@@ -36,29 +36,29 @@ pub struct HookFailure {
 /// How hooks are run.
 #[derive(Default, Clone, Copy)]
 pub struct Manner<'a> {
-    /// The directory they begin in.
+    /// Their working directory.
     pub directory: Option<&'a CStr>,
-    /// What HOME is for those that have the process's environment.
+    /// The value of HOME for those with the process's environment.
     pub home: Option<&'a CStr>,
-    /// What each does to itself last before its exec.
+    /// Called in each hook's process right before its exec.
     pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,
-    /// Who is told of each that has ended: its pid, when it began and when it was over.
+    /// Called after each hook has exited, with its pid, start time and end time.
     pub lived: Option<&'a Lived<'a>>,
 }
 
-/// Hears of a hook that has ended.
+/// A callback for hooks that have exited.
 pub type Lived<'a> = dyn Fn(&Hook<'_>, Pid, (u64, u64)) + 'a;
 
-/// How a hook failed.
+/// The reason why a hook failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Could not be run.
+    /// It could not be executed.
     Errno(Errno),
-    /// Ended with this status.
+    /// It exited with this status.
     Status(i32),
-    /// Ended by this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// Took longer than its timeout, in seconds.
+    /// It exceeded its timeout, in seconds.
     Timeout(u32),
 }
 
@@ -74,12 +74,12 @@ impl core::fmt::Display for Reason {
 }
 
 impl HookFailure {
-    /// What it printed, cut.
+    /// Returns its output, truncated.
     pub fn output(&self) -> &[u8] {
         self.output.get(..self.length).unwrap_or_default().trim_ascii()
     }
 
-    /// The error's text, as runc words it.
+    /// Returns the error message in runc's words.
     pub fn describe(&self, hooks: &Hooks<'_>) -> impl core::fmt::Display {
         core::fmt::from_fn(|f| {
             write!(f, "error running {} hook #{}: {}", hooks.kind, self.index, self.reason)?;
@@ -98,7 +98,7 @@ impl HookFailure {
     }
 }
 
-/// Runs all hooks of a kind in order; the first failure ends it.
+/// Runs all hooks of a kind in order, up to the first failure.
 ///
 /// # Errors
 /// The hook that failed.
@@ -123,7 +123,7 @@ pub fn run_all(
     Ok(())
 }
 
-/// A memfd as a `core::fmt` writer.
+/// A `core::fmt` writer to a memfd.
 struct Writer<'a>(&'a OwnedFd);
 
 impl Write for Writer<'_> {
@@ -169,7 +169,7 @@ fn run(
     Err(reason)
 }
 
-/// Runs a program with its standard streams in files.
+/// Starts a program with its standard streams in files.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -180,7 +180,7 @@ pub fn spawn(
     manner: &Manner<'_>,
 ) -> Result<Child, Errno> {
     sys::signal::hear_of_children();
-    // SAFETY: one thread; the child only makes system calls and then execs or exits.
+    // SAFETY: one thread; the child only makes system calls, then execs or exits.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
@@ -190,7 +190,7 @@ pub fn spawn(
     }
 }
 
-/// In the child. Returns only if exec failed; what went wrong is then the hook's output.
+/// Executes the hook, in the child. Returns only if exec failed; the hook's output then contains the error.
 fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Manner<'_>) -> Errno {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     if let Some(directory) = manner.directory {
@@ -221,7 +221,7 @@ fn say(parts: &[&[u8]]) {
     }
 }
 
-/// Whether a process ends in so many seconds.
+/// Returns whether a process exits within `seconds`.
 pub fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
     let deadline = now() + u64::from(seconds) * 1_000_000_000;
     loop {
@@ -238,10 +238,10 @@ pub fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
     }
 }
 
-/// Waits for the end of a child.
+/// Waits for a child's exit.
 ///
 /// # Errors
-/// ECHILD if it is not a child, or was waited for.
+/// ECHILD if it is not a child, or was already waited for.
 pub fn wait(pidfd: &OwnedFd) -> Result<WaitIdStatus, Errno> {
     loop {
         match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {

@@ -1,12 +1,12 @@
-//! The intermediate: an intermediate process that makes init as the parent's child (CLONE_PARENT), hands it
-//! over and ends. There is one
+//! The intermediate: a process that creates init as the parent's child (CLONE_PARENT), hands it over and exits. It is
+//! used
 //!
-//! - where new namespaces must belong to a joined user namespace: clone3(2) gives them to the caller's, so
-//!   somebody must join that one first;
-//! - where init is born into a PID namespace that others are in: they could stop it before its first
-//!   instruction, and see what it has been born with. So the intermediate, which they cannot see, takes init's
-//!   first steps and closes what init does not use (`plan/src/newborn.rs`). Where no memory limit can be felt, it
-//!   works in the parent's memory, who waits for its end: that costs less than a copy.
+//! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's, so the caller
+//!   must join that one first;
+//! - if init is created in a PID namespace with other processes: they could stop it before its first instruction, and
+//!   see everything it inherited. So the intermediate, which they cannot see, runs init's first steps and closes
+//!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, it works in the parent's
+//!   memory, and the parent waits for its exit: that costs less than a copy.
 
 use core::sync::atomic::Ordering;
 
@@ -22,14 +22,14 @@ use crate::slots::Slots;
 use crate::step::{Intermediate, Slot};
 use crate::{actor, clock};
 
-/// The step that fails where the PID limit of the cgroup leaves no room for intermediate and init.
+/// The step that fails if the cgroup's PID limit leaves no room for both intermediate and init.
 pub const CLONE: &str = "clone by intermediate";
 
-/// In the intermediate: returns only in init.
+/// Runs the intermediate; returns only in init.
 pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &OwnedFd) {
     let Job { slots, time, flags, .. } = job;
-    // SAFETY: the parent has opened it for this process, which has its own descriptor table, and nobody else uses
-    // the number.
+    // SAFETY: the parent has opened it for this process, which has its own descriptor table; the number has no other
+    // owner.
     let relay = job.relay.map(|relay| unsafe { OwnedFd::from_raw_fd(relay) });
     let parent = relay.as_ref().unwrap_or(channel);
     let joined =
@@ -52,7 +52,7 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
     if let Err(errno) = strike(Place::Intermediate, 1).and(stripped) {
         refuse(parent, b'c', errno);
     }
-    // SAFETY: this process has one thread; who shares its memory waits for its end.
+    // SAFETY: this process has one thread; the process that shares its memory waits for its exit.
     match unsafe { clone3(*flags | CloneFlags::PARENT, None) } {
         Ok(Clone::Child) => {
             drop(relay);
@@ -96,7 +96,7 @@ fn refuse(parent: &OwnedFd, step: u8, errno: Errno) -> ! {
     sys::start::exit(1)
 }
 
-/// The step of an intermediate, and the kernel's answer, in what it has said where it has failed.
+/// Returns the failed step of an intermediate and the errno, from its message.
 pub fn refusal(said: &[u8]) -> Option<(&'static str, Errno)> {
     let [step, a, b, c, d] = *said else { return None };
     let step = match step {

@@ -1,4 +1,4 @@
-//! What init is born with.
+//! The data that init is created with.
 
 use core::sync::atomic::AtomicI32;
 
@@ -10,54 +10,55 @@ use sys::seccomp::Instruction;
 use crate::slots::Slots;
 use crate::step::{InitStep, Intermediate, Memory, StateText, TimeNamespace};
 
-/// What init works with. In shared memory it is read until init's exec, so that all of it stays for as
-/// long as the process; descriptors are numbers, which mean init's own copies.
+/// Init's input. In shared memory it is read until init's exec, so all of it lives as long as the process. Descriptors
+/// are numbers, which refer to init's own copies.
 #[derive(Debug)]
 pub struct Job {
-    /// What it does.
+    /// The steps.
     pub steps: &'static [InitStep<'static>],
-    /// The filter that it loads, if there is one.
+    /// The filter to load, if any.
     pub filter: Option<Filter>,
-    /// The container's state, as its hooks are told.
+    /// The container's state, for its hooks.
     pub state: StateText<'static>,
-    /// What the steps work on.
+    /// The descriptors of the steps.
     pub slots: Slots,
-    /// What init writes to, to join the hierarchies that it was not born in: `tasks` or `cgroup.procs`.
+    /// The files that init writes to join hierarchies it was not created in: `tasks` or `cgroup.procs`.
     pub procs: &'static [RawFd],
     /// Init's end of the channel.
     pub channel: RawFd,
-    /// The parent's, which is closed first.
+    /// The parent's end, which is closed first.
     pub parent_end: RawFd,
-    /// Where an intermediate with memory of its own says what it has to say: on the channel init may be quicker.
+    /// The socket on which an intermediate with memory of its own reports: on the channel, init's messages could come
+    /// first.
     pub relay: Option<RawFd>,
-    /// Where it leaves when it did what, if anybody asks.
+    /// The time line of its steps, if traced.
     pub recorder: Option<Recorder>,
-    /// Namespaces that an intermediate makes, from inside the user namespace of a slot.
+    /// Namespaces that an intermediate creates, inside the user namespace of a slot.
     pub flags: CloneFlags,
-    /// Who makes it, if not the parent.
+    /// The process that creates it, if not the parent.
     pub intermediate: Option<Intermediate>,
-    /// Where the intermediate goes as well, if it is to.
+    /// The time namespace for the intermediate, if any.
     pub time: Option<TimeNamespace<'static>>,
-    /// Whose memory init works in, or the intermediate if there is one.
+    /// The memory that init works in, or the intermediate if there is one.
     pub memory: Memory,
-    /// What an intermediate that strips leaves open.
+    /// The descriptors that a stripping intermediate leaves open.
     pub kept: &'static [RawFd],
-    /// Whether the parent moves init to its cgroups once it is there.
+    /// Whether the parent moves init to its cgroups after the clone.
     pub is_moved: bool,
-    /// Which of init's steps to stop before, in builds for tests.
+    /// The step of init to stop before, in test builds.
     pub pause: Option<usize>,
-    /// The pid of the init that an intermediate in the parent's memory has made; 0 before.
+    /// The pid of the init created by an intermediate in the parent's memory; 0 before.
     pub made: AtomicI32,
 }
 
 impl Job {
-    /// Whether an intermediate works in the parent's memory.
+    /// Returns whether an intermediate works in the parent's memory.
     pub fn relay_shares(&self) -> bool {
         self.intermediate.is_some() && self.relay.is_none()
     }
 
-    /// The number of the step that makes a cgroup namespace, where the intermediate leaves that to init: it
-    /// begins where init is once it has been moved.
+    /// Returns the number of the step that creates a cgroup namespace, if the intermediate leaves that to init: the
+    /// namespace is rooted at init's cgroup after the move.
     pub fn late_cgroup_namespace(&self) -> Option<usize> {
         let steps = self.intermediate.filter(|_| self.is_moved)?.steps;
         let mut first = self.steps.iter().take(steps);
@@ -67,7 +68,7 @@ impl Job {
     }
 }
 
-/// A seccomp filter as it is loaded.
+/// A seccomp filter to load.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
     /// Its instructions.

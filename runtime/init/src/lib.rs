@@ -1,17 +1,16 @@
-//! What runs between clone and exec: init, and those that help it into the world, some of them in memory that is
-//! somebody else's as well.
+//! The code that runs between clone and exec: init and its helper processes, some of which share memory with another
+//! process.
 //!
 //! | | |
 //! |---|---|
-//! | [`step`] | what init is told to do |
-//! | [`Job`], [`begin`] | how it comes into the world, by itself or by an intermediate |
-//! | [`channel`] | what passes between it and the parent |
-//! | [`take`], [`filesystem`], [`hooks`] | what the parent does as well |
-//! | [`network`], [`holder`] | processes that end before it |
+//! | [`step`] | init's steps |
+//! | [`Job`], [`begin`] | creation of init, directly or by an intermediate |
+//! | [`channel`] | messages between init and the parent |
+//! | [`take`], [`filesystem`], [`hooks`] | code that the parent uses as well |
+//! | [`network`], [`holder`] | processes that exit before it |
 //!
-//! Where init shares the parent's memory, one allocation would break the heap of both. So this crate has no
-//! heap of its own, and calls nothing that has one: `cargo check -p dayfly-init` builds it with a `sys` and a rustix
-//! that have no heap.
+//! If init shares the parent's memory, an allocation would corrupt the heap of both. So this crate has no heap and
+//! calls no code with one: `cargo check -p dayfly-init` builds it with a `sys` and a rustix without a heap.
 #![cfg_attr(not(test), no_std)]
 #![allow(
     clippy::result_large_err,

@@ -1,10 +1,8 @@
-//! The network maker: a process that makes the container's network namespace while the parent and
-//! init do everything else.
+//! The network process: creates the container's network namespace while the parent and init do everything else.
 //!
-//! A network namespace is the dearest of all to make, about half a millisecond, and nothing needs it
-//! before sysfs is mounted. The maker shares the parent's memory, hands the namespace to init over
-//! a socket of their own, and ends. With no CPU to spare it costs a process; else it costs nothing that
-//! anybody waits for.
+//! A network namespace is the most expensive one, about half a millisecond, and is first needed when sysfs is mounted.
+//! The network process shares the parent's memory, passes the namespace to init over a socket of their own, and exits.
+//! If no CPU is idle, it costs an extra process; otherwise its cost is hidden.
 
 use core::ffi::c_void;
 
@@ -18,22 +16,22 @@ use sys::stack::Stack;
 
 use crate::fault::{Place, strike};
 
-/// What the maker sends along with the namespace.
+/// The payload sent along with the namespace.
 const MADE: u8 = b'n';
 
 /// Its steps, in order.
 pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 
-/// What the maker works with.
+/// The input of the network process.
 #[derive(Debug)]
 pub struct Maker {
     /// Its end of the socket.
     pub socket: RawFd,
-    /// Where it leaves when it did what, if anybody asks.
+    /// The time line of its steps, if traced.
     pub recorder: Option<Recorder>,
 }
 
-/// Starts a maker, whose end is announced by no signal.
+/// Starts a network process, whose exit sends no signal.
 ///
 /// # Errors
 /// Those of clone3(2), and ENOMEM.
@@ -43,7 +41,7 @@ pub struct Maker {
 pub unsafe fn begin(maker: &'static Maker) -> Result<Child, Errno> {
     let stack = Stack::map()?;
     let flags = CloneFlags::SILENT;
-    // SAFETY: `maker` is never freed nor changed, and nothing here has a heap.
+    // SAFETY: `maker` is never freed or changed, and nothing here uses a heap.
     unsafe { clone3_shared(flags, None, &stack, make, (&raw const *maker).cast()) }
 }
 
@@ -78,7 +76,7 @@ impl Maker {
 }
 
 extern "C" fn make(argument: *const c_void) -> ! {
-    // SAFETY: what `begin` was given.
+    // SAFETY: the argument of `begin`.
     let maker: &'static Maker = unsafe { &*argument.cast() };
     if let Some(recorder) = &maker.recorder {
         recorder.born();
@@ -89,7 +87,7 @@ extern "C" fn make(argument: *const c_void) -> ! {
 /// In init: waits for the namespace.
 ///
 /// # Errors
-/// What the maker met; EPIPE if it was killed.
+/// The error of the network process; EPIPE if it was killed.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mut bytes = [0u8; 4];
     match sys::fdpass::receive(socket, &mut bytes)? {

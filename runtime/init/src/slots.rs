@@ -8,54 +8,54 @@ use crate::step::Slot;
 
 const EMPTY: RawFd = -1;
 
-/// What one slot has.
+/// The content of one slot.
 #[derive(Debug)]
 pub struct Place(AtomicI32);
 
 impl Default for Place {
-    /// Nothing.
+    /// Returns an empty slot.
     fn default() -> Self {
         Self(AtomicI32::new(EMPTY))
     }
 }
 
-/// Descriptors by slot. Those of the parent are closed when it drops them; what it has lent is given back by
-/// then. Init has the same numbers for its own copies ([`Slots::of_init`]).
+/// Descriptors by slot. Dropping the parent's table closes them; borrowed ones are no longer in use by then. Init has
+/// the same numbers for its own copies ([`Slots::of_init`]).
 #[derive(Debug)]
 pub struct Slots {
-    /// Stays for as long as the process, with its numbers: an init that shares the memory reads them until its
-    /// exec, which may be long after the parent is done with them.
+    /// Lives as long as the process: an init that shares the memory reads the numbers until its exec, which may be long
+    /// after the parent has finished with them.
     numbers: &'static [Place],
-    /// Whether they are this process's to close.
+    /// Whether this process closes them.
     closes: bool,
 }
 
 impl Slots {
-    /// As many as there are places.
+    /// Returns a table with as many slots as there are places.
     pub fn new(places: &'static mut [Place]) -> Self {
         Self { numbers: places, closes: true }
     }
 
-    /// The same table for a process that is about to be cloned. Nothing is closed when that drops it.
+    /// Returns the same table for a process that is about to be cloned. Dropping that table closes nothing.
     ///
     /// # Safety
-    /// Only a process with a copy of the descriptors uses it, and closes none of them but by an exec or its end, or
-    /// uses the table no longer.
+    /// Only a process with a copy of the descriptors uses it, and closes them only by exec or exit, or does not use the
+    /// table afterwards.
     pub unsafe fn of_init(&self) -> Self {
         Self { numbers: self.numbers, closes: false }
     }
 
-    /// Puts a descriptor into a slot of this table. What was there before stays open, as it may be lent.
+    /// Puts a descriptor into a slot. A former one stays open, since it may be borrowed.
     pub fn set(&self, slot: Slot, fd: OwnedFd) {
         if let Some(place) = self.numbers.get(usize::from(slot.0)) {
             place.0.store(fd.into_raw_fd(), Ordering::Release);
         }
     }
 
-    /// The descriptor in a slot, if there is one.
+    /// Returns the descriptor in a slot, if any.
     pub fn get(&self, slot: Slot) -> Option<BorrowedFd<'_>> {
         let fd = self.numbers.get(usize::from(slot.0))?.0.load(Ordering::Acquire);
-        // SAFETY: a descriptor that was put here stays open until the drop, or by the promise to `of_init`.
+        // SAFETY: a stored descriptor stays open until the drop, or by the promise to `of_init`.
         (fd != EMPTY).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 }
@@ -64,7 +64,7 @@ impl Drop for Slots {
     fn drop(&mut self) {
         let open = self.numbers.iter().map(|place| place.0.load(Ordering::Relaxed));
         for fd in open.filter(|fd| self.closes && *fd != EMPTY) {
-            // SAFETY: this process's since `set`, and closed here alone.
+            // SAFETY: owned by this process since `set`, and closed only here.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
     }
@@ -84,13 +84,13 @@ mod tests {
         let number = fd.as_raw_fd();
         slots.set(Slot(1), fd);
         slots.set(Slot(2), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        // SAFETY: used while they are open.
+        // SAFETY: only used while they are open.
         let of_init = unsafe { slots.of_init() };
         assert!(slots.get(Slot(0)).is_none() && slots.get(Slot(2)).is_none());
         drop(of_init);
         assert_eq!(slots.get(Slot(1)).map(|fd| fd.as_raw_fd()), Some(number));
         assert!(fcntl_getfd(slots.get(Slot(1)).unwrap()).is_ok());
-        // SAFETY: nothing is done by it but to read numbers.
+        // SAFETY: it only reads numbers.
         let of_init = unsafe { slots.of_init() };
         drop(slots);
         assert_eq!(of_init.numbers[1].0.load(Ordering::Relaxed), number);

@@ -1,6 +1,6 @@
-//! Taking mounts from the host: detached copies with their final attributes.
+//! Copying mounts of the host: detached copies with their final attributes.
 //!
-//! By the parent, or by an init whose caller may not.
+//! Used by the parent, or by init if the parent lacks permission.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, fstat, makedev};
@@ -12,14 +12,14 @@ use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 use crate::slots::Slots;
 use crate::step::{CloneTree, DeviceSource, Propagation, Slot};
 
-/// What could not be done with a source.
+/// A failure with a source.
 #[derive(Debug)]
 pub struct Failed {
-    /// The operation.
+    /// The failed operation.
     pub op: &'static str,
-    /// What to add to the name of the source.
+    /// Text to add to the source's name.
     pub hint: &'static str,
-    /// The kernel's answer.
+    /// The errno.
     pub errno: Errno,
 }
 
@@ -29,10 +29,10 @@ fn failed(op: &'static str) -> impl Fn(Errno) -> Failed {
 
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
-/// A mount tree.
+/// Copies a mount tree.
 ///
 /// # Errors
-/// What could not be done.
+/// The failed operation.
 pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
     let mut flags = CLONE;
     if tree.recursive {
@@ -54,7 +54,7 @@ pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
     Ok(fd)
 }
 
-/// A mount tree of the container's own, from something in it that was opened.
+/// Copies a mount tree of the container, from an opened file in it.
 pub(crate) fn tree_of(
     place: impl AsFd,
     tree: &CloneTree<'_>,
@@ -69,10 +69,10 @@ pub(crate) fn tree_of(
     Ok(fd)
 }
 
-/// The operation of what only a bug of the plan's can bring about.
+/// The operation in an error that only a bug in the plan can cause.
 pub const OUT_OF_ORDER: &str = "steps out of order";
 
-/// Gives a detached copy what it is to have.
+/// Sets attributes, propagation and id mapping of a detached copy.
 fn set_up(fd: &OwnedFd, tree: &CloneTree<'_>, slots: &Slots) -> Result<(), Failed> {
     for Propagation { kind, recursive } in tree.propagation {
         let attr = MountAttr { propagation: *kind, ..MountAttr::default() };
@@ -91,10 +91,10 @@ fn set_up(fd: &OwnedFd, tree: &CloneTree<'_>, slots: &Slots) -> Result<(), Faile
     Ok(())
 }
 
-/// Maps the ids of a detached tree by those of a user namespace.
+/// Maps the ids of a detached tree by a user namespace.
 ///
 /// # Errors
-/// What could not be done.
+/// The failed operation.
 pub fn map_ids(
     tree: &OwnedFd,
     user_namespace: BorrowedFd<'_>,
@@ -119,19 +119,19 @@ pub fn map_ids(
     })
 }
 
-/// What a device node is lent with: its inode is the host's, whose mode, owner, times and attributes the
-/// container's root would else change (uid 0 owns it). A device on a read-only mount is written to all the same. Not
-/// noexec: that forbids mmap(2) with PROT_EXEC, too, as of /dev/zero and /dev/sgx_enclave.
+/// The attributes of bound device nodes. The inode is the host's, and the container's root (uid 0 owns it) could
+/// otherwise change its mode, owner, times and attributes. A device on a read-only mount can still be written to. Not
+/// noexec: it would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
 
-/// What covers masked files has: nothing is executed there.
+/// The attributes of covers of masked files: nothing is executed there.
 pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
 
-/// A device node as a mount, verified after it was taken.
+/// Copies a device node as a mount, verified after opening.
 ///
 /// # Errors
-/// What could not be done; ENODEV for another device.
+/// The failed operation; ENODEV for another device.
 pub fn device(device: &DeviceSource<'_>) -> Result<OwnedFd, Failed> {
     let &DeviceSource { slot, path, file_type, major, minor } = device;
     let fd = match is_off(Defence::LentReadOnly) {

@@ -1,9 +1,9 @@
-//! Nothing here has a heap: the compiler sees to it, as long as nobody asks for one.
+//! Checks that this crate does not request a heap; without one the compiler rejects allocations.
 
 use std::fs;
 use std::path::Path;
 
-/// The text of every source file below a directory.
+/// Returns the text of every source file below a directory.
 fn sources(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries

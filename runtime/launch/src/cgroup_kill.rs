@@ -1,10 +1,10 @@
-//! Cgroups that nobody can be born into.
+//! Cgroups in which the kernel kills every new process.
 //!
-//! From Linux 6.14 on, a fork that races with cgroup.kill is to be killed as well: the kernel counts how
-//! often a cgroup was killed, before the fork and after it. With CLONE_INTO_CGROUP it counts the caller's
-//! cgroup before and the new process's after (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). Where
-//! one was killed more often than the other, say because a supervisor clears its own cgroup by cgroup.kill
-//! and goes on in it, every such child is killed before its first instruction.
+//! Since Linux 6.14, a fork that races with cgroup.kill is killed as well: the kernel compares a cgroup's kill count
+//! before and after the fork. With CLONE_INTO_CGROUP it reads the count of the caller's cgroup before and that of the
+//! new process's cgroup after (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, for
+//! example because a supervisor cleared its own cgroup by cgroup.kill and still runs in it, every such child is killed
+//! before its first instruction.
 
 use init::hooks;
 use plan::Plan;
@@ -14,10 +14,10 @@ use sys::clone::{Clone, CloneFlags, clone3};
 
 use crate::Error;
 
-/// How long a process may take to end that has nothing to do, in seconds: its cgroup may be frozen.
+/// How long a process without work may take to exit, in seconds: its cgroup may be frozen.
 const PATIENCE: u32 = 1;
 
-/// Whether a process that is born into this cgroup of v2 is killed, found out by one that would end at once.
+/// Tests whether the kernel kills processes created in this v2 cgroup, by creating one that exits at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     sys::signal::hear_of_children();
     // SAFETY: one thread; the child makes one system call.
@@ -35,8 +35,8 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// What a launch failed of: init may have ended, or not have been found any more, for no other reason. `console` is
-/// what the plan connected.
+/// Returns the error of a failed launch: init may have exited or vanished only because of such a kill. `console` is the
+/// plan's connection.
 #[cold]
 pub(crate) fn reason_of(
     error: Error,

@@ -1,4 +1,4 @@
-//! Time namespaces: where the clocks since boot have an offset (time_namespaces(7), Linux 5.6).
+//! Time namespaces: offsets for the clocks since boot (time_namespaces(7), Linux 5.6).
 
 use alloc::format;
 use alloc::string::ToString;
@@ -14,13 +14,14 @@ use rustix::process::Pid;
 use sys::clone::CloneFlags;
 use sys::{Context, Error};
 
-/// The parent while it is where its children shall be born.
+/// The parent's state while its children are created in another time namespace.
 pub(crate) struct Elsewhere {
     own: OwnedFd,
 }
 
 impl Elsewhere {
-    /// Goes there. A new namespace gets its offsets before anybody is in it, as the kernel wants it.
+    /// Selects the time namespace for children. The offsets of a new one are written before a process enters it, as the
+    /// kernel requires.
     pub(crate) fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<Self, Error> {
         let proc = proc(slots)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -33,13 +34,13 @@ impl Elsewhere {
         }
     }
 
-    /// Comes back.
+    /// Returns to this process's own time namespace.
     pub(crate) fn leave(self) -> Result<(), Error> {
         sys::ns::join(self.own.as_fd(), CloneFlags::NEWTIME).context("setns", "own time namespace")
     }
 }
 
-/// Has children of this process be born there.
+/// Selects the time namespace for this process's children.
 fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Error> {
     clock::enter(time, slots).map_err(|refused| match (refused, time) {
         (Refused::Proc(errno), _) => Error::new("open", "/proc", errno),
@@ -54,7 +55,7 @@ fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Error> {
     })
 }
 
-/// Nanoseconds by which a process's monotonic clock is ahead of this one's, for its trace.
+/// Returns by how many nanoseconds a process's monotonic clock is ahead of this one's, for its trace.
 pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
     let offset = |of: &str| {
         let path = format!("{of}/timens_offsets");
@@ -64,7 +65,7 @@ pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
     Ok(offset(&pid.as_raw_nonzero().to_string())?.wrapping_sub(offset("self")?))
 }
 
-/// The offset of a line such as "monotonic  -86400  0".
+/// Returns the offset in a line such as "monotonic  -86400  0".
 fn monotonic(text: &str) -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
     let mut numbers = line.split_whitespace().map(|number| number.parse::<i64>().ok());

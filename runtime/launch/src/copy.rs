@@ -1,20 +1,20 @@
-//! A copy of the program that runs, without another exec: for programs that leave a daemon behind, or have a process of
-//! their own do what may block.
+//! A copy of the running program without exec: for programs that leave a daemon behind, or use a separate process for
+//! work that may block.
 
 use rustix::fs::stat;
 use rustix::io::Errno;
 use sys::clone::{Clone, CloneFlags, clone3};
 
-/// Links of /proc/self/task that are no thread's: its own and its parent's.
+/// Links of /proc/self/task other than threads: its own and its parent's.
 const OTHER_LINKS: u64 = 2;
 
-/// Makes a process that goes on from here with its own copy of memory and descriptors. It is in the caller's namespaces,
-/// and its end is told by SIGCHLD.
+/// Creates a process that continues from here with its own copy of memory and descriptors. It is in the caller's
+/// namespaces, and its exit sends SIGCHLD.
 ///
 /// # Errors
 /// EBUSY in a program with several threads, whose copy would have only this one; those of clone3(2).
 pub fn copy_process() -> Result<Clone, Errno> {
-    // The number of links is wider on some architectures.
+    // The type of the link count is wider on some architectures.
     #[allow(clippy::unnecessary_cast)]
     if stat(c"/proc/self/task")?.st_nlink as u64 != OTHER_LINKS + 1 {
         return Err(Errno::BUSY);
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn not_of_several_threads() {
-        // The harness has its own.
+        // The test harness has its own threads.
         std::thread::scope(|scope| {
             let result = scope.spawn(copy_process).join().unwrap();
             assert!(matches!(result, Err(Errno::BUSY)));

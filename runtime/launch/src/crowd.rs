@@ -1,21 +1,21 @@
-//! Whether the host has more to do than it has CPUs for.
+//! Whether all CPUs of the host are busy.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::sched_getaffinity;
 
-/// Whether more than one process waits for a CPU at this moment: there are more runnable ones
-/// (proc_loadavg(5)) than CPUs this process may use, and one. That one may be the kernel's, clearing away
-/// the container before. False where it cannot be told.
+/// Returns whether more than one process waits for a CPU now: the number of runnable processes (proc_loadavg(5))
+/// exceeds the CPUs this process may use by more than one. One is allowed because it may be the kernel cleaning up the
+/// previous container. Returns false if unknown.
 ///
-/// It takes three system calls, 3.5 us, most of it procfs. Without it, a run by itself takes as long as with it
-/// (0.995 [0.985 1.005], 1500 pairs), sixteen at a time come to 2.4 % fewer a second [0.5 4.1] on two CPUs.
+/// The check takes three system calls, 3.5 us, most of it procfs. Without it, a single run takes as long as with it
+/// (0.995 [0.985 1.005], 1500 pairs); sixteen concurrent ones achieve 2.4 % fewer per second [0.5 4.1] on two CPUs.
 pub fn is_crowded() -> bool {
     let Some(runnable) = runnable() else { return false };
-    // With two, there are not, however few CPUs.
+    // With at most two runnable processes the answer is no, however few CPUs there are.
     runnable > 2 && sched_getaffinity(None).is_ok_and(|cpus| runnable > cpus.count() + 1)
 }
 
-/// How many processes run or wait to run, this one among them.
+/// Returns the number of running or runnable processes, including this one.
 fn runnable() -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(CWD, c"/proc/loadavg", flags, Mode::empty()).ok()?;
@@ -24,7 +24,7 @@ fn runnable() -> Option<u32> {
     parse(core::str::from_utf8(text.get(..length)?).ok()?)
 }
 
-/// The first number of the fourth field: `0.20 0.18 0.12 1/80 11206`.
+/// Parses the first number of the fourth field: `0.20 0.18 0.12 1/80 11206`.
 fn parse(loadavg: &str) -> Option<u32> {
     loadavg.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Why a launch failed, in words that name step, object and errno.
+//! Errors of a launch, which name step, object and errno.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,10 +13,10 @@ use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
 
-/// Why a launch failed. Whatever it had made is gone when this is returned.
+/// An error of a launch. Everything the launch had created is removed when this is returned.
 #[derive(Debug)]
 pub enum Error {
-    /// A step of the parent.
+    /// A step of the parent failed.
     Parent(sys::Error),
     /// A bug of the plan: it breaks a rule of order, so that a step lacked what another one was to leave for it.
     Plan {
@@ -36,41 +36,41 @@ pub enum Error {
     Init {
         /// The step: name and object.
         step: String,
-        /// What exactly failed.
+        /// The description of the failure.
         detail: String,
-        /// The kernel's answer.
+        /// The errno.
         errno: Errno,
     },
-    /// The program to run is not there or may not be run.
+    /// The program to run is missing or not executable.
     Program {
-        /// In the words that engines look for.
+        /// The message that engines look for.
         text: String,
         /// ENOENT, EACCES or another.
         errno: Errno,
     },
-    /// What the configuration asks for would be done to the host.
+    /// The configuration would change the host.
     Refused(String),
-    /// A hook.
+    /// A hook failed.
     Hook(String),
-    /// newuidmap(1) or newgidmap(1).
+    /// newuidmap(1) or newgidmap(1) failed.
     Helper(String),
-    /// The cgroup.
+    /// A cgroup operation failed.
     Cgroup(cgroup::Error),
-    /// The group of the resctrl file system.
+    /// A resctrl operation failed.
     Resctrl(resctrl::Error),
-    /// The root filesystem.
+    /// Assembling the root filesystem failed.
     Rootfs(rootfs::Error),
-    /// The kernel does not have a security module that the configuration names.
+    /// The kernel lacks a security module that the configuration names.
     NoModule(SecurityModule),
-    /// Init ended without a word: killed from outside, mostly by a memory limit it cannot start in.
+    /// Init exited without a message: usually killed because of a memory limit too low for its start.
     Died(String),
-    /// The kernel kills whoever is born into the cgroup: see [`crate::kills_newborn`]. With the connection to the
-    /// console socket, if one was made: its listener may take no other one.
+    /// The kernel kills every process created in the cgroup: see [`crate::kills_newborn`]. Contains the connection to
+    /// the console socket, if any: its listener may accept only one.
     Stillborn(Option<OwnedFd>),
 }
 
 impl Error {
-    /// The end of an init that did not say why, by the signal that ended it if one did.
+    /// Returns the error of an init that exited without a message; `signal` is the signal that killed it, if any.
     pub(crate) fn death(signal: Option<i32>) -> Self {
         Self::Died(match signal {
             Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
@@ -95,7 +95,7 @@ impl Error {
     }
 }
 
-/// What init has said of a failure.
+/// Returns init's description of a failure.
 pub(crate) fn words(failure: &Failure) -> String {
     String::from_utf8_lossy(failure.text()).into_owned()
 }

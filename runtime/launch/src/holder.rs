@@ -1,22 +1,22 @@
-//! The process that keeps a scope of systemd alive until init is in it (`init::holder`).
+//! The process that keeps a systemd scope alive until init is in it (`init::holder`).
 
 use init::{holder, hooks};
 use rustix::process::Pid;
 use sys::Context;
 use sys::clone::Child;
 
-/// A process that waits. It ends when this is dropped.
+/// A waiting process. It exits when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Holder(Child);
 
 impl Holder {
-    /// Makes it.
+    /// Creates the process.
     pub fn start() -> Result<Self, sys::Error> {
         // SAFETY: the process has one thread.
         unsafe { holder::begin() }.context("clone3", "holder of the scope").map(Self)
     }
 
-    /// Its pid.
+    /// Returns its pid.
     pub fn pid(&self) -> Pid {
         self.0.pid
     }

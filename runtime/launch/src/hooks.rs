@@ -1,4 +1,4 @@
-//! Hooks that are run outside the container (`init::hooks`), each a row of the time line.
+//! Hooks run outside the container (`init::hooks`), each a row of the time line.
 
 use core::ffi::CStr;
 
@@ -10,13 +10,13 @@ use trace::Tracer;
 /// How hooks are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner<'a> {
-    /// The directory they begin in.
+    /// Their working directory.
     pub directory: Option<&'a CStr>,
-    /// Each is a row of its time line.
+    /// The tracer, which adds a row to its time line for each hook.
     pub tracer: Option<&'a Tracer>,
 }
 
-/// Runs all hooks of a kind in order; the first failure ends it.
+/// Runs all hooks of a kind in order, up to the first failure.
 ///
 /// # Errors
 /// The hook that failed.

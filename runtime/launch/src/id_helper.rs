@@ -16,7 +16,7 @@ use sys::{Context, Errno};
 
 use crate::Error;
 
-/// How much of what a helper prints its error quotes.
+/// How many bytes of a helper's output its error quotes.
 const QUOTED: usize = 240;
 
 /// Has the maps of the user namespace of `member` written.

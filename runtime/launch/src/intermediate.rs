@@ -1,4 +1,4 @@
-//! The intermediate (`init::intermediate`) as the parent hears of it.
+//! The parent's side of the intermediate (`init::intermediate`).
 
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
@@ -15,18 +15,18 @@ use sys::clone::Child;
 
 /// Why there is no init.
 pub(crate) enum Refused {
-    /// The intermediate says so.
+    /// The intermediate reported a failure.
     Failed(&'static str, Errno),
-    /// It ended without a word.
+    /// It exited without a message.
     Died,
-    /// Init had failed by then.
+    /// Init had already failed.
     Init(Box<Message>),
-    /// It could not be received.
+    /// Its message could not be received.
     System(sys::Error),
 }
 
-/// In the parent, once an intermediate in its memory has ended: the init that it has made, which is this process's
-/// child, so that its pid stays its own.
+/// Returns the init that an intermediate in this process's memory has created, after the intermediate's exit: a child
+/// of this process, whose pid cannot be reused before it is waited for.
 pub(crate) fn take_over(job: &Job, channel: &OwnedFd) -> Result<Child, Refused> {
     match Pid::from_raw(job.made.load(Ordering::Relaxed)) {
         Some(pid) => {
@@ -37,11 +37,11 @@ pub(crate) fn take_over(job: &Job, channel: &OwnedFd) -> Result<Child, Refused> 
     }
 }
 
-/// What an intermediate without an init has said.
+/// Returns the failure that an intermediate without an init has reported.
 #[cold]
 fn why(channel: &OwnedFd) -> Refused {
     let mut bytes = [0u8; channel::LONGEST];
-    // An init of which nobody has heard has the channel as well, and would be waited for.
+    // Does not wait: an init that is not known yet may hold the channel open as well.
     match recv(channel, &mut bytes, RecvFlags::DONTWAIT) {
         Ok((_, length)) => refusal(bytes.get(..length).unwrap_or_default()),
         Err(_) => Refused::Died,
@@ -59,8 +59,8 @@ fn refusal(said: &[u8]) -> Refused {
     }
 }
 
-/// In the parent: init's pidfd, and its pid as this process sees it. The relay need not close with the intermediate,
-/// as init is born with it, too; an init of which nobody has heard ends when our end of the channel does.
+/// Receives init's pidfd and its pid as this process sees it. The relay may stay open after the intermediate's exit,
+/// since init inherits it; an init that is not known yet exits when our end of the channel closes.
 pub(crate) fn receive(
     intermediate: &OwnedFd,
     relay: &OwnedFd,
@@ -81,9 +81,9 @@ pub(crate) fn receive(
     }
 }
 
-/// Whether there is a word to be heard, before the intermediate's end or after.
+/// Waits until there is a message from the intermediate, or it has exited; returns whether there is one.
 fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
-    // The relay is looked at last: an intermediate that has ended has said what it had to say.
+    // The relay is checked last: an intermediate that has exited has sent its messages.
     let mut fds = [PollFd::new(intermediate, PollFlags::IN), PollFd::new(relay, PollFlags::IN)];
     loop {
         match poll(&mut fds, None) {
@@ -96,7 +96,7 @@ fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// The pid behind a pidfd, as fdinfo has it (proc_pid_fdinfo(5)).
+/// Returns the pid behind a pidfd, from fdinfo (proc_pid_fdinfo(5)).
 fn pid_of(pidfd: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Pid, sys::Error> {
     use rustix::fd::AsRawFd;
     let path = alloc::format!("self/fdinfo/{}", pidfd.as_raw_fd());

@@ -1,4 +1,4 @@
-//! What a launch hands to its caller.
+//! The result of a launch.
 
 use plan::Plan;
 use plan::step::{InitStep, ParentStep};
@@ -12,30 +12,30 @@ use crate::network::Network;
 use crate::parent::await_message;
 use init::channel::Message;
 
-/// A container on its way.
+/// A launched container.
 #[derive(Debug)]
 pub struct Launched {
-    /// Its init.
+    /// Its init process.
     pub child: Child,
-    /// When it became its program, if that was awaited and anybody traces.
+    /// When it executed its program, if that was awaited and traced.
     pub program_since: u64,
-    /// What is still to be heard of it, where the plan does not wait for exec.
+    /// The open channel to init, if the plan does not wait for exec.
     pub pending: Option<Pending>,
-    /// What is left of assembling its root filesystem, if that was done.
+    /// Resources of its assembled root filesystem, if any.
     pub rootfs: Option<rootfs::Assembled>,
 }
 
-/// An init that was told to go on, and has not said yet whether it became its program.
+/// An init that was told to continue and may not have executed its program yet.
 #[derive(Debug)]
 pub struct Pending {
     plan: &'static Plan,
     channel: OwnedFd,
-    /// May still be at work.
+    /// The network process, which may still be running.
     network: Option<Network>,
 }
 
 impl Pending {
-    /// What is left to be heard after a plan has run.
+    /// Returns the pending part after a plan has run.
     pub(crate) fn of(
         plan: &'static Plan,
         channel: Option<OwnedFd>,
@@ -49,25 +49,26 @@ impl Pending {
         }
     }
 
-    /// Waits until init has become its program, or has ended.
+    /// Waits until init has executed its program, or has exited.
     pub fn await_exec(&self) {
-        // Looked at only, and not by recv(2): that an init has ended with words unread is told once, and is
-        // for `outcome` to hear.
+        // Uses poll(2), not recv(2): the error for an exit with unread messages is reported only once, and `outcome`
+        // needs it.
         let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Reaps what helped to make the container, which has ended once that runs: not at once, as that
-    /// would have the caller woken for it, but before anybody minds.
+    /// Reaps helper processes, which have exited once the container runs. It is not done at once, since that would wake
+    /// the caller just for this.
     pub fn tidy(&mut self) {
         self.await_exec();
         self.network = None;
     }
 
-    /// Whether init became its program, to be asked after its end: by `signal`, if by one.
+    /// Returns whether init executed its program; to be called after its exit, with the `signal` that killed it, if
+    /// any.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure of init.
     pub fn outcome(self, signal: Option<i32>) -> Result<(), Error> {
         await_message(self.plan, &self.channel, &Message::Closed, || Error::death(signal))
     }

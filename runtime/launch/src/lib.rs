@@ -1,8 +1,8 @@
 //! Runs a plan: the parent and init.
 //!
-//! [`launch`] runs the parent's list; the clone among its steps makes the other actor (`dayfly-init`), which runs the
-//! init list and becomes the container's process. If anything fails, init is killed and the cgroup
-//! removed before the error is returned: there is no state between "launched" and "never was".
+//! [`launch`] runs the parent's list; the clone among its steps creates the other actor (`dayfly-init`), which runs the
+//! init list and becomes the container's process. If anything fails, init is killed and the cgroup removed before the
+//! error is returned: a failed launch leaves nothing behind.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -59,11 +59,11 @@ pub struct Given {
     pub template: Option<OwnedFd>,
     /// For [`Slot::DEVICES`]: the cgroup's device program.
     pub devices: Option<OwnedFd>,
-    /// The network namespace, where the caller had it begun earlier.
+    /// The network namespace, if the caller has started its creation.
     pub network: Option<Network>,
 }
 
-/// The connection to the caller's console socket, if the plan makes one.
+/// Returns the connection to the caller's console socket, if the plan makes one.
 #[cold]
 fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
     let connects = plan.parent.iter().any(|step| matches!(step, ParentStep::ConnectConsole { .. }));
@@ -71,12 +71,12 @@ fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
 }
 
-/// Runs a plan up to the program (or up to where init waits for `start`). `bundle` is where hooks of
-/// the host run; `on_turn` is called once init exists, and before it goes on to its program.
-/// The plan has to stay: an init that waits for `start` in this process's memory reads it later.
+/// Runs a plan up to the program (or up to the point where init waits for `start`). `bundle` is the working directory
+/// of hooks on the host; `on_turn` is called once init exists, and before it continues to its program. The plan must
+/// stay alive: an init that waits for `start` in this process's memory reads it later.
 ///
 /// # Errors
-/// What failed. Nothing of the launch is left then.
+/// The failure. Nothing of the launch is left then.
 pub fn launch<'a>(
     plan: &'static Plan,
     given: Given,
@@ -118,7 +118,7 @@ pub fn launch<'a>(
         rootfs: None,
     };
     let result = parent.run();
-    // A clone that failed early has not come back from the namespaces that init was to begin in.
+    // If the clone failed early, this process is still in the namespaces that it entered for init.
     let back = parent.leave_namespaces();
     let result = result.and(back.map_err(Error::from));
     let console = result.is_err().then(|| connected_console(plan, &slots)).flatten();

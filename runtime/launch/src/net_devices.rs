@@ -1,9 +1,9 @@
-//! Network devices of the host that become the container's (`linux.netDevices`).
+//! Moves network devices of the host to the container (`linux.netDevices`).
 //!
-//! Nothing is moved before all are found and their names known to be free, for a move that the kernel
-//! refuses may have been made all the same: it renames after it has moved. Permanent addresses of global
-//! scope, which a move loses, are given again; the device is up in the end. When the namespace ends, the
-//! kernel gives physical devices back to the host and removes virtual ones.
+//! All devices are found, and their new names checked, before the first is moved: a move that fails may still have
+//! taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move removes, are
+//! added again; the device is up at the end. When the namespace ends, the kernel returns physical devices to the host
+//! and removes virtual ones.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,12 +16,12 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::rtnetlink::{Address, Socket};
 
-/// What fails, for errors.
+/// The operation in errors.
 const MOVE: &str = "move netDevice";
-/// Numbers that are tried for a `%d`.
+/// Numbers tried for a `%d`.
 const NUMBERS: u32 = 1 << 15;
 
-/// A device that is there.
+/// An existing device.
 struct Found<'a> {
     device: &'a NetDevice,
     index: u32,
@@ -31,7 +31,7 @@ struct Found<'a> {
 /// Moves the devices to a network namespace.
 ///
 /// # Errors
-/// ENODEV for a device that is not there, EEXIST for a name that is taken inside; those of rtnetlink(7).
+/// ENODEV for a missing device, EEXIST for a name that is taken inside; those of rtnetlink(7).
 pub(crate) fn move_all(devices: &[NetDevice], namespace: BorrowedFd<'_>) -> Result<(), sys::Error> {
     let host = Socket::open().context(MOVE, "(rtnetlink socket)")?;
     let inside = Socket::open_in(namespace).context(MOVE, "(rtnetlink socket inside)")?;
@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
         Ok(found)
     }
 
-    /// Its name inside.
+    /// Returns its name inside.
     fn new_name(&self, inside: &Socket) -> Result<Cow<'a, str>, sys::Error> {
         free_name(&self.device.inside, inside).context(MOVE, self.object("name not available"))
     }
@@ -75,15 +75,15 @@ impl<'a> Found<'a> {
         inside.set_up(index).context(MOVE, self.object("fail to set up interface"))
     }
 
-    /// What an error is about.
+    /// Returns the object for an error.
     fn object(&self, what: &str) -> String {
         let NetDevice { name, inside } = self.device;
         format!("{name} to {inside} in the container: {what}")
     }
 }
 
-/// The name itself, or with the first number for `%d` that no device inside has. (Left to the kernel,
-/// nobody would know which one it took.)
+/// Returns the name itself, or with `%d` replaced by the first number free inside. (If the kernel chose, the name would
+/// be unknown.)
 fn free_name<'a>(wanted: &'a str, inside: &Socket) -> Result<Cow<'a, str>, Errno> {
     let is_free = |name: &str| match inside.index(name) {
         Ok(_) => Ok(false),

@@ -1,4 +1,4 @@
-//! The network maker (`init::network`) as the parent has it.
+//! The parent's side of the network process (`init::network`).
 
 use alloc::boxed::Box;
 
@@ -10,11 +10,11 @@ use sys::Context;
 use sys::clone::Child;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
-/// __WALL of waitid(2): the maker's end is announced by no signal, which would only wake a command that
-/// waits for its container.
+/// __WALL of waitid(2): the process's exit sends no signal, which would only wake a command that waits for its
+/// container.
 pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
-/// A network namespace that is being made.
+/// A network namespace being created.
 #[derive(Debug)]
 pub struct Network {
     maker: Child,
@@ -22,7 +22,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Starts a maker.
+    /// Starts a network process.
     ///
     /// # Errors
     /// Those of socketpair(2) and clone3(2).
@@ -40,14 +40,15 @@ impl Network {
         Ok(Self { maker, socket: Some(theirs) })
     }
 
-    /// Init's end of the socket.
+    /// Takes init's end of the socket.
     pub(crate) fn take_socket(&mut self) -> Option<OwnedFd> {
         self.socket.take()
     }
 }
 
 impl Drop for Network {
-    /// Reaps the maker. It has ended long ago where init got what it made; else nobody wants that.
+    /// Reaps the process. If init received the namespace, it has exited long ago; otherwise the namespace is not
+    /// needed.
     fn drop(&mut self) {
         let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
         let ended = WaitIdOptions::EXITED | ALL;
@@ -58,7 +59,7 @@ impl Drop for Network {
     }
 }
 
-/// The maker's steps on a time line.
+/// The process's steps on a time line.
 #[derive(Debug)]
 struct Row;
 

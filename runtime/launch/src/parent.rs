@@ -1,4 +1,4 @@
-//! The parent: prepares what init uses, makes init, and sees it through to its program.
+//! The parent: prepares resources for init, creates init, and accompanies it until exec.
 
 mod cgroups;
 mod clone;
@@ -41,16 +41,16 @@ use ladder::Wanted;
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
-/// A moment of a launch at which the caller has something to do.
+/// A point of a launch at which the caller acts.
 #[derive(Debug, Clone, Copy)]
 pub enum Turn<'a> {
-    /// Init exists, and nothing of the container runs before this is done.
+    /// Init exists; nothing of the container runs before the callback returns.
     Born(&'a Child),
-    /// Init is about to go on to its program.
+    /// Init is about to continue to its program.
     GoesOn,
 }
 
-/// What the caller does then.
+/// The callback for these points.
 pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
 
 /// A launch in progress.
@@ -58,32 +58,32 @@ pub(crate) struct Parent<'a> {
     pub plan: &'static Plan,
     pub slots: &'a Slots,
     pub tracer: &'a Tracer,
-    /// Where hooks run.
+    /// The working directory of hooks.
     pub bundle: &'a CStr,
     pub on_turn: &'a mut OnTurn<'a>,
-    /// Removed again when dropped, unless the launch succeeds.
+    /// Removed when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
-    /// What keeps the cgroup's scope alive until init is in it.
+    /// The process that keeps the cgroup's scope alive until init is in it.
     pub holder: Option<Holder>,
-    /// The kernel could not have init born in its cgroup, whatever the plan says.
+    /// Whether init could not be created in its cgroup, whatever the plan says.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
     /// Init's network namespace.
     pub network: Option<Network>,
-    /// The namespace that children are born in when a PID namespace was entered.
+    /// This process's PID namespace, while another one is selected for children.
     pub own_pid_namespace: Option<OwnedFd>,
-    /// The other namespaces that it comes back to.
+    /// This process's other namespaces, to which it returns.
     pub own_namespaces: Vec<(OwnedFd, CloneFlags)>,
-    /// How init comes into its cgroup, opened before the parent went to another cgroup namespace.
+    /// Files by which init joins its cgroup, opened before the parent enters another cgroup namespace.
     pub entrances: Option<Vec<OwnedFd>>,
-    /// The CPUs it ran on before it went to those that init begins on.
+    /// This process's CPU affinity before it was set to init's initial CPUs.
     pub own_cpus: Option<CpuSet>,
-    /// What this process's score was before it went along with init's.
+    /// This process's OOM score before it was set to init's.
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
-    /// When init was seen to have become its program.
+    /// When init was seen to have executed its program.
     pub program_since: u64,
-    /// The root filesystem, where it is assembled from layers.
+    /// The root filesystem, if it is assembled from layers.
     pub rootfs: Option<rootfs::Assembly<'static>>,
 }
 
@@ -106,7 +106,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Why a step failed: where init had said that it failed, nothing could be done with it any more.
+    /// Returns why a step failed: if init has reported a failure, that is the cause.
     #[cold]
     fn reason_of(&self, step: &ParentStep, error: Error) -> Error {
         let heard = match (&error, &self.channel) {
@@ -192,7 +192,7 @@ impl Parent<'_> {
                 self.slots.set(*slot, self.open_root_of(*init)?);
             }
             ParentStep::ConnectConsole { path } => {
-                // An attempt before this one may have.
+                // Unless an earlier attempt has done it.
                 if self.slots.get(Slot::CONSOLE).is_none() {
                     let socket = sys::fdpass::dial(path.as_c_str());
                     let socket = socket.context("connect", path.to_string_lossy())?;
@@ -247,15 +247,15 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// The root filesystem that is being assembled.
+    /// Returns the root filesystem being assembled.
     fn rootfs(&mut self) -> Result<&mut rootfs::Assembly<'static>, Error> {
         let recipe = self.plan.rootfs.as_deref().ok_or_else(no_child)?;
         Ok(self.rootfs.get_or_insert_with(|| rootfs::Assembly::new(recipe)))
     }
 }
 
-/// Whether the kernel has a module and the host uses it, by runc's rules: AppArmor is enabled; SELinux has its
-/// file system mounted, for writing, and a policy. Without one it would take any label for the kernel's.
+/// Checks that the kernel has a module and the host uses it, by runc's rules: AppArmor is enabled; SELinux has its file
+/// system mounted read-write, and a policy. Without a policy, any label would pass for the kernel's.
 fn require(module: SecurityModule) -> Result<(), Error> {
     const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
     const ST_RDONLY: i64 = 1;
@@ -280,8 +280,8 @@ fn no_child() -> sys::Error {
     sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
 }
 
-/// The host's procfs, verified: type of the filesystem and inode of its root, so that a bind over
-/// /proc cannot catch our writes.
+/// Opens the host's procfs, verified by filesystem type and the inode of its root, so that a bind mount over /proc
+/// cannot redirect our writes.
 fn open_proc() -> Result<OwnedFd, sys::Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, c"/proc", flags, Mode::empty()).context("open", "/proc")?;
@@ -293,7 +293,7 @@ fn open_proc() -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
 }
 
-/// Names the object of what could not be taken.
+/// Adds the object to an error of a mount source.
 fn taken_from(source: &CStr) -> impl FnOnce(take::Failed) -> sys::Error {
     move |take::Failed { op, hint, errno }| {
         sys::Error::new(op, format!("{}{hint}", source.to_string_lossy()), errno)

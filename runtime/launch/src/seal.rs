@@ -1,11 +1,10 @@
-//! CVE-2019-5736: nothing inside a container may reach a writable dayfly binary.
+//! CVE-2019-5736: processes in a container must not reach a writable dayfly binary.
 //!
-//! /proc/PID/exe of a dayfly process that a container can see leads to the binary on the host. Opened
-//! for writing once that process has ended, it would replace the runtime. So before a command enters
-//! a container, it makes sure that its own binary sits on a read-only mount: a packaged install can
-//! provide one, and the check is then all it costs. Otherwise the command moves onto a detached read-only
-//! copy of the mount, as it runs (`sys::reexec`), or executes itself again from there, or, where that is
-//! not allowed, from a sealed memfd.
+//! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process that
+//! opens it for writing after the dayfly process has exited could replace the runtime. So before a command enters a
+//! container, it ensures that its own binary is on a read-only mount. If a package provides one, only the check costs
+//! time. Otherwise the command maps itself from a detached read-only copy of the mount while running (`sys::reexec`),
+//! or executes itself again from there, or, if that is not permitted, from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -22,13 +21,13 @@ use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, mount_setattr};
 use trace::{Phase, Tracer};
 
-/// The environment variable in which a traced command tells its second life of the first: when that
-/// began, when it came here, when it executed itself. Nanoseconds of CLOCK_MONOTONIC_RAW.
+/// The environment variable by which a traced command passes times to itself across its re-exec: the start of the
+/// program, the start of sealing, the time of exec. Nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
 
-/// Makes sure that this process, which began at `entered`, runs from where nobody can write: from the file on a
-/// read-only mount that `kept` opens, else from a mount of its own, which it returns. Where the running image
-/// cannot be moved, the program starts again and this call is reached a second time.
+/// Ensures that this process, which began at `entered`, runs from a file that cannot be written to: from the file on a
+/// read-only mount that `kept` opens, or else from a mount of its own, which it returns. If the running image cannot be
+/// remapped, the program starts again and calls this a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.
@@ -42,8 +41,8 @@ pub fn seal_self(
         return Ok(None);
     }
     let start = tracer.clock();
-    // Told before anything else that could forbid it, and cheaper than statfs(2), which has ext4 add
-    // up its counters.
+    // This errno has precedence over others, and the call is cheaper than statfs(2), for which ext4 adds up its
+    // counters.
     if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
         return Ok(None);
     }
@@ -57,7 +56,7 @@ pub fn seal_self(
     let copy = match read_only_mount() {
         Ok(mount) if move_onto(&mount, args).is_ok() => return sealed(Some(mount)),
         Ok(mount) => mount,
-        // Only where that is not allowed can this be a memfd already.
+        // It can be a memfd already only if the other ways are not permitted.
         Err(_) if is_sealed_memfd() => return Ok(None),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
@@ -67,18 +66,18 @@ pub fn seal_self(
     Err(sys::Error::new("execveat", "/proc/self/exe", errno))
 }
 
-/// Has this process run from `mount` from now on.
+/// Makes this process run from `mount` from now on.
 fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
-    // What open_tree(2) returns names the file without opening it.
+    // The descriptor of open_tree(2) names the file without opening it.
     let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
     run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
 }
 
-/// Has this process run from `file` from now on, at a third of what a second execve(2) takes: that would end
-/// one address space, fill another one, and come back here through everything before.
+/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2), which would tear down
+/// the address space, set up another, and repeat everything up to here.
 fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
-    // SAFETY: the file is what /proc/self/exe leads to, which cannot be written to while it runs; a command
-    // begins with one thread and without children.
+    // SAFETY: the file is the target of /proc/self/exe, which cannot be written to while it runs; a command begins with
+    // one thread and without children.
     unsafe { sys::reexec::remap(file.as_fd(), args) }
 }
 
@@ -103,7 +102,7 @@ fn sealed_memfd() -> Result<OwnedFd, Errno> {
     Ok(copy)
 }
 
-/// Whether the binary is already a copy of [`sealed_memfd`]'s.
+/// Returns whether the binary is already a copy made by [`sealed_memfd`].
 fn is_sealed_memfd() -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(own) = openat(CWD, c"/proc/self/exe", flags, Mode::empty()) else { return false };

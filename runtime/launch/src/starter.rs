@@ -1,8 +1,8 @@
-//! Between `create` and `start`: a socket in the container's directory that init listens on.
+//! Between `create` and `start`, init listens on a socket in the container's directory.
 //!
-//! Connecting and saying the word starts the program; the connection closes by itself when exec
-//! succeeded, and carries the reason when it did not. Unlike a FIFO it needs no reopening through
-//! /proc, tells a live waiter from a dead one, and gives `start` the truth about exec.
+//! A connection with a start message starts the program. The connection closes by itself if exec succeeds, and carries
+//! the error if it fails. Unlike a FIFO it needs no reopening through /proc, distinguishes a live waiter from a dead
+//! one, and gives `start` the result of exec.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -14,14 +14,13 @@ use crate::Error;
 use crate::error::words;
 use init::channel::{self, Message, Word};
 
-/// How long an init that can run takes at most to answer `start`, as a rule.
+/// The usual maximum time for a runnable init to answer `start`.
 const PROMPT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Connects to the socket at `path` (at most 107 bytes: unix(7)).
 ///
 /// # Errors
-/// ENOENT or ECONNREFUSED if nobody waits there; EAGAIN with NONBLOCK among `flags`, if as many callers as
-/// fit wait already to be looked at.
+/// ENOENT or ECONNREFUSED if no process listens there; EAGAIN with NONBLOCK among `flags` if the backlog is full.
 fn dial(path: &str, flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | flags;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -29,19 +28,19 @@ fn dial(path: &str, flags: SocketFlags) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// What is found where init waits for `start`.
+/// The state of the socket on which init waits for `start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiter {
     /// Init listens.
     Waiting,
-    /// A socket on which nobody listens: a program that was just started, or an init that is dying.
+    /// A socket without a listener: the program was just started, or init is dying.
     Gone,
-    /// No socket: started for good, or never waited.
+    /// No socket: already started, or init never waited.
     None,
 }
 
-/// Looks who waits for `start` at `path`. Connecting without a word changes nothing. Does not wait: an init
-/// that is frozen takes no calls, and those of earlier looks may be all that fit.
+/// Checks whether init waits for `start` at `path`. A connection without a message changes nothing. Does not block: a
+/// frozen init accepts no connections, and those of earlier checks may fill the backlog.
 pub fn waiter(path: &str) -> Waiter {
     match dial(path, SocketFlags::NONBLOCK) {
         Ok(_) | Err(Errno::AGAIN) => Waiter::Waiting,
@@ -50,23 +49,22 @@ pub fn waiter(path: &str) -> Waiter {
     }
 }
 
-/// What became of a `start`.
+/// The result of `start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The program runs.
+    /// The program is running.
     Runs,
-    /// Nobody waits to be started.
+    /// No init waits to be started.
     NobodyWaits,
-    /// Who waits is frozen.
+    /// The waiting init is frozen.
     Frozen,
 }
 
-/// Starts the program, and waits until it runs. If there is no answer for a while, `is_frozen` is asked
-/// whether there can be one; where not, nothing is started, then or later: init does not listen to who has
-/// gone.
+/// Starts the program, and waits until it runs. Without an answer for a while, calls `is_frozen`; if the container is
+/// frozen, nothing is started, then or later: init ignores connections that have been closed.
 ///
 /// # Errors
-/// What made exec fail; those of `is_frozen`.
+/// The error of exec; those of `is_frozen`.
 pub fn start<E: From<Error>>(
     path: &str,
     is_frozen: impl Fn() -> Result<bool, E>,
@@ -90,12 +88,12 @@ pub fn start<E: From<Error>>(
     Ok(answer(&socket, path)?)
 }
 
-/// Whether init says something, or hangs up, in time.
+/// Waits until init sends something or hangs up; returns false after `time`.
 fn answers(socket: &OwnedFd, time: Option<&Timespec>) -> bool {
     loop {
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], time) {
             Err(Errno::INTR) => {}
-            // What is wrong will be seen in reading.
+            // The following read reports the error.
             result => return result != Ok(0),
         }
     }
@@ -105,7 +103,7 @@ fn answer(socket: &OwnedFd, path: &str) -> Result<Start, Error> {
     match channel::listen(socket).context("read", path)? {
         Message::Closed => Ok(Start::Runs),
         Message::Died => Err(Error::Died("container init was killed before it started".into())),
-        // A hook that failed: the text says how.
+        // A failed hook: the text describes it.
         Message::Failed { failure, .. } => Err(match (failure.errno, words(&failure)) {
             (Errno::CANCELED, text) => Error::Hook(text),
             (errno, detail) => Error::Init { step: "start".into(), detail, errno },

@@ -1,4 +1,4 @@
-//! What the scheduler, the memory allocator and exec are told of a process.
+//! Scheduling, memory policy and execution domain of a process.
 
 use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use crate::builder::Builder;
 use crate::step::InitStep;
 use crate::{Error, keep};
 
-/// What of `linux` every process of a container has, those of `exec` as well.
+/// The settings of `linux` that apply to every process of a container, including those of `exec`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Execution domain, as personality(2) numbers it.
+    /// Execution domain, in the numbering of personality(2).
     pub personality: Option<u32>,
-    /// Mode and nodes, as set_mempolicy(2) takes them.
+    /// Mode and nodes for set_mempolicy(2).
     pub memory_policy: Option<(u32, Box<NumberSet>)>,
 }
 
 impl Execution {
-    /// Reads it from the configuration.
+    /// Reads the settings from the configuration.
     ///
     /// # Errors
-    /// A word that is not known.
+    /// An unknown word.
     pub fn of(linux: &Linux<'_>) -> Result<Self, Error> {
         let personality = linux.personality.as_ref().map(spec::Personality::number).transpose()?;
         let memory_policy = match &linux.memory_policy {
@@ -33,8 +33,8 @@ impl Execution {
     }
 }
 
-/// Adds what the process is told of itself, while it is root still (`privileged-before-user`): real-time policies take
-/// CAP_SYS_NICE.
+/// Adds steps that set these attributes while the process is still root (`privileged-before-user`): real-time policies
+/// require CAP_SYS_NICE.
 pub fn compile(
     builder: &mut Builder,
     process: &Process<'_>,

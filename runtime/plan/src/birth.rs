@@ -1,4 +1,4 @@
-//! How init comes into the world: which of the fast ways this container can take.
+//! How init is created: which of the fast ways this container can use.
 
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
@@ -9,34 +9,34 @@ use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
 
-/// Bytes. With a lower memory limit the OOM killer may come while init still sets up, and it ends
-/// every process that shares the memory of its victim: the parent, which has to report it.
+/// Bytes. With a lower memory limit, the OOM killer may act while init is still setting up. It kills every process that
+/// shares its victim's memory, including the parent, which has to report it.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
-/// How init is made.
+/// How init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Its mount namespace starts as a copy of the template: one empty file system, where the host's
-    /// table would have to be copied and let go of again.
+    /// Its mount namespace starts as a copy of the template, one empty file system. Otherwise the host's mount table is
+    /// copied and released again.
     pub from_template: bool,
-    /// Its network namespace is made by another process meanwhile.
+    /// Another process creates its network namespace meanwhile.
     pub parallel_network: bool,
-    /// It waits for that network where the configuration has a sysfs, not after everything else.
+    /// It waits for that network before it mounts a sysfs of the configuration, not after all other mounts.
     pub mounts_in_turn: bool,
-    /// Whose memory it works in.
+    /// The memory init works in.
     pub memory: Memory,
-    /// Whose memory an intermediate works in, where that may be the parent's at all.
+    /// The memory an intermediate works in, if it may use the parent's at all.
     pub intermediate_memory: Memory,
-    /// It is born in its cgroup.
+    /// It starts in its cgroup.
     pub into_cgroup: bool,
-    /// It moves to v1 cgroups as the one thread that it has.
+    /// It moves to v1 cgroups as its only thread.
     pub thread_move: bool,
-    /// One empty directory covers all that are masked.
+    /// One empty directory covers all masked directories.
     pub shared_masks: bool,
 }
 
 impl Birth {
-    /// Decides it for a container.
+    /// Decides how to create init for a container.
     pub fn of(
         spec: &Spec<'_>,
         linux: &Linux<'_>,
@@ -44,10 +44,11 @@ impl Birth {
         request: &Request<'_>,
     ) -> Self {
         let fast_paths = request.kernel.fast_paths;
-        // A user namespace owns what is made in it: all of that has to be made by its members.
+        // A user namespace owns the namespaces created in it, so its members must create them all.
         let confined = request.caller.is_confined();
         let plain = !namespaces.user() && !confined && !needs_mount_table(spec, linux);
-        // Back from another time namespace comes only who shares his memory with nobody.
+        // setns(2) back to the old time namespace fails with EUSERS if the memory is shared, so a new time namespace
+        // rules out CLONE_VM.
         let host_time = !namespaces.has(CloneFlags::NEWTIME);
         Self {
             from_template: request.template
@@ -58,11 +59,11 @@ impl Birth {
             parallel_network: fast_paths.contains(FastPaths::PARALLEL_NETWORK)
                 && plain
                 && host_time
-                // Devices are moved there before init goes on.
+                // Devices are moved there before init continues.
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
-            // An init that takes mounts itself keeps a table of its own.
+            // An init that opens mounts itself keeps a descriptor table of its own.
             memory: match host_time && !confined {
                 true => memory(spec, linux, namespaces, fast_paths),
                 false => Memory::Copied,
@@ -80,9 +81,9 @@ impl Birth {
     }
 }
 
-/// Whether the container needs the host's mounts in its own namespace until it pivots: hooks that
-/// enter it look for programs and the rootfs where the host has them, a file system that init has to make of
-/// something of the host's looks for that, and a root that shares propagation is made of the host's.
+/// Returns whether the container needs the host's mounts in its own namespace until it pivots. It does if hooks that
+/// enter it look for programs and the rootfs at their paths on the host, if init creates a file system from a path of
+/// the host, or if the root shares propagation with the host.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
@@ -92,9 +93,9 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Shared where nothing but our own steps runs in the PID namespace while init is in our memory. A hook
-/// in there is a program that could trace init, and so write to the parent. What tmpcopyup copies
-/// is the container's to pay for: pages belong to the cgroup of the memory's owner.
+/// Returns the memory init works in: shared if only our own steps run in the PID namespace meanwhile. A hook there is a
+/// program that could trace init, and so write to the parent's memory. Data copied by tmpcopyup must be charged to the
+/// container: pages belong to the cgroup of the memory's owner.
 fn memory(
     spec: &Spec<'_>,
     linux: &Linux<'_>,
@@ -115,13 +116,13 @@ fn memory(
     }
 }
 
-/// Whether the memory limit leaves [`ROOM_TO_SHARE`].
+/// Returns whether the memory limit leaves [`ROOM_TO_SHARE`].
 fn has_room(linux: &Linux<'_>) -> bool {
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
     let unified = linux.resources.as_ref().and_then(|resources| {
         match resources.unified.get("memory.max")?.trim() {
             "max" => None,
-            // What the kernel reads otherwise, as "1G", may be little.
+            // A value that only the kernel can parse, such as "1G", may be small.
             limit => Some(limit.parse::<i64>().unwrap_or(0)),
         }
     });

@@ -1,4 +1,4 @@
-//! Where the steps of both actors are collected.
+//! Collects the steps of both actors.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,16 +12,16 @@ pub struct Builder {
     pub(crate) parent: Vec<ParentStep>,
     pub(crate) init: Vec<InitStep>,
     pub(crate) slots: u16,
-    /// What is not done as it was asked for, in runc's words.
+    /// Warnings about settings that are ignored, in runc's words.
     pub(crate) warnings: Vec<String>,
-    /// What init takes from the host before anything else.
+    /// The steps by which init opens resources of the host, before all others.
     pub(crate) taken: Vec<InitStep>,
-    /// Whether it is init that takes mounts: the parent may not.
+    /// Whether init opens mounts, because the parent lacks permission.
     by_init: bool,
 }
 
 impl Builder {
-    /// No steps. Of a `confined` caller it is init that takes mounts from the host.
+    /// Returns a builder without steps. With a `confined` caller, init opens mounts of the host.
     pub fn new(confined: bool) -> Self {
         Self {
             parent: Vec::with_capacity(32),
@@ -33,7 +33,7 @@ impl Builder {
         }
     }
 
-    /// Takes a mount tree from the host.
+    /// Opens a mount tree of the host.
     pub fn take(&mut self, tree: CloneTree) {
         match self.by_init {
             true => self.taken.push(InitStep::CloneTree(tree)),
@@ -41,7 +41,7 @@ impl Builder {
         }
     }
 
-    /// Takes a device node from the host.
+    /// Opens a device node of the host.
     pub fn take_device(&mut self, device: DeviceSource) {
         match self.by_init {
             true => self.taken.push(InitStep::CloneDevice(device)),
@@ -49,23 +49,23 @@ impl Builder {
         }
     }
 
-    /// Appends a step of the parent.
+    /// Appends a step to the parent's.
     pub fn parent(&mut self, step: ParentStep) {
         self.parent.push(step);
     }
 
-    /// Appends a step of init.
+    /// Appends a step to init's.
     pub fn init(&mut self, step: InitStep) {
         self.init.push(step);
     }
 
-    /// A new slot.
+    /// Allocates a slot.
     pub fn slot(&mut self) -> Slot {
         self.slots += 1;
         Slot(self.slots - 1)
     }
 
-    /// The steps of host and init, and the number of slots.
+    /// Returns the steps of parent and init, and the number of slots.
     pub fn finish(mut self) -> (Vec<ParentStep>, Vec<InitStep>, u16) {
         newborn::settle(&mut self.parent, &mut self.init, self.by_init);
         (self.parent, self.init, self.slots)

@@ -1,9 +1,9 @@
-//! Who runs dayfly: what a start without privileges on the host has to do otherwise.
+//! The caller of dayfly, and what a start without privileges on the host does differently.
 //!
-//! *Rootless* is a caller who is not uid 0: the container needs a user namespace, and its mappings are
-//! written by newuidmap(1) and newgidmap(1) but for the caller's own ids. *Confined* is also one who
-//! is uid 0 of a user namespace that somebody else made (`podman unshare`): device nodes cannot be made
-//! there, and mounts are taken by init, in the copy of the mount table that it may change.
+//! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
+//! mappings, except for the caller's own ids. A *confined* caller is rootless or uid 0 of a user namespace other than
+//! the initial one (`podman unshare`): it cannot create device nodes, and init opens mounts, in a copy of the mount
+//! table that it may change.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -18,28 +18,28 @@ use crate::namespaces::{Namespaces, maps};
 use crate::path::c_string;
 use crate::step::{IdHelper, ParentStep};
 
-/// The inode of the first user namespace (`PROC_USER_INIT_INO`, linux/proc_ns.h).
+/// The inode of the initial user namespace (`PROC_USER_INIT_INO`, linux/proc_ns.h).
 const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
-/// As execvp(3) has it where there is no PATH.
+/// The default of execvp(3) without PATH.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Who runs dayfly.
+/// The caller of dayfly.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     /// Its effective user.
     pub uid: u32,
     /// Its effective group.
     pub gid: u32,
-    /// Whether it lives in a user namespace other than the host's first.
+    /// Whether it is in a user namespace other than the initial one.
     pub nested: bool,
     /// Whether setgroups(2) is denied to it.
     pub setgroups_denied: bool,
-    /// Where to look for newuidmap and newgidmap, as `PATH` has it.
+    /// Directories to search for newuidmap and newgidmap, in the format of `PATH`.
     pub path: String,
 }
 
 impl Caller {
-    /// The calling process, with the `PATH` of its environment. One call for root.
+    /// Probes the calling process; `path` is the `PATH` of its environment. One system call for root.
     pub fn probe(path: Option<&str>) -> Self {
         let namespace = rustix::fs::stat(c"/proc/self/ns/user");
         let nested = namespace.is_ok_and(|stat| stat.st_ino != FIRST_USER_NAMESPACE);
@@ -55,17 +55,17 @@ impl Caller {
         }
     }
 
-    /// Whether it is not root, of whatever user namespace.
+    /// Returns whether the caller is not root in its user namespace.
     pub fn is_rootless(&self) -> bool {
         self.uid != 0
     }
 
-    /// Whether it lacks root's rights on the host.
+    /// Returns whether the caller lacks root's rights on the host.
     pub fn is_confined(&self) -> bool {
         self.uid != 0 || self.nested
     }
 
-    /// Refuses what nobody could give to a container of this caller, in runc's words.
+    /// Refuses settings that this caller cannot give to a container, in runc's words.
     pub(crate) fn check(
         &self,
         spec: &Spec<'_>,
@@ -146,7 +146,7 @@ impl Caller {
         ]))
     }
 
-    /// A setuid helper, with the mappings it is to write.
+    /// Returns a setuid helper, with the mappings it writes.
     fn helper(&self, name: &'static str, map: String) -> Result<IdHelper, Error> {
         let path = self.find(name).ok_or(Error::NoHelper(name))?;
         Ok(IdHelper { path, name, map })
@@ -159,7 +159,7 @@ impl Caller {
     }
 }
 
-/// Refuses owners of mounts that have no id in the user namespace.
+/// Refuses mount owners without an id in the user namespace.
 fn check_mounts(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Error> {
     let is_mapped = |list: &[IdMapping], id: u32| {
         let of = |map: &IdMapping| id.checked_sub(map.container_id).is_some_and(|at| at < map.size);

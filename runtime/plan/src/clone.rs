@@ -20,17 +20,19 @@ use crate::step::{
 };
 use crate::{Error, ExecRequest, keep};
 
-/// What init has from its parent (`elsewhere-only-to-clone`) where it is to live in a user namespace: from in there
-/// it could join none that another one owns. Whoever has root's rights above joins these as well that the container's
-/// own owns.
+/// The types of namespaces that init inherits from its parent (`elsewhere-only-to-clone`) if it will be in a user
+/// namespace: from there it could not join namespaces owned by another one. A parent with root's rights also joins
+/// those that the container's own user namespace owns.
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 
-/// Opens what is joined, then adds the clone. setns(2) of a PID namespace only changes where children are
-/// born: so that is for an intermediate, which with no user namespace joins all the others as well (newborn.rs).
-/// With a joined user namespace, new ones must be made from inside it: that takes an intermediate, too, and the PID
-/// namespace is joined by the parent, where that may come back. So are those of [`BEFORE_USER`], where there is a
-/// user namespace; else the intermediate goes.
+/// Opens the namespaces to join, then adds the clone.
+///
+/// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
+/// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
+/// namespaces must be created from inside it, which also takes an intermediate. Then the parent itself joins the PID
+/// namespace, and namespaces of the types in [`BEFORE_USER`], provided that it can return to its own; otherwise the
+/// intermediate joins them.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -45,7 +47,7 @@ pub fn compile(
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
         let slot = builder.slot();
-        // Kernel parameters of a namespace that is the host's would be changed for the host.
+        // Kernel parameters in a namespace of the host would be changed for the host.
         let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
             Some(refusal) => {
                 let own = format!("self/ns/{}", namespace.kind.proc_name());
@@ -62,12 +64,12 @@ pub fn compile(
             kind => joins.push((slot, kind)),
         }
     }
-    // From namespaces of init's back to its own the parent comes only with rights on the host.
+    // The parent can return from init's namespaces to its own only with rights on the host.
     let confined = context.caller.is_confined();
     let relay_pid = pid.filter(|_| confined || user.is_none());
     let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
     let network = network.map(|(slot, _)| *slot);
-    // Without any rights above there is nothing but what the joined user namespace owns.
+    // Without such rights, only namespaces owned by the joined user namespace can be joined.
     let mut first = Vec::new();
     if namespaces.user() && !context.caller.is_rootless() {
         first = joins.extract_if(.., |(_, kind)| BEFORE_USER.contains(kind)).collect();
@@ -80,8 +82,8 @@ pub fn compile(
             builder.parent(ParentStep::EnterNamespace { slot, kind });
         }
     }
-    // The cgroup namespace is unshared later, from inside the container's cgroup; the mount namespace
-    // too if it is a copy of the template's.
+    // The cgroup namespace is unshared later, inside the container's cgroup; so is the mount namespace if it is a copy
+    // of the template.
     let mut unshared = namespaces.new.intersection(CloneFlags::NEWCGROUP);
     if birth.from_template {
         unshared |= CloneFlags::NEWNS;
@@ -98,15 +100,15 @@ pub fn compile(
     if birth.parallel_network {
         born_in.remove(CloneFlags::NEWNET);
     }
-    // Only root of the container's user namespace may make it then: init itself, as soon as it is that.
+    // Then only root of the container's user namespace may create it: init itself, once it is that root.
     let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
     let made_inside = match &time {
         Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
         _ => None,
     };
     let Birth { memory, intermediate_memory, mut into_cgroup, thread_move, .. } = *birth;
-    // From another cgroup namespace the way there may be closed (nsdelegate, cgroup_namespaces(7)): the move is
-    // judged by whoever opened the file, the birth by its maker.
+    // From another cgroup namespace the path to the cgroup may be closed (nsdelegate, cgroup_namespaces(7)): a move is
+    // checked against the opener of the file, CLONE_INTO_CGROUP against the calling process.
     into_cgroup &= !(namespaces.user() && namespaces.joined.contains(CloneFlags::NEWCGROUP));
     let relay_time = confined && time.is_some();
     let intermediate = (user.is_some() || relay_pid.is_some() || relay_time || !first.is_empty())
@@ -135,7 +137,7 @@ pub fn compile(
     if own_user {
         builder.parent(context.caller.map_ids(linux)?);
     }
-    // `maps-before-undumpable`; and until then nobody else is in its namespaces.
+    // `maps-before-undumpable`; until then no other process is in its namespaces.
     let was_dumpable = own_user && context.caller.is_rootless();
     if was_dumpable {
         builder.parent(ParentStep::Undumpable);
@@ -159,7 +161,7 @@ pub fn compile(
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);
-    // With --start-cpus as late as can be (compile.rs): what init mounts is what those are for.
+    // With --start-cpus as late as possible (compile.rs): those CPUs serve init's mounts.
     if !context.has_start_cpus {
         builder.init(InitStep::RunOnEveryCpu);
     }
@@ -184,12 +186,12 @@ pub fn compile(
     Ok(())
 }
 
-/// Of descriptors that init may hold besides those in slots and those that go on to the program: its own, and what its
-/// caller has left open.
+/// Allowance for descriptors of init besides slots and those passed to the program: its own, and those the caller left
+/// open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// Takes out a limit of open descriptors that init could not work with (`low-nofile-last`). Init sets it last, which
-/// takes no privileges, as it only goes down; until then the hard limit, where that leaves room, is the soft one as well.
+/// Removes a limit of open descriptors too low for init's work (`low-nofile-last`). Init sets it last, which needs no
+/// privileges, since it only lowers the limit. Until then the hard limit, if high enough, also serves as the soft one.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
     let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
     let is_low = |limit: &Limit| {
@@ -205,8 +207,8 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
     low
 }
 
-/// Adds the resource limits. In a user namespace root may not raise them, so the parent sets them
-/// and init has to wait for it; elsewhere init does it itself. Either way `limits-before-user` holds.
+/// Adds the resource limits. Root of a user namespace may not raise limits, so in that case the parent sets them and
+/// init waits for it; otherwise init sets them itself. Either way `limits-before-user` holds.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
@@ -226,7 +228,7 @@ fn net_devices(linux: &Linux<'_>) -> Vec<NetDevice> {
     linux.net_devices.iter().map(device).collect()
 }
 
-/// By how much the monotonic clock of the time namespace is ahead.
+/// Returns by how many nanoseconds the monotonic clock of the time namespace is ahead.
 fn nanoseconds_ahead(linux: &Linux<'_>) -> i64 {
     let mut offsets = linux.time_offsets.iter();
     let offset = offsets.find(|(clock, _)| clock.as_str() == "monotonic").map(|(_, offset)| offset);
@@ -235,7 +237,7 @@ fn nanoseconds_ahead(linux: &Linux<'_>) -> i64 {
     })
 }
 
-/// The text of timens_offsets.
+/// Returns the text of timens_offsets.
 fn offsets(linux: &Linux<'_>) -> String {
     let mut text = String::new();
     for (clock, offset) in &linux.time_offsets {
@@ -244,9 +246,8 @@ fn offsets(linux: &Linux<'_>) -> String {
     text
 }
 
-/// Joined by exec: every namespace of the container's init in one call. The CPUs to begin on are the
-/// parent's at the clone, since a process may be born in its cgroup; they are those to stay on, too,
-/// where no others are named.
+/// Joins all namespaces of the container's init, in one call, for exec. The initial CPUs are set by the parent at the
+/// clone, since the process may start in its cgroup; if no others are given, the process keeps them.
 pub fn join_all(
     builder: &mut Builder,
     request: &ExecRequest<'_>,
@@ -258,14 +259,14 @@ pub fn join_all(
     let kinds = request.namespaces;
     let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
     let joins_time = kinds.contains(CloneFlags::NEWTIME);
-    // In the host's mount namespace the container's root is known by its init alone.
+    // In the host's mount namespace only the container's init knows the container's root.
     let root = (!kinds.contains(CloneFlags::NEWNS)).then(|| builder.slot());
     if let Some(slot) = root {
         builder.parent(ParentStep::OpenRoot { slot, init: request.init });
     }
     let joins_pid = kinds.contains(CloneFlags::NEWPID);
-    // Whoever has no rights on the host joins the user namespace first; root of another one, before that, what the
-    // container's own may not own.
+    // A caller without rights on the host joins the user namespace first. Root of another user namespace first joins
+    // those that the container's user namespace may not own.
     let confined = request.caller.is_confined();
     let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
     let joins_user = kinds.contains(CloneFlags::NEWUSER);
@@ -275,7 +276,7 @@ pub fn join_all(
     let intermediate = Intermediate {
         first: Intermediate::first(first.map(|kind| (Slot::CONTAINER, kind))),
         user: container(joins_user),
-        // Without a user namespace it is among those that the intermediate joins in one call.
+        // Without a user namespace, the intermediate joins it in one call with the others.
         pid: container(joins_pid && joins_user),
         time: confined && joins_time,
         steps: 0,
@@ -297,9 +298,9 @@ pub fn join_all(
     if let Some(cpus) = initial {
         builder.parent(ParentStep::RunOn(Box::new(cpus)));
     }
-    // The PID namespace is the container's: whoever is in there could trace a process in our memory, but for a
-    // intermediate. Where the container has a memory limit it may have reached it, however high that is: the OOM killer
-    // ends whoever shares the memory of its victim, and so this command.
+    // The PID namespace is the container's: a process there could trace one in our memory, except an intermediate. A
+    // container with a memory limit, however high, may have reached it: the OOM killer kills all processes that share
+    // its victim's memory, including this command.
     let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
         && !request.memory_is_limited
         && !request.cgroup_is_asked_for;

@@ -1,6 +1,6 @@
-//! Spec to plan: decides everything that can be decided before the clone.
+//! Compiles a configuration into a plan: decides everything that can be decided before the clone.
 //!
-//! Why steps are in their order is said by the rules of [`check`]; comments give the names of those that a place is about.
+//! The rules of [`check`] give the reasons for the order of steps; comments name the rules that apply.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -35,8 +35,7 @@ use crate::state;
 use crate::step::{Confined, Hooks, InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
 
-/// Whether the container's network namespace is made by a process of its own, which is better started
-/// early.
+/// Returns whether a process of its own creates the container's network namespace; it is best started early.
 pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
     spec.linux.as_ref().is_some_and(|linux| {
         Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
@@ -46,7 +45,7 @@ pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
 /// Compiles a validated configuration. Changes nothing on the system.
 ///
 /// # Errors
-/// A value that cannot be, or that dayfly does not support, by name.
+/// An invalid or unsupported value, by name.
 pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     request.kernel.check()?;
     let process =
@@ -86,12 +85,13 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
         (None, None) => None,
     };
-    // Its agent can have init wait right before the program, when others may enter the container already.
+    // The filter's agent may keep init waiting right before the program, when other processes may already enter the
+    // container.
     if !request.wait_for_start && filter.as_ref().is_some_and(seccomp::Program::has_listener) {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Else its ids could not be mapped (namespaces.rs).
+    // Otherwise its ids could not be mapped (namespaces.rs).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -104,7 +104,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let mut waiting = Waiting::default();
     // `cgroup-before-trees`, `sources-before-mounts`
     builder.parent(ParentStep::CreateCgroup);
-    // What init does first is known only once it is known what it takes from the host.
+    // Init's first steps are known only once it is known what it opens on the host.
     let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
     compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
     let mut mounts = core::mem::replace(&mut builder.init, first);
@@ -134,7 +134,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         }
         builder.parent(ParentStep::RunHooks);
     }
-    // As late as it can be: what init mounts is what the CPUs to start from are for.
+    // As late as possible: the start CPUs serve init's mounts.
     let hooks_in_init = !spec.hooks.create_container.is_empty();
     if context.has_start_cpus && hooks_in_init {
         builder.init(InitStep::RunOnEveryCpu);
@@ -159,7 +159,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if !is_off(Defence::AfterPivot) {
         compile_terminal(&mut builder, process, request, &context);
     }
-    // `protected-inside`, `masks-after-mounts`; what does not show the network first, so that nobody has to wait for it.
+    // `protected-inside`, `masks-after-mounts`; paths that do not show the network first, so that the network is not
+    // waited for.
     compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
     let capabilities = process::limit_capabilities(&mut builder, process);
     builder.init.append(&mut waiting.for_network);
@@ -248,16 +249,16 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }))
 }
 
-/// The end of the set-up. `create` answers once init is ready, and everything is on record before init
-/// waits for `start`. With `run` nobody waits for readiness: init goes on once it is on record
-/// (`recorded-before-it-runs`, `words-match`).
+/// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
+/// `start`. With `run`, readiness is not awaited: init continues once it is recorded (`recorded-before-it-runs`,
+/// `words-match`).
 fn compile_handshake(
     builder: &mut Builder,
     request: &Request<'_>,
     process: &Process<'_>,
     memory: Memory,
 ) {
-    // It has let go of the container's lock: whoever enters is to find the container whole.
+    // It has released the container's lock: commands that enter must find a complete container.
     let is_stripped = builder.parent.iter().any(
         |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
     );
@@ -283,7 +284,7 @@ fn compile_handshake(
     }
 }
 
-/// The cgroup, made by us or by systemd.
+/// Returns the cgroup, created by dayfly or by systemd.
 fn cgroup(
     location: &cgroup::Location,
     spec: &Spec<'_>,
@@ -299,7 +300,7 @@ fn cgroup(
     Ok(CgroupPlan::Scope { location, resources, properties })
 }
 
-/// The limits, with the device rules that every container gets after its own.
+/// Returns the limits, with the default device rules appended.
 fn resources(linux: &Linux<'_>) -> Box<Resources> {
     let mut resources = linux.resources.clone().unwrap_or_default();
     let replaced = |path: &str| linux.devices.iter().any(|device| device.path == path);
@@ -307,16 +308,16 @@ fn resources(linux: &Linux<'_>) -> Box<Resources> {
     resources
 }
 
-/// The program of a seccomp profile.
+/// Compiles the program of a seccomp profile.
 ///
 /// # Errors
-/// What is wrong with the profile, by name.
+/// An invalid value of the profile, by name.
 pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
     let profile = seccomp::Profile::parse(profile)?;
     Ok(seccomp::compile(&profile, &kernel.seccomp)?)
 }
 
-/// What must be open before anything of the container exists: `proc-first`, `inherited-oom-score`,
+/// Adds the steps that must come before anything of the container exists: `proc-first`, `inherited-oom-score`,
 /// `undumpable-before-sharing`, `maps-before-undumpable`.
 pub(crate) fn open_sources(
     builder: &mut Builder,
@@ -341,12 +342,12 @@ pub(crate) fn open_sources(
     Ok(())
 }
 
-/// Steps of init that wait for others.
+/// Steps of init that are deferred.
 #[derive(Default)]
 struct Waiting {
-    /// Until it is in its network namespace.
+    /// Until init is in its network namespace.
     for_network: Vec<InitStep>,
-    /// Until everything is mounted: a tmpfs becomes read-only once it has what belongs in it.
+    /// Until everything is mounted: a tmpfs becomes read-only once its contents exist.
     for_mounts: Vec<InitStep>,
 }
 
@@ -385,7 +386,7 @@ fn compile_rootfs(
     Ok(())
 }
 
-/// Session and keyring.
+/// Adds session and keyring.
 fn compile_platform(
     builder: &mut Builder,
     request: &Request<'_>,
@@ -439,13 +440,13 @@ fn read_only_root() -> InitStep {
     InitStep::SetMountAttr { path: c"", recursive: false, attr }
 }
 
-/// Read-only and masked paths, those that `now` is true of.
+/// Adds the read-only and masked paths for which `now` is true.
 fn compile_protection(
     builder: &mut Builder,
     context: &Context<'_, '_>,
     now: impl Fn(&InRoot<'_>) -> bool,
 ) -> Result<(), Error> {
-    // Each path once, however often it is named: engines add to lists of defaults.
+    // Each path once, even if it is listed repeatedly: engines add to default lists.
     let places = |paths: &[InRoot<'_>]| {
         let mut known = BTreeSet::new();
         let wanted = paths.iter().filter(|path| !path.is_empty() && now(path));
@@ -453,7 +454,7 @@ fn compile_protection(
         places.collect::<Result<Vec<&CStr>, Error>>()
     };
     for path in places(&context.linux.readonly_paths)? {
-        // A mount over the root would not be the root of anybody who is in there already.
+        // A mount over the root would not change the root of processes that are already in it.
         builder.init(match path.is_empty() {
             true => read_only_root(),
             false => InitStep::ReadonlyPath { path },

@@ -10,12 +10,12 @@ use crate::path::c_str;
 use crate::step::{InitStep, ParentStep, SecurityModule};
 use crate::{Error, keep};
 
-/// The profile to change to, if there is one: whoever starts containers is not confined.
+/// Returns the AppArmor profile to change to, if any: `unconfined` needs no change, since the caller is not confined.
 fn profile<'a>(process: &'a Process<'_>) -> Option<&'a str> {
     process.apparmor_profile.as_deref().filter(|profile| *profile != "unconfined")
 }
 
-/// Adds the question whether the kernel has what is asked for, before anything is made.
+/// Adds a check that the kernel supports the requested modules, before anything is created.
 pub fn require(builder: &mut Builder, process: &Process<'_>, linux: Option<&Linux<'_>>) {
     if profile(process).is_some() {
         builder.parent(ParentStep::RequireModule(SecurityModule::AppArmor));
@@ -26,7 +26,7 @@ pub fn require(builder: &mut Builder, process: &Process<'_>, linux: Option<&Linu
     }
 }
 
-/// Adds the session keyring, which gets the label of the process.
+/// Adds the session keyring, which gets the SELinux label of the process.
 pub fn compile_keyring(
     builder: &mut Builder,
     id: &str,
@@ -43,7 +43,7 @@ pub fn compile_keyring(
     Ok(())
 }
 
-/// Adds what the process becomes at its exec.
+/// Adds the profile and label that the process gets at exec.
 pub fn compile(builder: &mut Builder, process: &Process<'_>) {
     if let Some(profile) = profile(process) {
         builder.init(InitStep::ApplyProfile(keep::text(format!("exec {profile}"))));
@@ -53,8 +53,8 @@ pub fn compile(builder: &mut Builder, process: &Process<'_>) {
     }
 }
 
-/// The label that the files of a mount have, with the option that says so to its file system. proc and
-/// sysfs have labels of their own, mqueue is labelled once it is mounted.
+/// Returns the label for the files of a mount, with the mount option that sets it. proc and sysfs have labels of their
+/// own, mqueue is labelled after the mount.
 pub fn mount_context(kind: &str, linux: &Linux<'_>) -> Result<Option<&'static CStr>, Error> {
     let label = linux.mount_label.as_deref();
     match kind {

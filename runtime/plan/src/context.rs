@@ -1,4 +1,4 @@
-//! What the parts of the compiler read.
+//! The input of the compiler's parts.
 
 use alloc::string::String;
 use spec::mount_options::MountOptions;
@@ -12,7 +12,7 @@ use crate::namespaces::Namespaces;
 use crate::path::is_at_or_below;
 use crate::request::GivenRoot;
 
-/// What the parts of the compiler read.
+/// The input of the compiler's parts.
 pub struct Context<'a, 's> {
     pub(crate) bundle: &'a str,
     pub(crate) rootfs: String,
@@ -24,32 +24,32 @@ pub struct Context<'a, 's> {
     pub(crate) cgroup: Option<&'a cgroup::Location>,
     pub(crate) caller: &'a Caller,
     pub(crate) kernel: &'a Kernel,
-    /// As of [`Request`](crate::Request).
+    /// See [`Request`](crate::Request).
     pub(crate) foreign_network: bool,
-    /// Whether the start is to happen on CPUs of its own.
+    /// Whether the start uses CPUs of its own.
     pub(crate) has_start_cpus: bool,
 }
 
 impl Context<'_, '_> {
-    /// Whether a path has to wait for the network namespace: it lies at or below a sysfs, which shows
-    /// the one of whoever mounts it.
+    /// Returns whether a path must wait for the network namespace: it lies at or below a sysfs, which shows the network
+    /// namespace of the process that mounts it.
     pub(crate) fn shows_network(&self, path: &InRoot<'_>) -> bool {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs))
     }
 
-    /// Whether what is done to a path has to wait for all that waits for the network namespace: it shows that, or
-    /// has a sysfs below it (`masks-after-mounts`, `read-only-last`).
+    /// Returns whether an operation on a path must wait until the network namespace is ready: the path shows it, or has
+    /// a sysfs below it (`masks-after-mounts`, `read-only-last`).
     pub(crate) fn covers_network(&self, path: &InRoot<'_>) -> bool {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs) || is_at_or_below(sysfs, path))
     }
 
-    /// Whether such a sysfs waits for the network namespace.
+    /// Returns whether a matching sysfs waits for the network namespace.
     fn has_sysfs(&self, wanted: impl Fn(&str) -> bool) -> bool {
         let mut kinds = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
         self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))
     }
 
-    /// Whether its user namespace owns its network namespace: it may mount a sysfs, which shows that.
+    /// Returns whether its user namespace owns its network namespace: only then may it mount a sysfs.
     pub(crate) fn owns_network(&self) -> bool {
         let new = self.namespaces.new;
         if new.contains(CloneFlags::NEWNET) {
@@ -59,7 +59,7 @@ impl Context<'_, '_> {
         is_above || !(new.contains(CloneFlags::NEWUSER) || self.foreign_network)
     }
 
-    /// Whether something is bound over /dev, which then needs no nodes and links of ours.
+    /// Returns whether /dev is a bind mount, which needs no nodes and links of ours.
     pub(crate) fn dev_is_bound(&self) -> bool {
         self.mounts.iter().any(|mount| {
             let options = MountOptions::parse(&mount.options);
@@ -69,7 +69,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// Whether some mount goes to `path`.
+    /// Returns whether some mount has the destination `path`.
     pub(crate) fn is_mounted(&self, path: &str) -> bool {
         self.mounts.iter().any(|mount| mount.destination == *path)
     }

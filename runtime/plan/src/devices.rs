@@ -24,7 +24,7 @@ const DEFAULT: [(&str, u32, u32); 6] = [
     ("/dev/urandom", 1, 9),
 ];
 
-/// Links that leave alone what is there already, but for the last.
+/// Links that do not replace existing files, except the last.
 const LINKS: [Link; 6] = [
     link(c"fd", c"/proc/self/fd"),
     link(c"stdin", c"/proc/self/fd/0"),
@@ -34,7 +34,7 @@ const LINKS: [Link; 6] = [
     Link { replace: true, ..link(c"ptmx", c"pts/ptmx") },
 ];
 
-/// One node, wherever it comes from.
+/// A node to provide, from any origin.
 struct Wanted<'a> {
     path: InRoot<'a>,
     file_type: u32,
@@ -45,7 +45,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What covers masked files.
+    /// Returns the node that covers masked files.
     fn null() -> Self {
         let file_type = DeviceKind::Char.file_type();
         let number = (1, 3);
@@ -60,19 +60,19 @@ impl Wanted<'_> {
     }
 }
 
-/// Where the nodes come from.
+/// The origin of the nodes.
 enum Origin {
-    /// Init makes them.
+    /// Init creates them.
     Init,
-    /// The parent makes them on a file system of its own, with owners as the user namespace of the slot maps
-    /// them, or as they are.
+    /// The parent creates them on a file system of its own. Owners are mapped by the user namespace of the slot, if
+    /// any.
     Parent(Option<Slot>),
-    /// They are the host's.
+    /// The host's nodes are bound.
     Host,
 }
 
-/// mknod(2) is not for user namespaces. Who has root's rights above makes nodes there, with number, mode and owner as
-/// they are asked for, where the kernel can hand over each by itself; others can have those of the host bound,
+/// Chooses the origin. mknod(2) fails in user namespaces. A caller with root's rights creates nodes there with the
+/// requested number, mode and owner, if the kernel can copy single nodes; other callers bind the host's nodes,
 /// verified.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
     if context.caller.is_confined() {
@@ -86,12 +86,12 @@ fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Er
     }
     match idmap::joined_user_namespace(context) {
         None => Ok(Origin::Parent(None)),
-        // Who is who in there only the namespace knows. (A tmpfs maps ids since Linux 6.3.)
+        // Only the joined namespace knows its mappings. (tmpfs supports id mapping since Linux 6.3.)
         Some(path) => Ok(Origin::Parent(Some(idmap::joined(builder, path)?))),
     }
 }
 
-/// Adds what covers masked files; nodes and links, too, unless all of /dev is bound from outside.
+/// Adds the node that covers masked files, and nodes and links unless /dev is a bind mount.
 pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let masks = context.linux.masked_paths.iter().any(|path| !path.is_empty());
     let wanted = match context.dev_is_bound() {
@@ -138,7 +138,7 @@ fn wanted<'a>(devices: &'a [Device<'a>]) -> Result<Vec<Wanted<'a>>, Error> {
         }
     }
     for device in devices {
-        // /dev/ptmx is the container's own, whatever the list says (it links into its devpts).
+        // /dev/ptmx is always the container's own, even if listed (it is a link into its devpts).
         if device.path == "/dev/ptmx" {
             continue;
         }
@@ -186,13 +186,13 @@ fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a node of the host's.
+/// Opens a node of the host.
 fn lend(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Error> {
     builder.take_device(of_host(slot, device)?);
     Ok(())
 }
 
-/// The node of the host's.
+/// Returns the source of a node of the host.
 fn of_host(slot: Slot, device: &Wanted<'_>) -> Result<DeviceSource, Error> {
     let Wanted { file_type, number: (major, minor), .. } = *device;
     Ok(DeviceSource { slot, path: c_str(device.path.as_str())?, file_type, major, minor })
@@ -204,7 +204,7 @@ fn attach(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Has the parent make nodes that are the container's own.
+/// Makes the parent create nodes for the container.
 fn own(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -223,7 +223,7 @@ fn own(
     let devices = slots.iter().copied().zip(wanted);
     let mut nodes = Vec::with_capacity(1 + wanted.len());
     for (number, (slot, device)) in mask.chain(devices).enumerate() {
-        // What mountinfo shows; there may be two of a name in different directories.
+        // The name shown in mountinfo; nodes in different directories may share one.
         let (_, name) = device.path.split();
         let node = Node {
             name: c_str(alloc::format!("{number}-{name}"))?,
@@ -242,7 +242,8 @@ fn own(
     Ok(())
 }
 
-/// The host's id of a container's. One that is not mapped is nobody inside, as the host's root is.
+/// Returns the host's id for an id of the container, or 0 if it is not mapped: inside, the host's root shows as the
+/// overflow id, like any unmapped owner.
 fn outside(mappings: &[IdMapping], id: u32) -> u32 {
     if mappings.is_empty() {
         return id;
@@ -258,7 +259,7 @@ fn links(builder: &mut Builder) {
     builder.init(InitStep::MakeLinks { directory: c"dev", links: &LINKS });
 }
 
-/// A link that leaves alone what is there already.
+/// Returns a link that does not replace an existing file.
 pub(crate) const fn link(name: &'static CStr, text: &'static CStr) -> Link {
     Link { name, text, replace: false, only_if: None }
 }

@@ -1,4 +1,4 @@
-//! Why a configuration has no plan.
+//! Errors of compiling a configuration.
 
 use alloc::string::String;
 use core::fmt;
@@ -20,14 +20,14 @@ pub enum Error {
     Systemd(systemd::Error),
     /// A value that the specification does not have.
     Invalid(spec::Invalid),
-    /// The seccomp profile.
+    /// An error in the seccomp profile.
     Seccomp(seccomp::Error),
-    /// Something about the host could not be read.
+    /// A failed system call on the host.
     System(sys::Error),
 }
 
 impl Error {
-    /// A configuration error with this text.
+    /// Returns a configuration error with this text.
     pub fn config(text: impl Into<String>) -> Self {
         Self::Config(text.into())
     }

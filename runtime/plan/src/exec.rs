@@ -1,4 +1,4 @@
-//! Process to plan: an additional process of a running container.
+//! Compiles a process into a plan: an additional process of a running container.
 
 use alloc::string::{String, ToString};
 
@@ -17,7 +17,7 @@ use crate::{CgroupPlan, Error, Plan, ResctrlPlan, check, clone, confinement, kee
 /// Compiles an additional process of a running container.
 ///
 /// # Errors
-/// A value that cannot be, by name.
+/// An invalid value, by name.
 pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
     if !request.keep_groups {
         request.caller.check_groups(&process.user.additional_gids)?;

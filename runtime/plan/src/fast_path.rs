@@ -1,45 +1,43 @@
-//! The fast paths, each of which can be done without.
+//! The optional fast paths.
 //!
-//! A start uses all that the kernel has. To measure what one is worth (`dayfly bench ablation`), the
-//! environment variable `DAYFLY_WITHOUT` names those to leave out; a container made without any of
-//! them is the same container, later.
+//! A start uses all that the kernel supports. To measure the gain of one (`dayfly bench ablation`), the environment
+//! variable `DAYFLY_WITHOUT` lists those to leave out; the resulting container is the same, only slower to create.
 
 use alloc::format;
 use alloc::string::String;
 use bitflags::bitflags;
 
 bitflags! {
-    /// FastPaths of the start path.
+    /// A set of fast paths.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct FastPaths: u32 {
-        /// Init is born in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
+        /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
-        /// Init takes its mount namespace from an empty one instead of copying the host's and
-        /// letting go of it.
+        /// Init's mount namespace is a copy of an empty one, instead of a copy of the host's that it releases again.
         const TEMPLATE_NAMESPACE = 1 << 1;
-        /// Init works in the memory of the parent until its exec.
+        /// Init works in the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;
-        /// A process of its own makes the network namespace while init mounts.
+        /// A separate process creates the network namespace while init mounts.
         const PARALLEL_NETWORK = 1 << 3;
-        /// `run` lets init go on without asking once it is on record.
+        /// `run` lets init continue without an exchange once it is recorded.
         const ONE_WAY_HANDSHAKE = 1 << 4;
-        /// Compiled seccomp filters are kept.
+        /// Compiled seccomp filters are cached.
         const SECCOMP_CACHE = 1 << 5;
-        /// Loaded device programs are kept.
+        /// Loaded device programs are cached.
         const DEVICE_CACHE = 1 << 6;
-        /// Masked paths share what covers them.
+        /// Masked paths share the directory or file that covers them.
         const SHARED_MASKS = 1 << 7;
-        /// Where all CPUs are taken, init makes its network namespace itself.
+        /// If all CPUs are busy, init creates its network namespace itself.
         const CROWD_CHECK = 1 << 8;
-        /// Where a process of one thread moves itself on cgroup v1, it moves as that thread, which takes
-        /// no lock that all of the host's forks share (Linux 5.5).
+        /// A single-threaded process that moves itself on cgroup v1 moves as a thread, which avoids a host-wide lock
+        /// shared with all forks (Linux 5.5).
         const THREAD_MOVE = 1 << 9;
-        /// The read-only mount that a command runs from (CVE-2019-5736) is kept.
+        /// The read-only mount from which a command runs (CVE-2019-5736) is kept.
         const KEPT_PROGRAM = 1 << 10;
     }
 }
 
-/// The environment variable that names what to do without, for benchmarks only.
+/// The environment variable that lists fast paths to leave out, for benchmarks only.
 pub const WITHOUT: &str = "DAYFLY_WITHOUT";
 
 impl Default for FastPaths {
@@ -49,7 +47,7 @@ impl Default for FastPaths {
 }
 
 impl FastPaths {
-    /// Every fast path by its name.
+    /// Every fast path with its name.
     pub const NAMES: [(&str, Self); 11] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("template-namespace", Self::TEMPLATE_NAMESPACE),
@@ -64,10 +62,10 @@ impl FastPaths {
         ("kept-program", Self::KEPT_PROGRAM),
     ];
 
-    /// All but those of a comma-separated list.
+    /// Returns all fast paths except those in a comma-separated list.
     ///
     /// # Errors
-    /// A name that is none, with those that are.
+    /// An unknown name, with the list of valid ones.
     pub fn without(list: &str) -> Result<Self, String> {
         let mut all = Self::all();
         for name in list.split(',').filter(|name| !name.is_empty()) {

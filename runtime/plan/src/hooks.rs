@@ -10,9 +10,9 @@ use crate::process::strings;
 use crate::step::{Hook, Hooks};
 use crate::{Error, keep};
 
-/// Lays the hooks of one kind out for execve(2). Those without an environment get `inherited`, an
-/// empty one counting as one outside the container: the specification leaves it open, and hooks rely on what runc
-/// gives them.
+/// Prepares the hooks of one kind for execve(2). Hooks without an environment get `inherited`; for hooks inside the
+/// container, an empty environment counts as none. The specification leaves this open, and hooks rely on runc's
+/// behaviour.
 ///
 /// # Errors
 /// A path or argument with a NUL byte, a timeout that is not positive.
@@ -21,7 +21,7 @@ pub fn compile(
     list: &[spec::Hook<'_>],
     inherited: impl Fn() -> Result<Vec<CString>, Error>,
 ) -> Result<Hooks, Error> {
-    // To runc's init they come without their empty lists.
+    // runc passes hooks to its init without their empty lists.
     let inside = matches!(kind, "createContainer" | "startContainer");
     let hooks: Result<Vec<Hook>, Error> = list
         .iter()

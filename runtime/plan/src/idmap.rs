@@ -1,4 +1,4 @@
-//! Id-mapped mounts: whose mappings the ids of a bound tree go through.
+//! Id-mapped mounts: the mappings for the ids of a bound tree.
 
 use spec::Mount;
 use spec::mount_options::MountOptions;
@@ -11,8 +11,8 @@ use crate::namespaces::maps;
 use crate::path::c_string;
 use crate::step::{IdMaps, ParentStep, Slot, TreeIdMap};
 
-/// The mapping of a bind mount, if it has one, with the steps that make it available. Without mappings
-/// of its own it has those of the container's user namespace.
+/// Returns the mapping of a bind mount, if any, and adds the steps that create it. A mount without mappings of its own
+/// uses those of the container's user namespace.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -33,7 +33,7 @@ pub fn compile(
     } else if let Some(path) = joined_user_namespace(context) {
         joined(builder, path)?
     } else {
-        // Its own does not exist before the clone; what counts is the mappings.
+        // The container's own namespace does not exist before the clone; one with the same mappings serves.
         made(builder, maps(&context.linux.uid_mappings, &context.linux.gid_mappings))
     };
     Ok(Some(TreeIdMap { user_namespace, recursive }))
@@ -43,7 +43,7 @@ pub fn joined_user_namespace<'a>(context: &'a Context<'_, '_>) -> Option<&'a str
     context.linux.namespace(spec::NamespaceKind::User)?.path.as_deref()
 }
 
-/// The container's user namespace, opened once for all mounts.
+/// Opens the container's user namespace, once for all mounts.
 pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     let opened = builder.parent.iter().find_map(|step| match step {
         ParentStep::OpenNamespace { slot, kind: CloneFlags::NEWUSER, .. } => Some(*slot),
@@ -58,7 +58,7 @@ pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     Ok(slot)
 }
 
-/// A user namespace with these mappings, made once for all mounts that have the same.
+/// Creates a user namespace with these mappings, once for all mounts with the same ones.
 pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
     let known = builder.parent.iter().find_map(|step| match step {
         ParentStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),

@@ -1,4 +1,4 @@
-//! What the running kernel can do: probed once, before compile, and forceable in tests.
+//! Capabilities of the running kernel: probed once before compiling; tests can set them.
 
 use crate::{Error, FastPaths};
 
@@ -9,23 +9,23 @@ pub(crate) const OLDEST: (u32, u32) = (5, 12);
 /// open_tree(2) with OPEN_TREE_CLONE wants a mount of the caller's mount namespace (`check_mnt`, fs/namespace.c).
 pub(crate) const DETACHED: (u32, u32) = (6, 15);
 
-/// The first whose mountinfo is sorted by the ids of mounts: mounts made before they are attached show nowhere
-/// in which order that was done.
+/// The first version that sorts mountinfo by mount id: earlier ones show the order in which mounts were attached, even
+/// if they were created before.
 const SORTED: (u32, u32) = (6, 8);
 
-/// What the running kernel can do.
+/// Capabilities of the running kernel.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     /// Major and minor version.
     pub version: (u32, u32),
-    /// seccomp actions and flags.
+    /// Supported seccomp actions and flags.
     pub seccomp: seccomp::Support,
-    /// What a start makes use of.
+    /// The fast paths a start uses.
     pub fast_paths: FastPaths,
 }
 
 impl Kernel {
-    /// Asks uname(2) and seccomp(2).
+    /// Calls uname(2) and seccomp(2).
     pub fn probe() -> Self {
         let uname = rustix::system::uname();
         let mut numbers = uname
@@ -41,19 +41,17 @@ impl Kernel {
         }
     }
 
-    /// Whether containers see in which order their mounts were attached, which has to be that of the
-    /// configuration.
+    /// Returns whether mountinfo lists mounts in the order of attachment, which must be the configuration's.
     pub fn lists_mounts_in_turn(&self) -> bool {
         self.version < SORTED
     }
 
-    /// Whether parts of a tree that is attached nowhere can be copied, and so one device node of a file system that
-    /// is mounted nowhere.
+    /// Returns whether parts of a detached tree can be copied, such as one device node of a detached file system.
     pub fn copies_detached(&self) -> bool {
         self.version >= DETACHED
     }
 
-    /// Refuses a container without a mount namespace where its mounts would have to be the host's.
+    /// Refuses a container without a mount namespace on kernels where its mounts would have to be the host's.
     ///
     /// # Errors
     /// A kernel before Linux 6.15.
@@ -61,7 +59,7 @@ impl Kernel {
         if self.version >= DETACHED { Ok(()) } else { Err(Error::NoDetachedMounts) }
     }
 
-    /// Refuses kernels that dayfly was not built for, before anything has been made.
+    /// Refuses unsupported kernels before anything is created.
     ///
     /// # Errors
     /// An older kernel.

@@ -1,4 +1,4 @@
-//! What steps are called where people read them: traces, errors and `dayfly plan`.
+//! Names of steps for traces, errors and `dayfly plan`.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -19,10 +19,10 @@ use crate::step::{
 
 /// The name of init's row on a time line.
 pub const INIT: &str = "init";
-/// The name of the network maker's.
+/// The name of the row of the process that creates the network namespace.
 pub const NETWORK: &str = "network";
 
-/// The labels of the parent's and init's steps, in order.
+/// Returns the labels of the parent's and init's steps, in order.
 pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
     (
         plan.parent.iter().map(Labelled::label).collect(),
@@ -47,16 +47,16 @@ fn wait(name: &'static str, object: &'static str, awaits: &'static str) -> Label
 }
 
 fn text(string: &CStr) -> Cow<'_, str> {
-    // Sooner than what looks for bytes to replace.
+    // Faster than a lossy conversion.
     string.to_str().map_or_else(|_| string.to_string_lossy(), Cow::Borrowed)
 }
 
-/// A path of the container as it sees it.
+/// Returns a path as seen in the container.
 fn inside(path: &CStr) -> String {
     ["/", &text(path)].concat()
 }
 
-/// What has a name for people.
+/// A value with a readable name.
 pub trait Labelled {
     /// Phase, name and object of the step.
     fn label(&self) -> Label<'_>;
@@ -316,7 +316,7 @@ fn taken_device(device: &DeviceSource) -> String {
     format!("{} ({major}:{minor})", text(path))
 }
 
-/// The configuration's word for a number.
+/// Returns the configuration's word for a number.
 fn word<T: PartialEq>(table: &[(&'static str, T)], number: T) -> &'static str {
     table.iter().find(|(_, known)| *known == number).map_or("", |(word, _)| word)
 }
@@ -348,7 +348,7 @@ fn describe(mount: &MountFs) -> String {
     }
 }
 
-/// The names of namespaces, as /proc/PID/ns has them.
+/// Returns the names of namespaces, as in /proc/PID/ns.
 fn names(flags: CloneFlags) -> String {
     const NAMES: [(CloneFlags, &str); 8] = [
         (CloneFlags::NEWUSER, "user"),
@@ -365,7 +365,7 @@ fn names(flags: CloneFlags) -> String {
     names.join(" ")
 }
 
-/// The words of a mount's attributes, for reports.
+/// Returns the words for a mount's attributes, for reports.
 fn attr_words(attr: &MountAttr) -> String {
     mount_options::attr_words(attr.set).collect::<Vec<_>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! A root filesystem that is assembled from layers, as steps of the parent.
+//! A root filesystem assembled from layers, as steps of the parent.
 
 use rootfs::{Mode, Recipe, Upper};
 use spec::IdMapping;
@@ -9,8 +9,8 @@ use crate::idmap;
 use crate::namespaces::maps;
 use crate::step::ParentStep;
 
-/// Adds the steps that end with the root's tree, detached. Ids go through the mappings of the container's
-/// user namespace, which does not exist before the clone: another one has the same. Or through `ids`, if given.
+/// Adds the steps that assemble the root's tree, detached. Ids are mapped by `ids`, if given; otherwise by a user
+/// namespace with the mappings of the container's, which does not exist before the clone.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

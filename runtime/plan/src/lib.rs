@@ -1,8 +1,8 @@
 //! Compiles an OCI config into the steps of a container start.
 //!
-//! A container start is a program: `config.json` is its source, a [`Plan`] is what it compiles to, and
-//! the launch crate runs it. Compiling makes no system call that changes anything; what it decides
-//! can be printed (`dayfly plan`) and tested without root.
+//! A container start is a program: `config.json` is its source, a [`Plan`] is the compiled form, and the launch crate
+//! runs it. Compiling makes no system call that changes anything, so a plan can be printed (`dayfly plan`) and tested
+//! without root.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -63,74 +63,74 @@ use spec::resources::Resources;
 pub struct Plan {
     /// The container's id.
     pub id: String,
-    /// What the parent does.
+    /// The parent's steps.
     pub parent: Vec<step::ParentStep>,
-    /// What init does. What these steps borrow is never freed.
+    /// Init's steps. The data they borrow is never freed.
     pub init: Vec<step::InitStep>,
-    /// How many slots for descriptors the steps use.
+    /// The number of descriptor slots that the steps use.
     pub slots: u16,
-    /// What is not done as it was asked for, and is no reason to fail.
+    /// Warnings about settings that are not applied as requested.
     pub warnings: Vec<String>,
-    /// prestart and createRuntime, which the parent runs.
+    /// prestart and createRuntime hooks, which the parent runs.
     pub runtime_hooks: [step::Hooks; 2],
-    /// The state that hooks are told.
+    /// The state passed to hooks.
     pub state: StateText<'static>,
-    /// What every process of the container has.
+    /// Attributes of every process of the container.
     pub execution: Execution,
-    /// What the root filesystem is assembled from, where that is layers.
+    /// The recipe of a root filesystem assembled from layers.
     pub rootfs: Option<Box<rootfs::Recipe>>,
-    /// The cgroup; `None` where the container stays in the caller's.
+    /// The cgroup; `None` if the container stays in the caller's.
     pub cgroup: Option<CgroupPlan>,
     /// The group of the resctrl file system, if the configuration has one.
     pub resctrl: Option<ResctrlPlan>,
-    /// The seccomp program, to be loaded, and for the record.
+    /// The seccomp program, for loading and for the record.
     pub filter: Option<seccomp::Program>,
 }
 
-/// What happens to the container's resctrl group (`linux.intelRdt`).
+/// How the container's resctrl group is set up (`linux.intelRdt`).
 #[derive(Debug)]
 pub enum ResctrlPlan {
-    /// Made, unless it is there, for a new container.
+    /// Created for a new container unless it exists.
     Create {
-        /// Where.
+        /// The group.
         group: resctrl::Group,
         /// Its limits.
         schemata: resctrl::Schemata,
     },
     /// Joined by an additional process.
     Join {
-        /// Where.
+        /// The group.
         group: resctrl::Group,
     },
 }
 
-/// What happens to the container's cgroup.
+/// How the container's cgroup is set up.
 #[derive(Debug)]
 pub enum CgroupPlan {
-    /// Made for a new container.
+    /// Created for a new container.
     Create {
-        /// Where.
+        /// Its location.
         location: cgroup::Location,
         /// Its limits.
         resources: Box<Resources>,
-        /// Whether the caller may lack the right to some of it (`--rootless`).
+        /// Whether the caller may lack permission for parts of it (`--rootless`).
         as_user: bool,
     },
-    /// Made by systemd for a new container.
+    /// Created by systemd for a new container.
     Scope {
-        /// Where; it has a unit.
+        /// Its location, which includes a unit.
         location: cgroup::Location,
         /// Its limits.
         resources: Box<Resources>,
-        /// What annotations say of the unit.
+        /// Properties of the unit from annotations.
         properties: Vec<systemd::Property>,
     },
     /// Joined by an additional process.
     Join {
-        /// Where.
+        /// Its location.
         location: cgroup::Location,
-        /// The container's init, whose cgroup is joined where this one takes no processes (any more);
-        /// `None` where it is one that was asked for.
+        /// The container's init, whose cgroup is joined if this one accepts no processes (any more); `None` if the
+        /// cgroup was requested explicitly.
         or_that_of: Option<i32>,
     },
 }

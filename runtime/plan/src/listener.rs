@@ -1,9 +1,8 @@
-//! A seccomp listener's way to its agent (runtime-spec, config-linux.md, "The Container Process State").
+//! Passes a seccomp listener to its agent (runtime-spec, config-linux.md, "The Container Process State").
 //!
-//! Init loads the filter and says under which number it has the listener; the parent takes a copy of
-//! it and sends that to the agent with the state of the container. As in runc this is part of `create`:
-//! an agent that is not there is an error before anything runs, and the parent, under no filter,
-//! needs nobody's leave to call.
+//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates it and sends it to
+//! the agent with the state of the container. As in runc this is part of `create`: a missing agent is an error before
+//! anything runs, and the filter does not apply to the parent's calls.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,12 +15,12 @@ use crate::path::c_string;
 use crate::step::{Agent, ParentStep};
 use crate::{Error, process};
 
-/// The agent of a running container's filter, and what it is told of that container.
+/// The agent of a running container's filter, and the data sent to it.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecAgent<'a> {
     /// Its socket: `listenerPath`.
     pub socket: &'a str,
-    /// `listenerMetadata`, or nothing.
+    /// `listenerMetadata`, or empty.
     pub metadata: &'a str,
     /// The container's init.
     pub init: i32,
@@ -29,10 +28,10 @@ pub struct ExecAgent<'a> {
     pub state_head: &'a str,
 }
 
-/// Steps of both actors from the load of a new container's filter to its agent's having the listener.
+/// Adds steps of both actors, from loading a new container's filter until its agent has the listener.
 ///
 /// # Errors
-/// A profile that names no agent.
+/// A profile without an agent.
 pub fn compile(
     builder: &mut Builder,
     process: &Process<'_>,
@@ -45,10 +44,10 @@ pub fn compile(
     Ok(())
 }
 
-/// The same for a process that is added to a container; returns the constant part of its state.
+/// Adds these steps for a process that joins a container; returns the constant part of its state.
 ///
 /// # Errors
-/// No agent.
+/// A profile without an agent.
 pub fn compile_exec(
     builder: &mut Builder,
     process: &Process<'_>,
@@ -82,7 +81,7 @@ fn no_agent() -> Error {
 }
 
 impl Agent {
-    /// The container process state of process `pid`.
+    /// Returns the container process state of process `pid`.
     pub fn message(&self, state: &StateText<'_>, pid: i32) -> String {
         let quote = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let metadata = match self.metadata.as_str() {

@@ -7,17 +7,17 @@ use sys::clone::CloneFlags;
 
 use crate::step::IdMaps;
 
-/// The namespaces of a container, sorted by how they come about.
+/// The namespaces of a container, sorted by origin.
 #[derive(Debug, Default)]
 pub struct Namespaces {
-    /// Made by the clone.
+    /// Created by the clone.
     pub new: CloneFlags,
     /// Joined by path.
     pub joined: CloneFlags,
 }
 
 impl Namespaces {
-    /// Reads the list of the configuration.
+    /// Reads the configuration's list.
     pub fn of(linux: &Linux<'_>) -> Self {
         let mut namespaces = Self::default();
         for namespace in &linux.namespaces {
@@ -30,24 +30,24 @@ impl Namespaces {
         namespaces
     }
 
-    /// Whether the container has this namespace to itself or joins it: anything but the host's.
+    /// Returns whether the container creates or joins this namespace instead of using the host's.
     pub fn has(&self, kind: CloneFlags) -> bool {
         self.new.contains(kind) || self.joined.contains(kind)
     }
 
-    /// Whether it lives in a user namespace that is not the host's.
+    /// Returns whether the container is in a user namespace other than the host's.
     pub fn user(&self) -> bool {
         self.has(CloneFlags::NEWUSER)
     }
 }
 
-/// The clone flag of a namespace.
+/// Returns the clone flag of a namespace type.
 pub fn flag(kind: NamespaceKind) -> CloneFlags {
     CloneFlags::from_bits_retain(kind.clone_flag())
 }
 
-/// The text of uid_map and gid_map. A user namespace without mappings gets the
-/// caller's own ids, all of them (DESIGN §12, lenience): what devpts, tmpfs and images name exists.
+/// Returns the text of uid_map and gid_map. A user namespace without mappings maps all of the caller's ids to
+/// themselves, so that the ids in devpts, tmpfs and images exist.
 pub fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     let text = |mappings: &[IdMapping]| {
         let mut text = String::new();

@@ -1,10 +1,8 @@
-//! What init is born with where somebody else may be in its PID namespace: an exec, or a container that joins
-//! one.
+//! What init inherits if other processes may be in its PID namespace: for an exec, or a container that joins one.
 //!
-//! Nobody keeps a process with CAP_SYS_PTRACE there, and no user namespace around it, from stopping init before
-//! its first instruction. So the intermediate, which is in the host's PID namespace still, goes ahead into
-//! the container, lets go of what is the host's, and only then makes init (`bare-birth`,
-//! `intermediate-takes-inherited`).
+//! A process there with CAP_SYS_PTRACE, and no user namespace around it, could stop init before its first instruction.
+//! So the intermediate, which is still in the host's PID namespace, first enters the container, releases everything of
+//! the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;
 
@@ -12,10 +10,9 @@ use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep, Slot};
 
-/// Gives the intermediate its part of init's steps, where the two do not join a user namespace: whoever is in there
-/// may not trace a process whose program was executed outside. A procfs is needed by few; where init may
-/// mount one, it has one of its own PID namespace, since from the host's a link leads to the host's
-/// root.
+/// Moves init's first steps to the intermediate if the two do not join a user namespace. (Processes in a user namespace
+/// may not trace a process whose program was executed outside.) Few configurations need a procfs there. If init may
+/// mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),
@@ -26,7 +23,7 @@ pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confi
     else {
         return;
     };
-    // Limits are for init: with few descriptors the intermediate could not make it.
+    // Limits apply to init only: with too few descriptors the intermediate could not create it.
     let limits = init.iter().take_while(|step| matches!(step, InitStep::LimitResources(_))).count();
     let inherited = init.iter().skip(limits).take_while(|step| step.is_inherited());
     let steps = inherited.count();

@@ -1,4 +1,4 @@
-//! Paths as the plan has them: made absolute, and strings for the kernel.
+//! Paths of a plan: made absolute, and as C strings.
 
 use alloc::borrow::Cow;
 use alloc::ffi::CString;
@@ -11,7 +11,7 @@ use spec::{InRoot, clean};
 
 use crate::{Error, keep};
 
-/// A string for the kernel; one with a NUL byte in it is refused.
+/// Converts to a C string; fails if it contains a NUL byte.
 pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
     CString::new(text).map_err(|error| {
         Error::config(format!(
@@ -21,17 +21,17 @@ pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
     })
 }
 
-/// The same for a step of init.
+/// Converts to a C string for a step of init.
 pub fn c_str(text: impl Into<Vec<u8>>) -> Result<&'static CStr, Error> {
     c_string(text).map(keep::c_str)
 }
 
-/// `path` if it is absolute, else below `base`.
+/// Returns `path` if it is absolute, otherwise `path` below `base`.
 pub fn absolute(base: &str, path: &str) -> String {
     made_absolute(base, path).into_owned()
 }
 
-/// The same, which is `path` itself where that is absolute and clean.
+/// Returns the absolute path, which is `path` itself if that is absolute and clean.
 pub(crate) fn made_absolute<'p>(base: &str, path: &'p str) -> Cow<'p, str> {
     match path.starts_with('/') {
         true => clean(path),
@@ -39,18 +39,19 @@ pub(crate) fn made_absolute<'p>(base: &str, path: &'p str) -> Cow<'p, str> {
     }
 }
 
-/// A path of the container for a step of init: relative to the root.
+/// Returns a path of the container for a step of init: relative to the root.
 pub fn in_root(path: &InRoot<'_>) -> Result<&'static CStr, Error> {
     c_str(path.relative())
 }
 
-/// What follows `place` in a clean path, if it lies there: nothing, if it is that place. Nothing lies below `/`.
+/// Returns the part of a clean path after `place` if the path lies there: empty if it is `place` itself. Nothing lies
+/// below `/`.
 pub fn below<'p>(path: &'p str, place: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(place)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Whether a clean path is the other one or below it, where everything lies below `/`.
+/// Returns whether a clean path equals the other one or lies below it; everything lies below `/`.
 pub fn is_at_or_below(path: &str, above: &str) -> bool {
     above == "/" || below(path, above).is_some()
 }

@@ -1,4 +1,4 @@
-//! The process: who it is, what it may, what it runs.
+//! The process: its user, privileges and program.
 
 use alloc::collections::BTreeSet;
 use alloc::ffi::CString;
@@ -18,52 +18,52 @@ use crate::step::{Capabilities, Confined, InitStep, Limit, ParentStep, WithoutNu
 use crate::{Error, keep};
 
 pub(crate) const CAP_SYS_ADMIN: u64 = 1 << 21;
-/// The annotation that [`keeps_groups`] heeds.
+/// The annotation read by [`keeps_groups`].
 pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 
-/// What the process step lists need besides the process itself.
+/// The input of the process step lists besides the process itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
-    /// Descriptors after 2 that go on to the process.
+    /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
-    /// Whether it lives in a user namespace where setgroups(2) may be denied.
+    /// Whether it is in a user namespace where setgroups(2) may be denied.
     pub may_lack_setgroups: bool,
     /// Whether it keeps the caller's supplementary groups: see [`keeps_groups`].
     pub keep_groups: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
-    /// What [`limit_capabilities`] leaves.
+    /// The result of [`limit_capabilities`].
     pub capabilities: Option<Capabilities>,
-    /// As of [`InitStep::ChangeUser`].
+    /// See [`InitStep::ChangeUser`].
     pub without_null: WithoutNull,
-    /// What every process of the container has.
+    /// Attributes of every process of the container.
     pub execution: &'a Execution,
 }
 
-/// The OOM score is set from outside, through the procfs that the parent verified.
+/// Sets the OOM score from outside, through the procfs that the parent verified.
 pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| !caller.is_confined()) {
         builder.parent(ParentStep::AdjustOomScore(score));
     }
 }
 
-/// What a confined caller does instead: `inherited-oom-score`.
+/// Sets the OOM score for a confined caller: `inherited-oom-score`.
 pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| caller.is_confined()) {
         builder.parent(ParentStep::InheritOomScore(score));
     }
 }
 
-/// The init step that limits the bounding set: some thirty calls, one for each capability, that can be made while init
-/// would wait for somebody else. Gives what the process is to have of the others.
+/// Adds the init step that limits the bounding set: some thirty calls, one per capability, made while init would
+/// otherwise wait. Returns the other capability sets of the process.
 pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Option<Capabilities> {
     let (bounding, sets) = warned_sets(process.capabilities.as_ref()?, &mut builder.warnings);
     builder.init(InitStep::LimitCapabilities { drop: !bounding });
     Some(sets)
 }
 
-/// Init steps from scheduling to the search for the program: everything that can fail before `start`
-/// (`program-before-start`). CAP_SYS_ADMIN is kept where it is what loads the filter (`filter-may-be-loaded`).
+/// Adds init steps from scheduling to the search for the program: everything that can fail before `start`
+/// (`program-before-start`). CAP_SYS_ADMIN is kept if it is needed to load the filter (`filter-may-be-loaded`).
 pub fn compile_identity(
     builder: &mut Builder,
     process: &Process<'_>,
@@ -104,8 +104,8 @@ pub fn compile_identity(
     Ok(())
 }
 
-/// Init steps that load the filter and then set the last capabilities: `listener-handed-over`, `filter-before-exec`,
-/// `sys-admin-given-back`.
+/// Adds init steps that load the filter and then set the last capabilities: `listener-handed-over`,
+/// `filter-before-exec`, `sys-admin-given-back`.
 pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &seccomp::Program) {
     builder.init(InitStep::LoadSeccomp { instructions: filter.filter.len() });
     if filter.has_listener() {
@@ -116,21 +116,21 @@ pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &sec
     }
 }
 
-/// The filter with the capabilities that are set after it, where CAP_SYS_ADMIN was kept for its sake.
+/// Returns the filter, with the capabilities to set after it if CAP_SYS_ADMIN was kept for it.
 pub fn confined(process: &Process<'_>) -> Confined {
     let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
-    // The ambient set stays as it was raised before: prctl(2) may be forbidden by now.
+    // The ambient set stays as raised before: the filter may forbid prctl(2).
     Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
 }
 
-/// The user whose home is to be added to the environment: where that has no HOME, or, as with runc, an empty
-/// one, which would make programs write their files to wherever they are.
+/// Returns the user whose home directory becomes HOME, if the environment has none or, as in runc, an empty one, with
+/// which programs would write their files to the working directory.
 pub fn home_of(process: &Process<'_>) -> Option<u32> {
     let home = process.env.iter().rev().find_map(|entry| entry.strip_prefix("HOME="));
     home.is_none_or(str::is_empty).then_some(process.user.uid)
 }
 
-/// Init steps after `start`: a filter that is not loaded yet, exec.
+/// Adds init steps after `start`: loading a deferred filter, exec.
 pub fn compile_exec(
     builder: &mut Builder,
     process: &Process<'_>,
@@ -149,19 +149,19 @@ pub fn compile_exec(
     Ok(())
 }
 
-/// Whether annotations ask for the supplementary groups of the caller (crun's, which engines know as
-/// `--group-add keep-groups`): those of the configuration are not set then.
+/// Returns whether annotations request the caller's supplementary groups (crun's annotation; engines offer it as
+/// `--group-add keep-groups`). Then those of the configuration are not set.
 pub fn keeps_groups<'a>(mut annotations: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     annotations.any(|annotation| annotation == (KEEP_GROUPS, "1"))
 }
 
-/// C strings of a list.
+/// Converts a list to C strings.
 pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
     list.iter().map(|text| c_string(text.as_str())).collect()
 }
 
-/// The environment, where the last of several values of a variable counts; what dayfly adds comes last. An empty
-/// HOME is left out: see [`home_of`].
+/// Returns the environment, where the last of several values of a variable counts; dayfly's additions come last. An
+/// empty HOME is left out: see [`home_of`].
 pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::with_capacity(entries.len() + extra.len() + 4);
@@ -176,13 +176,13 @@ pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CS
     Ok(kept)
 }
 
-/// The bounding set and the others. Names the kernel or dayfly does not know are left out, as in
-/// runc. Inheritable is what the configuration says and empty by default (CVE-2022-29162).
+/// Returns the bounding set and the others. Names unknown to the kernel or dayfly are left out, as in runc. Inheritable
+/// is taken from the configuration and empty by default (CVE-2022-29162).
 fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     named_sets(capabilities, &mut Vec::new())
 }
 
-/// The same with what is to be said of those that cannot be granted.
+/// Returns the sets with warnings about capabilities that cannot be granted.
 fn warned_sets(
     capabilities: &spec::Capabilities<'_>,
     warnings: &mut Vec<String>,
@@ -194,7 +194,7 @@ fn warned_sets(
         let names = unknown.join(" ");
         warnings.push(format!("ignoring unknown or unavailable capabilities: [{names}]"));
     }
-    // The kernel's condition for raising one.
+    // The kernel's condition for raising an ambient capability.
     let missing = sets.ambient & !(sets.permitted & sets.inheritable);
     let missing = (0..u64::BITS).filter(|bit| missing >> bit & 1 == 1);
     warnings.extend(missing.filter_map(spec::capability::name).map(|name| {
@@ -221,7 +221,7 @@ fn named_sets<'a>(
     (mask(&capabilities.bounding), sets)
 }
 
-/// The resource limits, with the words of the configuration made numbers.
+/// Returns the resource limits, with the configuration's words converted to numbers.
 pub fn limits(process: &Process<'_>) -> Result<Vec<Limit>, Error> {
     let infinite = |value: u64| (value != u64::MAX).then_some(value);
     let mut limits = Vec::with_capacity(process.rlimits.len());
@@ -264,10 +264,10 @@ fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
     }
     let path = process.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
     let mut candidates = Vec::new();
-    // Without PATH nothing is searched, as with runc and crun: what a name means is the configuration's to say.
+    // Without PATH there is no search, as in runc and crun: the configuration must define the meaning of a name.
     for directory in path.unwrap_or_default().split(':') {
-        // An empty element is the working directory, which execvp(3) would take and Go and runc
-        // refuse: a program must not come from wherever the process happens to be. And no program has no name.
+        // An empty element means the working directory, which execvp(3) uses and Go and runc refuse: a program must not
+        // come from an arbitrary working directory. An empty program name is refused, too.
         if !directory.is_empty() && !name.is_empty() {
             candidates.push(c_str(format!("{directory}/{name}"))?);
         }

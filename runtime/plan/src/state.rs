@@ -1,4 +1,4 @@
-//! The state that hooks are told, but for what changes over time.
+//! The constant part of the state passed to hooks.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -8,7 +8,7 @@ use spec::Str;
 
 use crate::keep::text;
 
-/// The state of a new container, as long as it has neither status nor pid.
+/// Returns the state of a new container, without status and pid.
 pub fn state(
     id: &str,
     bundle: &str,

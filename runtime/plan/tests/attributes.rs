@@ -1,4 +1,4 @@
-//! Where the steps of rarely used properties stand, and that nobody else pays for them.
+//! Tests the position of steps for rarely used properties, and that plans without those properties have no such steps.
 
 mod common;
 
@@ -8,7 +8,7 @@ use dayfly_plan::{ExecRequest, FastPaths, Kernel, Plan, Request};
 use spec::{Process, Spec};
 use sys::clone::CloneFlags;
 
-/// A plan for a container with these properties of `process` and `linux`.
+/// Returns a plan for a container with these properties of `process` and `linux`.
 fn plan(process: &str, linux: &str) -> Plan {
     let text = format!(
         r#"{{"ociVersion": "1.3.0", "root": {{"path": "rootfs"}},
@@ -31,7 +31,7 @@ fn plan_on(version: (u32, u32), spec: &Spec<'_>) -> Plan {
     checked(dayfly_plan::compile(spec, &request).unwrap())
 }
 
-/// A plan on such a kernel for a container with a sysfs among its mounts and this one at last.
+/// Returns a plan for this kernel and a container whose mounts include a sysfs and, as the last one, `last`.
 fn mounts_on(version: (u32, u32), last: &str) -> Plan {
     let text = format!(
         r#"{{"ociVersion": "1.3.0", "root": {{"path": "rootfs"}},
@@ -51,7 +51,7 @@ fn exec(process: &str, namespaces: CloneFlags) -> Plan {
     checked(dayfly_plan::compile_exec(&Process::parse(&text).unwrap(), request).unwrap())
 }
 
-/// The names of the steps, the host's before init's.
+/// Returns the names of the steps, the parent's before init's.
 fn names(plan: &Plan) -> Vec<String> {
     let (host, init) = dayfly_plan::labels(plan);
     let name = |label: trace::Label<'_>| format!("{} {}", label.name, label.object).trim().into();
@@ -188,7 +188,7 @@ fn a_sysfs_waits_last_where_nobody_sees_it() {
     assert_eq!(names(&plan).iter().filter(|name| *name == "join network").count(), 1);
 }
 
-/// Before Linux 6.15 one node of a file system that is mounted nowhere cannot be handed over, and so the host's are lent.
+/// Before Linux 6.15 one node of a detached file system cannot be copied, so the host's nodes are bound.
 #[test]
 fn nodes_of_a_user_namespace_are_its_own_where_they_can_be() {
     let steps = |version, namespace: &str| {
@@ -212,7 +212,7 @@ fn nodes_of_a_user_namespace_are_its_own_where_they_can_be() {
             assert_eq!(steps(version, namespace), [1, 0, 0], "{version:?} {namespace}");
         }
     }
-    // Without a user namespace init makes them, of any kernel.
+    // Without a user namespace init creates them on any kernel.
     for version in [(5, 12), (6, 15)] {
         assert_eq!(steps(version, ""), [0, 1, 1], "{version:?}");
     }

@@ -1,7 +1,6 @@
-//! Golden plans: what the configurations of engines compile to, step by step. Needs no root.
+//! Golden plans: the steps to which configurations of engines compile. Needs no root.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` writes the files anew; the diff then belongs into the
-//! review.
+//! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` rewrites the files; review the diff.
 
 mod common;
 
@@ -73,7 +72,7 @@ fn compile_by(
     checked(compile(&spec, &request).unwrap())
 }
 
-/// A root filesystem from layers takes other steps of the host for its tree, and no others.
+/// A root filesystem from layers changes only the parent's steps for its tree.
 #[test]
 fn layers_with_ids_of_their_own() {
     let location = cgroup::Location::resolve(&unified_host(), Some("/golden"), "golden").unwrap();
@@ -154,7 +153,7 @@ fn podman_on_v1() {
     check("podman-v1", &compile_for("podman", &legacy_host(), true));
 }
 
-/// A scope of systemd takes one step more, and no other way.
+/// A systemd scope adds one step and changes no other.
 #[test]
 fn podman_in_a_scope() {
     for host in [unified_host(), legacy_host()] {
@@ -179,7 +178,7 @@ fn a_user_namespace_binds_its_devices() {
     check("podman-userns-v2", &compile_for("podman-userns", &unified_host(), true));
 }
 
-/// Mounts are taken by init, and ids mapped before anybody becomes untraceable.
+/// Init opens mounts, and ids are mapped before a process becomes undumpable.
 #[test]
 fn a_user_without_privileges() {
     let caller = Caller { uid: 1000, gid: 100, ..Caller::default() };
@@ -218,7 +217,7 @@ fn equal_mappings_share_a_user_namespace() {
     }
 }
 
-/// Devices are moved before init goes on, to a namespace that it was born in.
+/// Devices are moved before init continues, to a namespace in which it was created.
 #[test]
 fn net_devices_are_there_before_init_goes_on() {
     let plan = patched(|config| {
@@ -232,14 +231,14 @@ fn net_devices_are_there_before_init_goes_on() {
     assert!(!steps.contains("make network\n") && !steps.contains("join network\n"), "{steps}");
 }
 
-/// A plan for Podman's configuration with a change.
+/// Returns a plan for Podman's configuration with a change.
 fn patched(change: impl FnOnce(&mut serde_json::Value)) -> Plan {
     let mut config = serde_json::from_slice(&read("podman")).unwrap();
     change(&mut config);
     compile_text(config.to_string().as_bytes(), &unified_host(), true)
 }
 
-/// The common case is one clone, whatever the engine, and the filter is loaded right before exec.
+/// The common case is one clone for every engine, and the filter is loaded right before exec.
 #[test]
 fn what_every_plan_has() {
     use dayfly_plan::step::{InitStep, ParentStep};

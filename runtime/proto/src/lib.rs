@@ -1,8 +1,8 @@
-//! What containerd and its shims say to each other: ttrpc frames, and the protobuf messages in them.
+//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them.
 //!
-//! Written by hand, for a program of one thread that must not block: a message is a plain struct (`message!` of
-//! [`message`]), a connection is a state between two system calls that never wait. What comes from the other side
-//! is believed in nothing: it is read, within limits, or refused.
+//! Written by hand for a single-threaded program that must not block: a message is a plain struct (`message!` of
+//! [`message`]), and a connection keeps its state between system calls that never block. Input from the peer is
+//! untrusted: it is parsed within limits, or refused.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

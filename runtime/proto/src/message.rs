@@ -1,5 +1,4 @@
-//! Messages as structs: `message!` makes one of a list of fields, each of a type that
-//! implements [`Field`].
+//! Messages as structs: `message!` builds one from a list of fields, whose types implement [`Field`].
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,59 +6,59 @@ use alloc::vec::Vec;
 
 use crate::wire::{Malformed, Reader, Value, Writer};
 
-/// How many elements a list or a map may have, at most. An empty message takes two bytes on the wire and a
-/// hundred in memory: what is read must not grow without bound.
+/// The maximum number of elements in a list or map. An empty message takes two bytes on the wire and a hundred in
+/// memory, so input must not grow memory without bound.
 pub const MOST: usize = 1 << 16;
 
-/// What `message!` makes of a struct.
+/// The methods that `message!` implements for a struct.
 pub trait Message: Default {
-    /// Takes in what `reader` has: of single values the last one counts, messages are merged, lists grow. What is
-    /// of an unknown number, or not of the kind that its number wants, is skipped.
+    /// Merges the contents of `reader`: the last single value counts, messages are merged, lists grow. Fields with
+    /// unknown numbers, or of another kind than theirs, are skipped.
     ///
     /// # Errors
-    /// If the bytes are no message. What was read before stays.
+    /// If the bytes are not a message. Fields read before stay.
     fn merge(&mut self, reader: Reader<'_>) -> Result<(), Malformed>;
 
-    /// Writes all fields that are not their default, in the order in which they are declared.
+    /// Writes all fields with values other than the default, in the order of declaration.
     fn write(&self, writer: &mut Writer);
 }
 
-/// A message that travels in an [`Any`](crate::messages::any::Any), and says there what it is.
+/// A message that is sent in an [`Any`](crate::messages::any::Any), with its type.
 pub trait Packed: Message {
-    /// What the Any's `type_url` is: the full name, without `type.googleapis.com/`, as containerd writes it.
+    /// The Any's `type_url`: the full name, without `type.googleapis.com/`, as written by containerd.
     const TYPE_URL: &'static str;
 }
 
-/// A type that a message's field may have.
+/// A type of message fields.
 pub trait Field {
-    /// Takes in a value from the wire. One of another kind than the type's is skipped.
+    /// Merges a value from the wire. A value of another kind is skipped.
     ///
     /// # Errors
-    /// If the value is none of the type.
+    /// If the value is not valid for the type.
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed>;
 
-    /// Writes the field, unless it is the default.
+    /// Writes the field, unless it has the default value.
     fn write(&self, number: u32, writer: &mut Writer);
 }
 
-/// A number: what lists pack.
+/// A number, which lists pack.
 pub trait Scalar: Sized + Copy {
-    /// From a value of its kind; `None` if that is of another one.
+    /// Converts a value of its kind; returns `None` for another kind.
     fn from_value(value: &Value<'_>) -> Option<Self>;
 
-    /// The next one of a packed list.
+    /// Reads the next number of a packed list.
     ///
     /// # Errors
     /// If the list ends within it.
     fn unpack(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
 
-    /// As an element of a packed list.
+    /// Writes it as an element of a packed list.
     fn pack(self, writer: &mut Writer);
 
-    /// As a field, even if it is the default.
+    /// Writes it as a field, even if it has the default value.
     fn write(self, number: u32, writer: &mut Writer);
 
-    /// Whether all its bits are zero.
+    /// Returns whether all its bits are zero.
     fn is_default(self) -> bool;
 }
 
@@ -115,8 +114,8 @@ macro_rules! scalars {
     )*};
 }
 
-// Of what is wider than its type the lower bits count, and a negative number is written as one of 64 bits, as
-// everywhere.
+// As everywhere in protobuf, only the lower bits of too wide values count, and a negative number is written with 64
+// bits.
 scalars! {
     u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
     u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
@@ -126,7 +125,7 @@ scalars! {
     f64, Fixed64, fixed64, fixed64_field, f64::from_bits, f64::to_bits;
 }
 
-/// Adds to a list of numbers what is either one of them or several, packed.
+/// Appends one number, or several packed ones, to a list.
 fn read_list<T: Scalar>(list: &mut Vec<T>, value: Value<'_>) -> Result<(), Malformed> {
     if let Some(element) = T::from_value(&value) {
         return push(list, element);
@@ -139,7 +138,7 @@ fn read_list<T: Scalar>(list: &mut Vec<T>, value: Value<'_>) -> Result<(), Malfo
     Ok(())
 }
 
-/// Packed, as proto3 does.
+/// Writes a packed list, as in proto3.
 fn write_list<T: Scalar>(list: &[T], number: u32, writer: &mut Writer) {
     if !list.is_empty() {
         writer
@@ -155,7 +154,7 @@ fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The text that a value is; `None` if it is of another kind.
+/// Returns the text of a value; `None` if it is of another kind.
 fn text(value: &Value<'_>) -> Result<Option<String>, Malformed> {
     match value {
         Value::Delimited(reader) => core::str::from_utf8(reader.rest())
@@ -180,7 +179,7 @@ impl Field for String {
     }
 }
 
-/// A string that is there or not, even if it is empty (`optional` in the .proto file).
+/// A string that may be absent or empty (`optional` in the .proto file).
 impl Field for Option<String> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         if let Some(text) = text(&value)? {
@@ -252,8 +251,8 @@ impl<M: Message> Field for Vec<M> {
     }
 }
 
-/// The type `map<string, string>`: on the wire a list of messages, key 1 and value 2. Of a key's values the last
-/// one counts.
+/// The type `map<string, string>`: on the wire a list of messages with key 1 and value 2. The last value of a key
+/// counts.
 impl Field for BTreeMap<String, String> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         let Value::Delimited(mut reader) = value else { return Ok(()) };
@@ -282,12 +281,12 @@ impl Field for BTreeMap<String, String> {
     }
 }
 
-/// Makes a message: a struct with public fields, `decode` and `encode`. Each field is its number, name and type,
-/// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (enums as well), `i64`,
-/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), lists (`Vec`) of numbers, strings and messages, maps
-/// (`BTreeMap`) of strings, and messages in an `Option`.
+/// Defines a message: a struct with public fields, `decode` and `encode`. Each field consists of number, name and type,
+/// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (also for enums), `i64`, `bool`,
+/// `f64`, `String`, `Vec<u8>` (bytes), lists (`Vec`) of numbers, strings and messages, maps (`BTreeMap`) of strings,
+/// and messages in an `Option`.
 ///
-/// After the name of a struct that travels in an Any stands its type URL: `pub struct Name = "package.Name" {`.
+/// For a struct sent in an Any, the type URL follows the name: `pub struct Name = "package.Name" {`.
 macro_rules! message {
     ($(
         $(#[$about:meta])*
@@ -304,17 +303,17 @@ macro_rules! message {
         )*}
 
         impl $name {
-            /// Reads the message; fields that it lacks have their default.
+            /// Decodes the message; missing fields have their default.
             ///
             /// # Errors
-            /// If the bytes are no message of protobuf's.
+            /// If the bytes are not a protobuf message.
             pub fn decode(bytes: &[u8]) -> ::core::result::Result<Self, $crate::wire::Malformed> {
                 let mut message = Self::default();
                 $crate::message::Message::merge(&mut message, $crate::wire::Reader::new(bytes))?;
                 Ok(message)
             }
 
-            /// The message as bytes: fields in the order of their declaration, none that is its default.
+            /// Encodes the message: fields in the order of declaration, without defaults.
             pub fn encode(&self) -> ::alloc::vec::Vec<u8> {
                 let mut writer = $crate::wire::Writer::default();
                 $crate::message::Message::write(self, &mut writer);

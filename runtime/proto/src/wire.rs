@@ -1,30 +1,30 @@
-//! The wire format of protobuf: fields, each with a number and a value of one of four kinds
+//! The wire format of protobuf: fields with a number and a value of one of four kinds
 //! (protobuf.dev/programming-guides/encoding).
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How deep messages may be nested in each other: more than any message of ours is.
+/// The maximum nesting depth, greater than any of our messages needs.
 const DEEPEST: u8 = 16;
-/// The greatest number that a field may have.
+/// The highest valid field number.
 const GREATEST_NUMBER: u64 = (1 << 29) - 1;
-/// Bytes of a varint of 64 bits.
+/// Maximum bytes of a 64-bit varint.
 const LONGEST_VARINT: usize = 10;
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// They end within a field.
     Short,
     /// A number has more than 64 bits.
     Long,
-    /// A field has a number that no field can have.
+    /// A field has an invalid number.
     Number,
-    /// A field is of a kind that there is not, or a group, which proto3 has not.
+    /// A field has an unknown kind, or is a group, which proto3 lacks.
     Kind,
     /// A string is not UTF-8.
     Text,
-    /// Messages are nested too deep.
+    /// Messages are nested too deeply.
     Deep,
     /// A field is repeated more often than [`MOST`](crate::message::MOST) times.
     Many,
@@ -46,7 +46,7 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// The value of a field as it is on the wire. Which type it has is for the message to say.
+/// The value of a field on the wire. The message determines its type.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
     /// An integer, a bool or an enum.
@@ -67,25 +67,25 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// For a message that is in no other one.
+    /// Returns a reader for a top-level message.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, depth: 0 }
     }
 
-    /// What was not read yet.
+    /// Returns the unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether all was read.
+    /// Returns whether everything was read.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The next field, its number first; `None` at the end.
+    /// Reads the next field, its number first; returns `None` at the end.
     ///
     /// # Errors
-    /// If the bytes are no field, or of a message that is nested too deep.
+    /// If the bytes are not a field, or messages are nested too deeply.
     pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.depth > DEEPEST {
             return Err(Malformed::Deep);
@@ -112,15 +112,15 @@ impl<'a> Reader<'a> {
         Ok(Some((number as u32, value)))
     }
 
-    /// A number of up to ten bytes.
+    /// Reads a number of up to ten bytes.
     ///
     /// # Errors
-    /// If there are fewer bytes, or it does not fit 64 bits.
+    /// If there are fewer bytes, or it does not fit in 64 bits.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for at in 0..LONGEST_VARINT {
             let [byte] = self.array()?;
-            // The tenth byte has the highest bit and no others.
+            // The tenth byte contains only the highest bit.
             if at == LONGEST_VARINT - 1 && byte > 1 {
                 return Err(Malformed::Long);
             }
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         Err(Malformed::Long)
     }
 
-    /// A number of eight bytes.
+    /// Reads a number of eight bytes.
     ///
     /// # Errors
     /// If there are fewer.
@@ -160,12 +160,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// What was written.
+    /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// A number by itself, as in packed lists.
+    /// Writes a number alone, as in packed lists.
     pub fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);
@@ -174,41 +174,41 @@ impl Writer {
         self.bytes.push(number as u8);
     }
 
-    /// A number of eight bytes by itself, as in packed lists.
+    /// Writes a number of eight bytes alone, as in packed lists.
     pub fn fixed64(&mut self, number: u64) {
         self.bytes.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// What stands before a value: the number of the field, and the kind of its value.
+    /// Writes the tag before a value: the number of the field, and the kind of its value.
     fn tag(&mut self, number: u32, kind: u64) {
         self.varint(u64::from(number) << 3 | kind);
     }
 
-    /// A field that is an integer, a bool or an enum.
+    /// Writes an integer, bool or enum field.
     pub fn varint_field(&mut self, number: u32, value: u64) {
         self.tag(number, 0);
         self.varint(value);
     }
 
-    /// A field that is a double.
+    /// Writes a double field.
     pub fn fixed64_field(&mut self, number: u32, value: u64) {
         self.tag(number, 1);
         self.fixed64(value);
     }
 
-    /// A field that is a string or bytes.
+    /// Writes a string or bytes field.
     pub fn bytes_field(&mut self, number: u32, value: &[u8]) {
         self.tag(number, 2);
         self.varint(value.len() as u64);
         self.bytes.extend_from_slice(value);
     }
 
-    /// A field whose content `write` writes: a message or a packed list.
+    /// Writes a field whose content is written by `write`: a message or a packed list.
     pub fn delimited_field(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         self.tag(number, 2);
         let start = self.bytes.len();
         write(self);
-        // The length, which stands before the content, is known only now.
+        // The length, which precedes the content, is known only now.
         let end = self.bytes.len();
         self.varint((end - start) as u64);
         let length = self.bytes.len() - end;
@@ -237,9 +237,9 @@ mod tests {
             writer.varint(number);
             assert_eq!(varint(&writer.into_bytes()), Ok(number));
         }
-        // As the specification has it.
+        // The example of the specification.
         assert_eq!(varint(&[0x96, 0x01]), Ok(150));
-        // Longer than need be is allowed.
+        // Longer encodings than needed are valid.
         assert_eq!(varint(&[0x81, 0x80, 0x00]), Ok(1));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         for (bytes, why) in [
             (&[0x00, 0x00][..], Malformed::Number),
             (&[0x80, 0x80, 0x80, 0x80, 0x10, 0x00], Malformed::Number),
-            // A group, its end, and two kinds that there are not.
+            // A group, its end, and two invalid kinds.
             (&[0x0b], Malformed::Kind),
             (&[0x0c], Malformed::Kind),
             (&[0x0e], Malformed::Kind),

@@ -1,39 +1,39 @@
-//! What can go wrong with resctrl.
+//! Errors of resctrl.
 
 use alloc::string::String;
 use core::fmt;
 
-/// Why a group could not be had.
+/// An error of resctrl operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
     /// resctrl is not mounted.
     NotMounted,
-    /// A limit that the hardware, or the kernel's command line, does without.
+    /// A limit that the hardware or the kernel's command line does not support.
     Missing {
         /// The member of `linux.intelRdt`.
         setting: &'static str,
         /// Intel's name for it.
         feature: &'static str,
     },
-    /// The class of `linux.intelRdt.closID` is not there, and no limits are given to make it with.
+    /// The class of `linux.intelRdt.closID` does not exist, and no limits for creating it are given.
     NoClass {
-        /// Where it should be.
+        /// Its expected path.
         directory: String,
     },
-    /// The class of `linux.intelRdt.closID` is there with other limits.
+    /// The class of `linux.intelRdt.closID` exists with other limits.
     OtherSchemata {
-        /// What the configuration wants.
+        /// The configuration's line.
         line: String,
         /// The class.
         directory: String,
     },
-    /// A file of the kernel does not read as documented.
+    /// The content of a kernel file is undocumented.
     Unreadable {
         /// The file.
         file: String,
-        /// What was found there.
+        /// Its content.
         content: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A container's group: made, limited, joined, removed.
+//! A container's group: creation, limits, membership, removal.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,11 +11,11 @@ use sys::{Context, Errno};
 
 use crate::Error;
 
-/// Where the kernel means it to be mounted.
+/// The kernel's standard mount point.
 const ROOT: &str = "/sys/fs/resctrl";
 const RDTGROUP_SUPER_MAGIC: u64 = 0x0765_5821;
 
-/// The group of a container: a class of service, and perhaps a monitoring group in it.
+/// The group of a container: a class of service, and optionally a monitoring group in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The mount point.
@@ -24,21 +24,21 @@ pub struct Group {
     directory: String,
     /// The monitoring group.
     monitor: Option<String>,
-    /// Whether the class is the container's alone, and goes with it.
+    /// Whether the class belongs to the container alone, and is removed with it.
     own: bool,
 }
 
 /// The limits of a group.
 #[derive(Debug, Clone, Default)]
 pub struct Schemata {
-    /// What goes into the file, a line each.
+    /// The lines for the schemata file.
     text: String,
-    /// How many bytes of it, from the start, a group that is there already must agree with.
+    /// The length in bytes of the initial lines that an existing group must match.
     fixed: usize,
 }
 
 impl Schemata {
-    /// Those of a configuration: the cache's, the memory bandwidth's, the rest.
+    /// Returns the limits of a configuration: the cache's, the memory bandwidth's, the rest.
     pub fn of(rdt: &IntelRdt<'_>) -> Self {
         let mut schemata = Self::default();
         for line in rdt.l3_cache_schema.iter().chain(&rdt.mem_bw_schema) {
@@ -58,7 +58,7 @@ impl Schemata {
         }
     }
 
-    /// The first line that differs from what a group has.
+    /// Returns the first line that differs from a group's limits.
     fn disagreement(&self, present: &str) -> Option<&str> {
         let fixed = self.text.get(..self.fixed).unwrap_or_default();
         fixed.lines().find(|line| !agrees(present, line))
@@ -66,10 +66,10 @@ impl Schemata {
 }
 
 impl Group {
-    /// The group of a container: the class that the configuration names, or one named after it.
+    /// Returns the group of a container: the class named by the configuration, or one named after the container.
     ///
     /// # Errors
-    /// If resctrl is not mounted, or cannot do what is asked for; if a class without limits is not there.
+    /// If resctrl is not mounted, or does not support a limit; if a class without limits does not exist.
     pub fn resolve(rdt: &IntelRdt<'_>, id: &str) -> Result<Self, Error> {
         Self::resolve_at(&root()?, rdt, id)
     }
@@ -102,22 +102,22 @@ impl Group {
         })
     }
 
-    /// The mount point, which is the default class.
+    /// Returns the mount point, which is the default class.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
 
-    /// The class of service.
+    /// Returns the class of service.
     pub(crate) fn class(&self) -> &str {
         &self.directory
     }
 
-    /// The monitoring group, if there is one.
+    /// Returns the monitoring group, if there is one.
     pub(crate) fn monitor(&self) -> Option<&str> {
         self.monitor.as_deref()
     }
 
-    /// A class below `root`, with a monitoring group or without.
+    /// Returns a class below `root`, with or without a monitoring group.
     #[cfg(test)]
     pub(crate) fn at(root: &str, class: &str, monitor: Option<&str>) -> Self {
         let directory = format!("{root}/{class}");
@@ -125,10 +125,10 @@ impl Group {
         Self { root: root.to_string(), directory, monitor, own: false }
     }
 
-    /// Makes the group if it is not there, sets its limits and puts a process into it.
+    /// Creates the group if missing, sets its limits and moves a process into it.
     ///
     /// # Errors
-    /// What the kernel refuses, with its reason; limits that a class in use does not have.
+    /// A refusal by the kernel, with its reason; limits that differ from those of an existing class.
     pub fn enter(&self, schemata: &Schemata, pid: Pid) -> Result<(), Error> {
         let made = self.make(&self.directory)?;
         self.limit(schemata, made)?;
@@ -138,13 +138,13 @@ impl Group {
         self.join(pid)
     }
 
-    /// Puts a process into the group.
+    /// Moves a process into the group.
     ///
     /// # Errors
     /// Those of the kernel.
     pub fn join(&self, pid: Pid) -> Result<(), Error> {
         let pid = pid.as_raw_nonzero().to_string();
-        // The class first: to change it takes a process out of its monitoring group.
+        // The class first: changing it removes a process from its monitoring group.
         self.write(&format!("{}/tasks", self.directory), &pid)?;
         match &self.monitor {
             Some(monitor) => self.write(&format!("{monitor}/tasks"), &pid),
@@ -152,21 +152,21 @@ impl Group {
         }
     }
 
-    /// Changes its limits; what no line names stays.
+    /// Changes its limits; limits not named stay unchanged.
     ///
     /// # Errors
-    /// What the kernel refuses, with its reason.
+    /// A refusal by the kernel, with its reason.
     pub fn update(&self, lines: &[&str]) -> Result<(), Error> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         self.write(&format!("{}/schemata", self.directory), &text)
     }
 
-    /// Removes what was made for the container. What is not there is no failure.
+    /// Removes the directories created for the container. Missing ones are ignored.
     ///
     /// # Errors
     /// Those of rmdir(2).
     pub fn remove(&self) -> Result<(), Error> {
-        // With a class go its monitoring groups.
+        // The monitoring groups of a class are removed with it.
         let made = if self.own { Some(&self.directory) } else { self.monitor.as_ref() };
         match made.map(|directory| (rmdir(directory.as_str()), directory)) {
             None | Some((Ok(()) | Err(Errno::NOENT), _)) => Ok(()),
@@ -174,7 +174,7 @@ impl Group {
         }
     }
 
-    /// Makes a directory; returns whether it was not there.
+    /// Creates a directory; returns whether it was missing.
     fn make(&self, directory: &str) -> Result<bool, Error> {
         match mkdir(directory, Mode::from_raw_mode(0o755)) {
             Ok(()) => Ok(true),
@@ -205,7 +205,7 @@ impl Group {
         })
     }
 
-    /// The kernel tells more than an errno in `info/last_cmd_status`.
+    /// Returns an error with the kernel's reason from `info/last_cmd_status`, which is more specific than the errno.
     fn refused(&self, op: &'static str, object: &str, errno: Errno) -> Error {
         let status = sys::fs::read_text(format!("{}/info/last_cmd_status", self.root));
         let object = match status.as_deref().map(str::trim) {
@@ -216,19 +216,19 @@ impl Group {
     }
 }
 
-/// Whether this host can limit the cache (`L3`) or the memory bandwidth (`MB`).
+/// Returns whether this host can limit the cache (`L3`) or the memory bandwidth (`MB`).
 pub fn is_enabled(resource: &str) -> bool {
     let info = |root| access(format!("{root}/info/{resource}"), Access::EXISTS);
     root().is_ok_and(|root| info(root).is_ok())
 }
 
-/// Where resctrl is mounted.
+/// Returns the mount point of resctrl.
 fn root() -> Result<String, Error> {
     let missing = |errno| match errno {
         Errno::NOENT => Error::NotMounted,
         errno => sys::Error::new("statfs", ROOT, errno).into(),
     };
-    // The numbers fit 32 bits, whatever the sign of the field.
+    // The magic numbers fit in 32 bits, whatever the sign of the field.
     if statfs(ROOT).map_err(missing)?.f_type as u64 & u64::from(u32::MAX) == RDTGROUP_SUPER_MAGIC {
         return Ok(ROOT.to_string());
     }
@@ -237,13 +237,13 @@ fn root() -> Result<String, Error> {
     mounted(&table).map(str::to_string).ok_or(Error::NotMounted)
 }
 
-/// The first mount of resctrl in a mountinfo.
+/// Returns the first mount of resctrl in a mountinfo.
 fn mounted(table: &str) -> Option<&str> {
     let line = table.lines().find(|line| line.contains(" - resctrl "))?;
     line.split(' ').nth(4)
 }
 
-/// Whether the schemata of a group say what `line` does, about the caches that it names.
+/// Returns whether the schemata of a group match `line` for the caches that it names.
 fn agrees(present: &str, line: &str) -> bool {
     let Some((kind, wanted)) = line.split_once(':') else { return false };
     let values = present.lines().find_map(|line| {
@@ -261,7 +261,7 @@ fn agrees(present: &str, line: &str) -> bool {
     wanted.split(';').all(|wanted| values.split(';').any(|value| same(wanted, value)))
 }
 
-/// A number without leading zeros.
+/// Returns a number without leading zeros.
 fn significant(number: &str) -> &str {
     number.trim().trim_start_matches('0')
 }
@@ -376,13 +376,13 @@ mod tests {
             (tree.read("box/schemata"), tree.read("box/tasks")),
             ("MB:0=70\n".into(), "8".into())
         );
-        // As the kernel empties it.
+        // The kernel empties it the same way.
         fs::remove_dir_all(tree.0.join("box")).unwrap();
         fs::create_dir(tree.0.join("box")).unwrap();
         group.remove().unwrap();
         assert!(!tree.0.join("box").exists());
         group.remove().unwrap();
-        // One that was there before is somebody else's.
+        // An existing one belongs to others.
         let tree = Tree::new("other").with_class("box");
         tree.enter("{}").unwrap().remove().unwrap();
         assert!(tree.0.join("box").exists());

@@ -1,7 +1,7 @@
 //! Intel RDT: cache and memory bandwidth by the groups of the resctrl file system
 //! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
 //!
-//! Nothing here is called, and nothing of the host read, where `linux.intelRdt` is absent.
+//! Without `linux.intelRdt` in the configuration, none of this is called and no file of the host is read.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

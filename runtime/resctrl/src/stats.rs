@@ -1,4 +1,4 @@
-//! What the resctrl file system tells of a container's group, as `runc events` prints it
+//! Statistics of a container's group in the resctrl file system, as printed by `runc events`
 //! (Documentation/filesystems/resctrl.rst).
 
 use alloc::format;
@@ -14,31 +14,31 @@ use crate::{Error, Group};
 /// Cache and memory bandwidth: limits and use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// What the third level cache can be divided into.
+    /// The capabilities of level 3 cache allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3_cache_info: Option<CacheInfo>,
-    /// The default group's part of it.
+    /// The default group's cache limits.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub l3_cache_schema_root: String,
-    /// The container's.
+    /// The container's cache limits.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub l3_cache_schema: String,
-    /// What memory bandwidth can be divided into.
+    /// The capabilities of memory bandwidth allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_bw_info: Option<BandwidthInfo>,
-    /// The default group's part of it.
+    /// The default group's bandwidth limits.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mem_bw_schema_root: String,
-    /// The container's.
+    /// The container's bandwidth limits.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mem_bw_schema: String,
-    /// All limits of the container's group, a line each.
+    /// All limits of the container's group, one per line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schemata: Vec<String>,
-    /// Memory bandwidth used, by cache domain.
+    /// Used memory bandwidth, by cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mbm_stats: Option<Vec<BandwidthUse>>,
-    /// Cache used, by cache domain.
+    /// Used cache, by cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmt_stats: Option<Vec<CacheUse>>,
 }
@@ -69,12 +69,12 @@ pub struct BandwidthInfo {
     pub num_closids: u64,
 }
 
-/// Bytes moved in one cache domain.
+/// Bytes transferred in one cache domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BandwidthUse {
     /// To and from all memory.
     pub mbm_total_bytes: u64,
-    /// To and from the domain's own.
+    /// To and from the domain's own memory.
     pub mbm_local_bytes: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct CacheUse {
 }
 
 impl Group {
-    /// Reads limits and use. What the hardware lacks is left out.
+    /// Reads limits and usage. Features missing in the hardware are left out.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Unreadable`].
@@ -126,7 +126,7 @@ impl Group {
         Ok(stats)
     }
 
-    /// Adds what the monitoring group has counted, or the class where there is no such group.
+    /// Adds the counters of the monitoring group, or of the class if there is none.
     fn add_use(&self, stats: &mut Stats, features: &str) -> Result<(), Error> {
         let data = format!("{}/mon_data", self.monitor().unwrap_or(self.class()));
         let has = |feature: &str| features.lines().any(|line| line == feature);
@@ -155,7 +155,7 @@ fn read(directory: &str, name: &str) -> Result<String, Error> {
     Ok(sys::fs::read_text(path.as_str()).context("read", &path)?)
 }
 
-/// A number; what a domain cannot tell now (`Unavailable`, `Error`) is no number.
+/// Reads a number. A counter that is currently unavailable (`Unavailable`, `Error`) is an error.
 fn number(directory: &str, name: &str) -> Result<u64, Error> {
     let content = read(directory, name)?;
     let content = content.trim();
@@ -169,13 +169,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The last line of schemata that is about a resource.
+/// Returns the last line of schemata for a resource.
 fn last_about(schemata: &str, resource: &str) -> String {
     let line = schemata.lines().rfind(|line| line.contains(resource));
     line.unwrap_or_default().trim().to_string()
 }
 
-/// The names of the directories in a directory, in order.
+/// Returns the names of the subdirectories of a directory, sorted.
 fn directories(path: &str) -> Result<Vec<String>, Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = match openat(CWD, path, flags, Mode::empty()).and_then(Dir::new) {

@@ -1,4 +1,4 @@
-//! Architectures: their names, audit tokens, and what x86 multiplexes.
+//! Architectures: their names, audit tokens, and the multiplexed calls of x86.
 
 /// An architecture whose system calls a filter can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,11 +22,11 @@ pub enum Arch {
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
 
 impl Arch {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 6] =
         [Self::X86_64, Self::X86, Self::X32, Self::Aarch64, Self::Arm, Self::Riscv64];
 
-    /// The one this program was built for; filters always cover it.
+    /// The architecture of this build, which filters always cover.
     pub const NATIVE: Self = if cfg!(target_arch = "aarch64") {
         Self::Aarch64
     } else if cfg!(target_arch = "riscv64") {
@@ -35,7 +35,7 @@ impl Arch {
         Self::X86_64
     };
 
-    /// The name of runtime-spec (config-linux.md, "Seccomp").
+    /// Returns the name in runtime-spec (config-linux.md, "Seccomp").
     pub const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "SCMP_ARCH_X86_64",
@@ -47,19 +47,19 @@ impl Arch {
         }
     }
 
-    /// The architecture of this name.
+    /// Returns the architecture with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
     }
 
-    /// The architecture of a call with this number, made by a program with this token.
+    /// Returns the architecture of a call with this number and audit token.
     pub fn of_call(token: u32, number: u32) -> Option<Self> {
         let is_x32 = token == Self::X32.token() && number & X32_BIT != 0;
         let of = |arch: &Self| arch.token() == token && is_x32 == (*arch == Self::X32);
         Self::ALL.into_iter().find(of)
     }
 
-    /// AUDIT_ARCH_* (linux/audit.h), which the kernel passes to filters.
+    /// Returns AUDIT_ARCH_* (linux/audit.h), which the kernel passes to filters.
     pub const fn token(self) -> u32 {
         match self {
             Self::X86_64 | Self::X32 => 0xc000_003e,
@@ -70,15 +70,15 @@ impl Arch {
         }
     }
 
-    /// Whether arguments have 64 bits. x32 passes them in 64-bit registers, but libseccomp compares
-    /// the lower half only, as on the other 32-bit architectures.
+    /// Returns whether arguments have 64 bits. x32 passes them in 64-bit registers, but libseccomp compares only the
+    /// lower half, as on 32-bit architectures.
     pub(crate) const fn wide_arguments(self) -> bool {
         !matches!(self, Self::X86 | Self::X32 | Self::Arm)
     }
 }
 
-/// The call of x86's multiplexers that does the work of `name`: the number of socketcall(2) or ipc(2),
-/// and what its first argument then is.
+/// Returns the multiplexer call of x86 for `name`: socketcall(2) or ipc(2) by number, and the value of its first
+/// argument.
 pub fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
     const SOCKETCALL: u32 = 102;
     const IPC: u32 = 117;

@@ -1,9 +1,8 @@
-//! Profile to program: a balanced tree over ranges of system call numbers.
+//! Compiles a profile to a program: a balanced tree over ranges of system call numbers.
 //!
-//! The kernel runs a new filter for every system call number to learn which ones it always allows, so
-//! what counts is the length of the average path and the size, not the order of the rules. Numbers
-//! next to each other with the same verdict make one range, and lone numbers are asked for within the
-//! range around them.
+//! The kernel emulates a new filter for every system call number to find those it always allows, so the length of the
+//! average path and the size matter, not the order of the rules. Adjacent numbers with the same verdict form one range,
+//! and a single number is tested within the range around it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -17,20 +16,20 @@ use crate::program::{
 };
 use crate::{Arch, Error};
 
-/// SECCOMP_RET_KILL_THREAD: what libseccomp does to calls of an architecture nobody named.
+/// SECCOMP_RET_KILL_THREAD: libseccomp's action for architectures that the profile does not name.
 const KILL_THREAD: u32 = 0;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
-/// Lone numbers asked for one after the other.
+/// The maximum number of single numbers tested in sequence.
 const LONE: usize = 3;
 /// Offsets in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
 const OFFSET_ARGS: u32 = 16;
 
-/// What the filter is compiled for.
+/// The compilation target.
 #[derive(Debug, Clone)]
 pub struct Support {
     /// The architecture that is always covered.
@@ -52,22 +51,22 @@ struct Condition {
     second: u64,
 }
 
-/// What happens to one system call number.
+/// The verdict on one system call number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// Whatever the arguments are.
+    /// The same value for all arguments.
     Always(u32),
-    /// The value of the first alternative whose conditions all hold, else the default.
+    /// The value of the first alternative whose conditions all hold; otherwise the default.
     If(Vec<(Vec<Condition>, u32)>),
 }
 
-/// The verdicts of one audit token, by number.
+/// The verdicts for one audit token, by number.
 #[derive(Debug, Default)]
 struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
-    /// Whether x32 is covered, whose numbers lie beyond x86_64's.
+    /// Whether x32 is covered, whose numbers are above x86_64's.
     x32: bool,
-    /// The last number that any rule names, whatever its action; likewise among those of x32.
+    /// The highest number named by any rule, whatever its action, without x32 and for x32.
     last: Option<u32>,
     last_x32: Option<u32>,
 }
@@ -75,7 +74,7 @@ struct Numbers {
 /// Compiles a profile.
 ///
 /// # Errors
-/// A word that is not known, by name; a program too long for the kernel.
+/// An unknown word, by name; a program too long for the kernel.
 pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
     let flags = profile.flags()?;
     let default = action(&profile.default_action, profile.default_errno_ret)?;
@@ -96,7 +95,7 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
         entries.push((*token, builder.push(LOAD, OFFSET_NR)));
     }
     let mut next = builder.ret(KILL_THREAD);
-    // The native architecture is asked for first.
+    // The native architecture is tested first.
     entries.sort_by_key(|(token, _)| *token == support.native.token());
     for (token, entry) in entries {
         next = builder.branch(JUMP_EQUAL, token, entry, next);
@@ -122,8 +121,8 @@ fn add_rule(
     let value = action(&rule.action, rule.errno_ret)?;
     let alternatives = alternatives(rule)?;
     for name in &rule.names {
-        // A call that neither this nor any other architecture has: the kernel is newer than we are,
-        // or the profile is wrong. Either way it gets the default action, as with runc.
+        // No architecture has this call: the kernel is newer than this table, or the profile is wrong. Either way it
+        // gets the default action, as with runc.
         let Some(known) = numbers(name) else { continue };
         for &arch in archs {
             let Some(table) = tables.get_mut(&arch.token()) else { continue };
@@ -132,7 +131,7 @@ fn add_rule(
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
-            // Nothing to do, and it must not hide a later rule either (runc skips it likewise).
+            // The rule has no effect, and must not hide a later one (runc skips it as well).
             if value == default {
                 continue;
             }
@@ -147,20 +146,20 @@ fn add_rule(
     Ok(())
 }
 
-/// What calls get that are newer than the profile: those after the last number it names. A profile that
-/// refuses by default would answer them with EPERM or worse, and C libraries fall back to older calls on
-/// ENOSYS only (runc's libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
+/// Returns the action for calls newer than the profile: those after the highest number it names. A profile that denies
+/// by default would answer them with EPERM or worse, while C libraries fall back to older calls only on ENOSYS (runc's
+/// libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
 fn beyond(default: u32) -> u32 {
     const TRACE: u32 = 0x7ff0_0000;
-    // TRACE, LOG and ALLOW are the greatest; KILL_PROCESS is negative.
+    // TRACE, LOG and ALLOW are the highest; KILL_PROCESS is negative.
     match default & 0xffff_0000 {
         TRACE..0x8000_0000 => default,
         _ => NO_SUCH_CALL,
     }
 }
 
-/// The conditions of a rule, any of which is enough. Those on different arguments must all hold; if an
-/// argument is named twice, each condition stands alone (runc's rule).
+/// Returns the alternative conditions of a rule. Conditions on different arguments must all hold; if an argument is
+/// named twice, each condition is an alternative of its own (runc's rule).
 fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
     let mut conditions = Vec::with_capacity(rule.args().len());
     for argument in rule.args() {
@@ -186,8 +185,8 @@ fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
     })
 }
 
-/// The same behind socketcall(2) or ipc(2), whose first argument says which call it is; what the rule
-/// wants of its own first argument cannot be seen there (libseccomp drops it likewise).
+/// Returns the alternatives for socketcall(2) or ipc(2), whose first argument selects the call; conditions on the
+/// call's own first argument cannot be checked there (libseccomp drops them, too).
 fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
     let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
     let rest = |conditions: &Vec<Condition>| {
@@ -198,8 +197,8 @@ fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
 }
 
 impl Numbers {
-    /// Adds a rule for a number. One without conditions beats those with, and the first of several
-    /// without beats the others (libseccomp's rules).
+    /// Adds a rule for a number. One without conditions overrides those with conditions, and the first of several
+    /// without conditions applies (libseccomp's rules).
     fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
         let entry = self.verdicts.entry(number);
         let verdict = entry.or_insert_with(|| Verdict::If(Vec::new()));
@@ -211,13 +210,13 @@ impl Numbers {
         known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
     }
 
-    /// Notes that a rule names `number`.
+    /// Records that a rule names `number`.
     fn extend_to(&mut self, number: u32) {
         let last = if number & X32_BIT == 0 { &mut self.last } else { &mut self.last_x32 };
         *last = (*last).max(Some(number));
     }
 
-    /// Ranges from 0 to the last number, each from its first number on.
+    /// Returns the ranges from 0 to the highest number, each with its first number.
     fn ranges(&self, token: u32, default: u32, beyond: u32) -> Vec<(u32, Verdict)> {
         let mut ranges: Vec<(u32, Verdict)> = alloc::vec![(0, Verdict::Always(default))];
         let mut put = |from: u32, verdict: Verdict| match ranges.last_mut() {
@@ -225,7 +224,7 @@ impl Numbers {
             Some((_, known)) if *known == verdict => {}
             _ => ranges.push((from, verdict)),
         };
-        // Without x32, its numbers are those of an architecture nobody named.
+        // Without x32, its numbers belong to an uncovered architecture.
         let split = token == Arch::X86_64.token();
         let closed = split && !self.x32;
         for (&number, verdict) in self.verdicts.range(..X32_BIT) {
@@ -247,7 +246,7 @@ impl Numbers {
         }
         if closed {
             put(X32_BIT, Verdict::Always(KILL_THREAD));
-            // −1 is no call: a tracer skips one with it.
+            // −1 is not a call: a tracer skips calls with it.
             put(u32::MAX, Verdict::Always(default));
         }
         merge(ranges)
@@ -273,7 +272,7 @@ impl Numbers {
     }
 }
 
-/// Joins neighbours of the same verdict.
+/// Joins adjacent ranges with the same verdict.
 fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     let mut merged: Vec<(u32, Verdict)> = Vec::with_capacity(ranges.len());
     for (from, verdict) in ranges {
@@ -284,8 +283,8 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
-/// The first of `ranges`, with as many after it as are lone numbers in the midst of its verdict. To ask for
-/// them takes half as many comparisons as for where ranges begin.
+/// Returns the first of `ranges`, with the following ones that are single numbers within its verdict. Testing single
+/// numbers takes half as many comparisons as testing the beginnings of ranges.
 fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     let [(_, verdict @ Verdict::Always(_)), rest @ ..] = ranges else {
         return ranges.get(..1).unwrap_or(ranges);
@@ -298,14 +297,14 @@ fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     ranges.get(..1 + 2 * lone).unwrap_or(ranges)
 }
 
-/// Compiles the ranges of one audit token.
+/// Compiles the ranges for one audit token.
 struct Tree {
     token: u32,
     default: u32,
 }
 
 impl Tree {
-    /// The code for some groups of ranges, entered with the number loaded.
+    /// Returns the code for some groups of ranges, entered with the number loaded.
     fn node(&self, groups: &[&[(u32, Verdict)]], builder: &mut Builder) -> Result<Label, Error> {
         match groups {
             [] => Ok(builder.ret(self.default)),
@@ -316,7 +315,7 @@ impl Tree {
                 let middle = middle.map_or(0, |(from, _)| *from);
                 let yes = self.node(upper, builder)?;
                 let no = self.node(lower, builder)?;
-                // A return may have got out of reach behind the code of the lower half.
+                // After the code of the lower half, a return may be out of reach.
                 let yes = match upper {
                     [[(_, Verdict::Always(value))]] => builder.ret(*value),
                     _ => yes,
@@ -326,7 +325,7 @@ impl Tree {
         }
     }
 
-    /// The code for a range and the lone numbers in it.
+    /// Returns the code for a range and the single numbers in it.
     fn group(&self, group: &[(u32, Verdict)], builder: &mut Builder) -> Label {
         let [(from, verdict), rest @ ..] = group else { return builder.ret(self.default) };
         let mut next = self.leaf(*from, verdict, builder);
@@ -358,10 +357,10 @@ impl Tree {
 }
 
 impl Condition {
-    /// Code that goes to `yes` if the condition holds, else to `no`.
+    /// Returns code that jumps to `yes` if the condition holds, otherwise to `no`.
     fn compile(self, wide: bool, yes: Label, no: Label, builder: &mut Builder) -> Label {
         let value = match self.operator {
-            // Bits outside the mask cannot be asked for: libseccomp does not look at them.
+            // libseccomp ignores value bits outside the mask.
             Operator::MaskedEqual => self.second & self.value,
             _ => self.value,
         };

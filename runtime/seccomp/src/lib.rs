@@ -1,9 +1,9 @@
 //! Compiles OCI seccomp profiles to classic BPF decision trees.
 //!
-//! Written for the start path: no table is built, names are found by a hash in one constant
-//! table for all architectures (`names.rs`), and the filter is small and shallow, because the kernel emulates it
-//! for every system call number when it is loaded. Verdicts are libseccomp's, rule for rule; tests/differential.rs
-//! compares them for every number of every architecture.
+//! Optimized for the start path: no table is built at run time, names are found by a hash in one constant table for all
+//! architectures (`names.rs`), and the filter is small and shallow, because the kernel emulates it for every system
+//! call number when it is loaded. Verdicts equal libseccomp's; tests/differential.rs compares them for every number of
+//! every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -23,7 +23,7 @@ pub use names::{names, number};
 pub use profile::{ACTIONS, Argument, FLAGS, OPERATORS, Operator, Profile, Rule};
 pub use program::{Insn, Program};
 
-/// What is wrong with a profile.
+/// The reason why a profile is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -1,19 +1,19 @@
 //! System calls by name and by number.
 //!
-//! A name is found by a hash of its bytes: the place of its row in the table is in the slot that the hash
-//! says, or in one of the next. The slots are filled by the compiler. A profile that no cache knows has some 450
-//! names, each of which is looked up once: a binary search takes nine comparisons a name and most of their branches
-//! wrong, this one.
+//! A name is found by a hash of its bytes: the slot selected by the hash, or one of the next, contains the index of its
+//! row in the table. The slots are filled at compile time. An uncached profile has some 450 names, each of which is
+//! looked up once: a binary search takes nine comparisons per name, most of them with mispredicted branches, while a
+//! hash takes about one.
 
 use crate::Arch;
 
-/// Where an architecture has no such call.
+/// The architecture has no such call.
 const NONE: u32 = u32::MAX;
 
-// TABLE: names with their numbers, in the order of the names.
+// TABLE: names with their numbers, sorted by name.
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
-/// At most half of the slots are taken, so that the next empty one is near.
+/// At most half of the slots are used, so that the next empty one is near.
 const COUNT: usize = (2 * TABLE.len()).next_power_of_two();
 /// An empty slot.
 const EMPTY: u16 = u16::MAX;
@@ -21,7 +21,7 @@ const EMPTY: u16 = u16::MAX;
 /// Rows of the table, by the hash of their names.
 static SLOTS: [u16; COUNT] = fill();
 
-/// Puts each row into the first free slot from that of its hash on.
+/// Puts each row into the first free slot, starting from that of its hash.
 const fn fill() -> [u16; COUNT] {
     assert!(TABLE.len() < EMPTY as usize);
     let mut slots = [EMPTY; COUNT];
@@ -37,7 +37,7 @@ const fn fill() -> [u16; COUNT] {
     slots
 }
 
-/// FNV-1a of 32 bits, its upper half folded in, as a slot.
+/// Returns the slot of a name: 32-bit FNV-1a with its upper half folded in.
 const fn hash(name: &[u8]) -> usize {
     let mut hash = 0x811c_9dc5_u32;
     let mut rest = name;
@@ -48,22 +48,22 @@ const fn hash(name: &[u8]) -> usize {
     (hash ^ hash >> 15) as usize % COUNT
 }
 
-/// The number of the system call `name` on `arch`, if it has one.
+/// Returns the number of the system call `name` on `arch`, if it has one.
 pub fn number(name: &str, arch: Arch) -> Option<u32> {
     numbers(name)?.on(arch)
 }
 
-/// The names of a system call number on `arch`: more than one where a call has been renamed.
+/// Returns the names of a system call number on `arch`: several if a call was renamed.
 pub fn names(number: u32, arch: Arch) -> impl Iterator<Item = &'static str> {
     let rows = TABLE.iter().filter(move |(_, row)| Numbers(row).on(arch) == Some(number));
     rows.map(|(name, _)| *name)
 }
 
-/// The numbers of a system call on all architectures, or `None` for a name that is none anywhere.
+/// Returns the numbers of a system call on all architectures, or `None` for an unknown name.
 pub(crate) fn numbers(name: &str) -> Option<Numbers> {
     let mut slot = hash(name.as_bytes());
     loop {
-        // There are no rows for empty slots.
+        // Empty slots have no row.
         let (known, numbers) = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
         if *known == name {
             return Some(Numbers(numbers));
@@ -77,7 +77,7 @@ pub(crate) fn numbers(name: &str) -> Option<Numbers> {
 pub(crate) struct Numbers(&'static [u32; 6]);
 
 impl Numbers {
-    /// The number on `arch`.
+    /// Returns the number on `arch`.
     pub(crate) fn on(self, arch: Arch) -> Option<u32> {
         self.0.get(arch as usize).copied().filter(|number| *number != NONE)
     }

@@ -1,4 +1,4 @@
-//! The profile as config.json has it (runtime-spec, config-linux.md, "Seccomp").
+//! The profile in config.json (runtime-spec, config-linux.md, "Seccomp").
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -9,11 +9,11 @@ use serde::Deserialize;
 
 use crate::{Arch, Error};
 
-/// A profile, read and not yet compiled.
+/// A parsed profile, not compiled yet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile<'a> {
-    /// What happens to calls that no rule names.
+    /// The action for calls that no rule names.
     #[serde(borrow)]
     pub default_action: Cow<'a, str>,
     /// The errno of an `ERRNO` or `TRACE` default.
@@ -31,14 +31,14 @@ pub struct Profile<'a> {
     syscalls: Option<Vec<Rule<'a>>>,
 }
 
-/// What happens to some calls.
+/// A rule: an action for some calls.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule<'a> {
-    /// The calls.
+    /// The names of the calls.
     #[serde(borrow)]
     pub names: Vec<Cow<'a, str>>,
-    /// What happens.
+    /// The action.
     #[serde(borrow)]
     pub action: Cow<'a, str>,
     /// The errno of `ERRNO` and `TRACE`.
@@ -52,12 +52,12 @@ pub struct Rule<'a> {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Argument<'a> {
-    /// Which argument, from 0.
+    /// The index of the argument, from 0.
     pub index: u32,
-    /// What it is compared with; for a masked comparison the mask.
+    /// The value to compare with; for a masked comparison the mask.
     #[serde(default)]
     pub value: u64,
-    /// For a masked comparison what must be left.
+    /// For a masked comparison the expected result.
     #[serde(default)]
     pub value_two: u64,
     /// The operator.
@@ -66,10 +66,10 @@ pub struct Argument<'a> {
 }
 
 impl<'a> Profile<'a> {
-    /// Reads the JSON text of `linux.seccomp`.
+    /// Parses the JSON text of `linux.seccomp`.
     ///
     /// # Errors
-    /// Text that is not of the specification's shape.
+    /// Text that does not match the specification.
     pub fn parse(json: &'a str) -> Result<Self, Error> {
         serde_json::from_str(json)
             .map_err(|error| Error(format!("linux.seccomp: {error} of the profile")))
@@ -79,7 +79,7 @@ impl<'a> Profile<'a> {
         self.syscalls.as_deref().unwrap_or_default()
     }
 
-    /// The architectures that are covered: the native one always is.
+    /// Returns the covered architectures: the native one is always included.
     pub(crate) fn architectures(&self, native: Arch) -> Result<Vec<Arch>, Error> {
         let mut all = alloc::vec![native];
         for name in self.architectures.as_deref().unwrap_or_default() {
@@ -93,14 +93,14 @@ impl<'a> Profile<'a> {
         Ok(all)
     }
 
-    /// The socket of the agent that decides about notified calls, and what it is told besides.
+    /// Returns the socket of the agent for notified calls, and its metadata.
     pub fn listener(&self) -> (&str, &str) {
         let path = self.listener_path.as_deref().unwrap_or_default();
         (path, self.listener_metadata.as_deref().unwrap_or_default())
     }
 
-    /// Whether any rule asks an agent. A default action may not, nor may a rule for `write`: init says by a
-    /// write where the listener is, and nobody could answer it before that (runc's rules).
+    /// Returns whether any rule notifies an agent. A default action may not, nor may a rule for `write`: init reports
+    /// the listener by write(2), and the agent could not answer before that (runc's rules).
     fn notifies(&self) -> Result<bool, Error> {
         let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
         if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
@@ -112,9 +112,9 @@ impl<'a> Profile<'a> {
         Ok(rules().any(|rule| !rule.names.is_empty()))
     }
 
-    /// SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC says nothing here: the process has one thread. Without a
-    /// list, not even an empty one, SPEC_ALLOW is set as runc does: the mitigation that it turns off
-    /// costs much and guards little (Linux itself has left it off by default since 5.16).
+    /// Returns SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC has no effect: the process has one thread. If the list is
+    /// absent, not merely empty, SPEC_ALLOW is set, as by runc: the mitigation that it disables is expensive and of
+    /// little use (Linux itself has disabled it by default since 5.16).
     pub(crate) fn flags(&self) -> Result<u32, Error> {
         let notifies = self.notifies()?;
         let mut bits = if notifies { NEW_LISTENER } else { 0 };
@@ -140,7 +140,7 @@ impl Rule<'_> {
 
 const NOTIFY: &str = "SCMP_ACT_NOTIFY";
 const SPEC_ALLOW: u32 = 4;
-/// Has seccomp(2) return a listener (Linux 5.0).
+/// Makes seccomp(2) return a listener (Linux 5.0).
 const NEW_LISTENER: u32 = sys::seccomp::NEW_LISTENER;
 /// Once an agent has received a notification, only a fatal signal interrupts the call (Linux 5.19).
 const WAIT_KILLABLE_RECV: u32 = 32;
@@ -166,10 +166,10 @@ pub const ACTIONS: [(&str, u32); 9] = [
     ("SCMP_ACT_ALLOW", 0x7fff_0000),
 ];
 
-/// The value a filter returns for an action; EPERM where an errno is wanted and none is given.
+/// Returns the filter's return value for an action; EPERM if an errno is required and not given.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    /// What the kernel would cut a larger one to.
+    /// The kernel truncates larger values to it.
     const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {
@@ -206,7 +206,7 @@ pub const OPERATORS: [(&str, Operator); 7] = [
     ("SCMP_CMP_MASKED_EQ", Operator::MaskedEqual),
 ];
 
-/// How an argument is compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// `!=`
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_rule_that_asks_an_agent_makes_a_listener() {
         let parse = |flags: &str| {
-            // A call that every architecture has: a name that is none here makes no rule, and so no listener.
+            // A call that every architecture has: a name unknown here would make no rule, and so no listener.
             let json = std::format!(
                 r#"{{"defaultAction":"SCMP_ACT_ALLOW","listenerPath":"/run/agent","listenerMetadata":"m"{flags},
                     "syscalls":[{{"names":["mkdirat"],"action":"SCMP_ACT_NOTIFY"}}]}}"#

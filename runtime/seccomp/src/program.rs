@@ -1,8 +1,7 @@
-//! Classic BPF, and a builder that writes it from the end.
+//! Classic BPF, and a builder that generates it from the end.
 //!
-//! Jumps only go forward, and conditional ones at most 255 instructions. Written from the end, the
-//! target of every jump is known when it is made: if it is near it is used as it is, if not a return
-//! is repeated or a long jump put in between.
+//! Jumps only go forward, conditional ones by at most 255 instructions. When generating from the end, the target of
+//! every jump is already known: if it is out of reach, a return is duplicated or a long jump is inserted.
 
 use alloc::vec::Vec;
 
@@ -17,16 +16,16 @@ pub struct Program {
     pub flags: u32,
 }
 
-/// Changes with the file format or what the compiler writes.
+/// Changes with the file format or the compiler's output.
 const MAGIC: &[u8; 8] = b"dayfbpf\x02";
 
 impl Program {
-    /// Whether loading it gives a listener, which an agent is to get.
+    /// Returns whether loading it returns a listener for an agent.
     pub fn has_listener(&self) -> bool {
         self.flags & sys::seccomp::NEW_LISTENER != 0
     }
 
-    /// The program as a file's content.
+    /// Serializes the program for a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(12 + 8 * self.filter.len());
         bytes.extend_from_slice(MAGIC);
@@ -39,7 +38,7 @@ impl Program {
         bytes
     }
 
-    /// Reads what [`Program::to_bytes`] wrote; `None` for anything else.
+    /// Deserializes the output of [`Program::to_bytes`]; returns `None` for anything else.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (flags, mut rest) = rest.split_first_chunk::<4>()?;
@@ -63,17 +62,17 @@ pub(crate) const JUMP_EQUAL: u16 = 0x15;
 pub(crate) const JUMP_GREATER: u16 = 0x25;
 pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 
-/// Targets nearer than this are reached even if a long jump or a return is put in between.
+/// Targets nearer than this stay in reach even after a long jump or a return is inserted.
 const NEAR: usize = 250;
 
-/// A place in the program, counted from its end.
+/// A position in the program, counted from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// See the module's text.
+/// A builder; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
-    /// The program backwards.
+    /// The instructions in reverse order.
     reversed: Vec<Insn>,
     /// The latest return of each value.
     returns: Vec<(u32, Label)>,
@@ -89,12 +88,12 @@ impl Builder {
         Label(self.reversed.len() - 1)
     }
 
-    /// Instructions between the next one and `label`.
+    /// Returns the number of instructions between the next one and `label`.
     fn distance(&self, label: Label) -> usize {
         self.reversed.len() - label.0 - 1
     }
 
-    /// A return of `value` near enough to jump to from what comes next.
+    /// Returns the label of an instruction that returns `value`, within reach of a jump from the next instruction.
     pub(crate) fn ret(&mut self, value: u32) -> Label {
         let known = self.returns.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if let Some(label) = known
@@ -116,7 +115,7 @@ impl Builder {
         self.push(JUMP, offset)
     }
 
-    /// Goes to `yes` or `no`.
+    /// Adds a conditional jump to `yes` or `no`.
     pub(crate) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) -> Label {
         if yes == no {
             return yes;
@@ -126,7 +125,7 @@ impl Builder {
         self.emit(Insn { code, jt, jf, k })
     }
 
-    /// Makes sure that what is pushed next continues at `label`.
+    /// Ensures that the next pushed instruction continues at `label`.
     pub(crate) fn fall_to(&mut self, label: Label) {
         let distance = self.distance(label);
         if distance > 0 {
@@ -134,7 +133,7 @@ impl Builder {
         }
     }
 
-    /// The program, forwards.
+    /// Returns the program in execution order.
     pub(crate) fn finish(mut self) -> Vec<Insn> {
         self.reversed.reverse();
         self.reversed

@@ -1,9 +1,8 @@
-//! Every verdict of a compiled profile is libseccomp's: for the profiles that engines write, and for
-//! generated ones, for every system call number of every architecture, with argument values around
-//! the constants of the profile.
+//! Every verdict of a compiled profile equals libseccomp's: for engines' and generated profiles, for every system call
+//! number of every architecture, with argument values around the constants of the profile.
 //!
-//! Both programs run in an interpreter of classic BPF. Names that this libseccomp is too old to know
-//! are taken out of the profile first, and counted.
+//! Both programs run in an interpreter of classic BPF. Names unknown to this libseccomp are first removed from the
+//! profile, and counted.
 
 mod stub;
 
@@ -27,7 +26,7 @@ const ARCHS: [(Arch, ScmpArch); 6] = [
     (Arch::Riscv64, ScmpArch::Riscv64),
 ];
 
-/// What the kernel gives a filter (seccomp(2), `struct seccomp_data`).
+/// The kernel's input for a filter (seccomp(2), `struct seccomp_data`).
 struct Data {
     nr: u32,
     arch: u32,
@@ -48,7 +47,7 @@ impl Data {
     }
 }
 
-/// Runs a filter as the kernel does.
+/// Runs a filter like the kernel.
 fn interpret(filter: &[Insn], data: &Data) -> u32 {
     let (mut accumulator, mut at) = (0u32, 0usize);
     for _ in 0..8192 {
@@ -69,9 +68,9 @@ fn interpret(filter: &[Insn], data: &Data) -> u32 {
     panic!("a filter that does not end")
 }
 
-/// libseccomp's program for the architectures of a profile that have one audit token, or for all of
-/// them: a rule that one of several architectures lacks makes libseccomp 2.5 roll back and lose
-/// conditions of other rules, which the profiles of engines do not meet and generated ones do.
+/// Returns libseccomp's program for the architectures of a profile with one audit token, or for all of them. If a call
+/// is missing on one of several architectures, libseccomp 2.5 rolls back and loses conditions of other rules; engines'
+/// profiles do not trigger this, generated ones do.
 fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     let archs: Vec<(Arch, ScmpArch)> =
         covered(profile).filter(|(arch, _)| token.is_none_or(|t| t == arch.token())).collect();
@@ -132,21 +131,21 @@ fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     bytes.chunks_exact(8).map(insn).collect()
 }
 
-/// The architectures of a profile.
+/// Iterates over the architectures of a profile.
 fn covered(profile: &Value) -> impl Iterator<Item = (Arch, ScmpArch)> {
     ARCHS.into_iter().filter(|(arch, _)| {
         *arch == Arch::NATIVE || list(&profile["architectures"]).any(|name| name == arch.name())
     })
 }
 
-/// Whether libseccomp has a number for a call on an architecture, if only a pseudo one for what x86
-/// multiplexes.
+/// Returns whether libseccomp has a number for a call on an architecture, even a pseudo number for a multiplexed call
+/// of x86.
 fn has_call(name: &str, arch: Arch, theirs: ScmpArch) -> bool {
     let number = ScmpSyscall::from_name_by_arch(name, theirs).map(i32::from);
     number.is_ok_and(|number| number >= 0 || arch == Arch::X86 && number > -400)
 }
 
-/// Process and thread: tests run side by side.
+/// Returns a name of process and thread: tests run in parallel.
 fn thread_name() -> String {
     format!("{}-{:?}", std::process::id(), std::thread::current().id())
 }
@@ -170,8 +169,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 
-/// Takes out names that this libseccomp resolves nowhere although we do, on some architecture that
-/// is compared; returns how many.
+/// Removes names unknown to this libseccomp on some compared architecture, but known to us; returns their number.
 fn drop_newer(profile: &mut Value) -> usize {
     let mut dropped = BTreeSet::new();
     for rule in profile["syscalls"].as_array_mut().unwrap() {
@@ -188,8 +186,8 @@ fn drop_newer(profile: &mut Value) -> usize {
     dropped.len()
 }
 
-/// Whether libseccomp has the numbers that we have. Its pseudo numbers (−100…−300: multiplexed on x86)
-/// stand for what we express as rules on socketcall and ipc.
+/// Returns whether libseccomp has the same numbers as we. Its pseudo numbers (−100…−300: multiplexed on x86) correspond
+/// to our rules on socketcall and ipc.
 fn is_known_alike(name: &str) -> bool {
     ARCHS.iter().all(|(arch, theirs)| {
         let ours = dayfly_seccomp::number(name, *arch);
@@ -203,7 +201,7 @@ fn is_known_alike(name: &str) -> bool {
     })
 }
 
-/// What libseccomp knows by a name, profiles that were written for it name so on every architecture.
+/// Names known to libseccomp are the ones that profiles use on every architecture.
 #[test]
 fn names_are_libseccomps() {
     let mut unlike = Vec::new();
@@ -226,13 +224,13 @@ fn names_are_libseccomps() {
     assert!(unlike.is_empty(), "{unlike:#?}");
 }
 
-/// The numbers that are compared: all that any architecture has, and those around the edges.
+/// Iterates over the compared numbers: all of any architecture, and those around the edges.
 fn all_numbers() -> impl Iterator<Item = u32> {
     let edges = [0x3fff_ffff, 0x7fff_ffff, 0x8000_0000, 0xc000_0000, u32::MAX - 1, u32::MAX];
     (0..600).chain(0x4000_0000..0x4000_0258).chain(0x0f_0000..0x0f_0008).chain(edges)
 }
 
-/// The numbers of [`NAMES`] and those next to them.
+/// Iterates over the numbers of [`NAMES`] and their neighbours.
 fn named_numbers() -> impl Iterator<Item = u32> {
     let numbers: BTreeSet<u32> = NAMES
         .iter()
@@ -243,7 +241,7 @@ fn named_numbers() -> impl Iterator<Item = u32> {
     numbers.into_iter()
 }
 
-/// Values around the constants of a profile.
+/// Returns values around the constants of a profile.
 fn boundary_values(profile: &Value) -> Vec<u64> {
     let mut values = BTreeSet::from([0, 1, u64::from(u32::MAX), 1 << 32, u64::MAX]);
     for arg in list(&profile["syscalls"]).flat_map(|rule| list(&rule["args"])) {
@@ -256,12 +254,12 @@ fn boundary_values(profile: &Value) -> Vec<u64> {
     values.into_iter().collect()
 }
 
-/// Names of the rules with conditions.
+/// Returns whether rules have conditions.
 fn has_conditions(profile: &Value) -> bool {
     list(&profile["syscalls"]).any(|rule| list(&rule["args"]).next().is_some())
 }
 
-/// The first input for which the verdicts differ.
+/// Returns the first input with different verdicts.
 fn difference(
     profile: &Value,
     ours: &[Insn],
@@ -272,7 +270,7 @@ fn difference(
     let mut vectors: Vec<[u64; 6]> = vec![[0; 6], [u64::MAX; 6]];
     if has_conditions(profile) {
         vectors.extend(values.iter().map(|value| [*value; 6]));
-        // Each argument on its own, the others cycling through the values.
+        // Each argument alone, while the others cycle through the values.
         for (at, value) in values.iter().enumerate() {
             for index in 0..6 {
                 let mut vector = [0; 6];
@@ -288,7 +286,7 @@ fn difference(
     for arch in tokens {
         let theirs = theirs(arch);
         for nr in all_numbers() {
-            // Every number with the plain vectors; those in question with all of them.
+            // Every number with the plain vectors; the given ones with all vectors.
             let count = if numbers.contains(&nr) { vectors.len() } else { 2 };
             for args in vectors.iter().take(count) {
                 let data = Data { nr, arch, args: *args };
@@ -348,7 +346,7 @@ fn a_wrong_instruction_is_noticed() {
     assert!(noticed > 5, "{noticed} of the mutations were noticed");
 }
 
-/// Names that every architecture and libseccomp have, those only some have, multiplexed ones.
+/// Names known to every architecture and libseccomp, names known only to some, and multiplexed ones.
 const NAMES: [&str; 22] = [
     "read",
     "write",
@@ -395,8 +393,8 @@ fn arguments(distinct: bool) -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Profiles for `archs` with up to seven rules of one action, over `names` that are split among the rules if
-/// `distinct`, else drawn by each rule anew.
+/// Generates profiles for `archs` with up to seven rules of one action. `names` are split among the rules if
+/// `distinct`; otherwise each rule draws its own.
 fn generated(distinct: bool, archs: usize) -> impl Strategy<Value = Value> {
     let names: Vec<&str> = ARCHS.iter().take(archs).map(|(arch, _)| arch.name()).collect();
     let archs = prop::sample::subsequence(names, 0..=archs);
@@ -433,8 +431,8 @@ fn check(
     other: impl Fn(&Value, &[Insn]) -> Option<String>,
 ) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    // The same profiles each time: libseccomp 2.5 loses conditions of a few profiles in a thousand, and
-    // a test that fails by chance says nothing.
+    // The same profiles on each run: libseccomp 2.5 loses conditions in a few profiles of a thousand, and a random
+    // failure would be meaningless.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result =
         TestRunner::new_with_rng(config, rng).run(&generated(distinct, archs), |profile| {
@@ -445,9 +443,8 @@ fn check(
     result.unwrap();
 }
 
-/// A call has one rule here: libseccomp's trees lose some of several comparisons of one argument (`< 0`
-/// beside `< 1 << 32` matches nothing), which we have no wish to repeat. The model
-/// below stands in for it.
+/// Each call has one rule here: libseccomp's trees lose some of several comparisons of one argument (`< 0` with `< 1 <<
+/// 32` matches nothing), which we do not reproduce. The model below replaces it.
 #[test]
 fn generated_profiles() {
     let numbers: Vec<u32> = named_numbers().collect();
@@ -461,7 +458,7 @@ fn generated_profiles() {
     });
 }
 
-/// What the specification says, rule by rule: for profiles whose rules overlap.
+/// Evaluates the specification, rule by rule, for profiles with overlapping rules.
 fn model(profile: &Value, data: &Data) -> u32 {
     let value = |name: &Value, errno: &Value| {
         let (_, bits) =
@@ -517,7 +514,7 @@ fn overlapping_rules_mean_what_they_say() {
     check(false, 6, 60, |profile, ours| {
         let stub = Stub::new(profile);
         for arch in ARCHS.map(|(arch, _)| arch.token()) {
-            // The multiplexers have the rules of what they multiplex besides their own.
+            // Multiplexers have the rules of their multiplexed calls in addition to their own.
             for nr in named_numbers().filter(|nr| ![102, 117].contains(nr)) {
                 for value in boundary_values(profile) {
                     for args in [[value; 6], [value, !value, 1, value, 0, 0]] {

@@ -1,4 +1,4 @@
-//! The kernel takes a compiled filter and acts on it.
+//! The kernel loads a compiled filter and applies it.
 
 use dayfly_seccomp::{Insn, Profile, Support, compile};
 
@@ -18,9 +18,9 @@ struct Fprog {
     filter: *const Insn,
 }
 
-/// The answer of a call: its value, or its errno made negative.
+/// Returns the result of a call: its value, or its negated errno.
 fn answer(number: libc::c_long, argument: u64) -> i64 {
-    // SAFETY: the calls made here take integers only.
+    // SAFETY: the calls made here have only integer arguments.
     let result = unsafe { libc::syscall(number, argument) };
     if result != -1 {
         result
@@ -29,14 +29,14 @@ fn answer(number: libc::c_long, argument: u64) -> i64 {
     }
 }
 
-/// What went wrong, as an exit status.
+/// Returns the failure as an exit status.
 fn child(filter: &[Insn], flags: u32) -> i32 {
     let program = Fprog { len: filter.len() as u16, filter: filter.as_ptr() };
-    // SAFETY: prctl takes integers.
+    // SAFETY: prctl has only integer arguments.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return 1;
     }
-    // SAFETY: `program` and the filter it points to live until the call returns.
+    // SAFETY: `program` and its filter live until the call returns.
     if unsafe { libc::syscall(libc::SYS_seccomp, 1, flags, &raw const program) } != 0 {
         return 2;
     }
@@ -54,11 +54,11 @@ fn child(filter: &[Insn], flags: u32) -> i32 {
 fn the_kernel_acts_on_the_verdicts() {
     let profile = Profile::parse(PROFILE).unwrap();
     let program = compile(&profile, &Support::default()).unwrap();
-    // SAFETY: the child makes system calls only and ends with _exit.
+    // SAFETY: the child only makes system calls and exits with _exit.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let status = child(&program.filter, program.flags);
-        // SAFETY: ends the child without the parent's exit handlers.
+        // SAFETY: exits the child without the parent's exit handlers.
         unsafe { libc::_exit(status) };
     }
     let mut status = 0;

@@ -1,4 +1,4 @@
-//! Children: workers that have answered, processes that have ended, and in which order that is told.
+//! Children: finished workers, exited processes, and the order in which both are reported.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -21,24 +21,24 @@ use crate::table::{Clearing, Exit, Stage};
 use crate::task::{self, Caller, Made};
 use crate::worker::{Job, Kind, Worker, made};
 
-/// Whether a worker was killed before it was done, so that nobody knows how far it has come.
+/// Returns whether a worker was killed before it finished, so that its progress is unknown.
 fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
 
-/// The status in the words of a command.
+/// Returns the status in a command's words.
 fn failed_as(command: &str, status: Status) -> Status {
     Status { message: failed(command, &status.message).message, ..status }
 }
 
-/// Whether there is a child of that number, be it that it has ended and is not reaped yet.
+/// Returns whether there is a child with that pid, even if it has exited and is not reaped yet.
 fn is_child(pid: u32) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Pid::from_raw(pid as i32).is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok())
 }
 
 impl Shim {
-    /// Takes all children that have ended.
+    /// Reaps all children that have exited.
     pub(crate) fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let (pid, exit) = (pid.as_raw_pid().unsigned_abs(), Exit::now(status));
@@ -51,13 +51,13 @@ impl Shim {
                 None => self.ended(pid, exit),
             }
         }
-        // Nobody is left who could tell of them: what was orphaned in a container without a PID namespace.
+        // No worker is left that could report them: they are orphans of a container without a PID namespace.
         if self.workers.is_empty() {
             self.strays.clear();
         }
     }
 
-    /// A child has ended that is no worker.
+    /// Handles the exit of a child that is not a worker.
     fn ended(&mut self, pid: u32, exit: Exit) {
         match self.tasks.by_pid_mut(pid) {
             Some(process) => {
@@ -70,14 +70,14 @@ impl Shim {
         }
     }
 
-    /// A worker has ended.
+    /// Handles the exit of a worker.
     fn finish(&mut self, worker: Worker) {
         let result = worker.result();
         let Job { command, caller, kind } = worker.job;
         let result = match kind {
             Kind::Answer => result,
             Kind::Create { task } => match result {
-                // It was killed, and what it had made is there still.
+                // It was killed, and what it had created still exists.
                 Err(why) if is_cut_off(&why) => return self.sweep(task, caller, why),
                 result => self.created(task, result),
             },
@@ -152,7 +152,7 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Removes what a worker that was killed has left of a container; until then nobody gets its name.
+    /// Removes what a killed worker has left of a container; until then its name stays reserved.
     fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
@@ -167,7 +167,7 @@ impl Shim {
         }
     }
 
-    /// Init's program runs, or that of an exec, which there was no process for before.
+    /// Handles a start: init's program runs, or that of an exec, which had no process before.
     fn started(
         &mut self,
         key: u32,
@@ -192,7 +192,7 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // Begun beside it.
+            // It was started while others were being killed.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -209,7 +209,7 @@ impl Shim {
         Ok(StartResponse { pid: number }.encode())
     }
 
-    /// Ends an init of which nobody knows whether it was started.
+    /// Kills an init that may not have been started.
     fn kill(&mut self, key: u32) {
         if let Some(process) = self.tasks.by_key_mut(key)
             && let Some(pidfd) = &process.pidfd
@@ -218,7 +218,7 @@ impl Shim {
         }
     }
 
-    /// A start that failed. An init has ended, or is about to; what Exec has prepared never was.
+    /// Handles a failed start. An init has exited, or is about to; an exec never had a process.
     pub(crate) fn not_started(&mut self, key: u32) {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         if process.exec_id.is_empty() {
@@ -232,9 +232,9 @@ impl Shim {
         self.tell(key);
     }
 
-    /// A process is there: it is known by its number and a pidfd, and has sent its terminal.
+    /// Handles a new process: its pid and pidfd are known, and it has sent its terminal.
     fn born(&mut self, key: u32, pid: u32) {
-        // Of a child that is still to be reaped, another one had the number before.
+        // If the child is not reaped yet, another process had the pid before.
         let stray = match is_child(pid) {
             true => None,
             false => self.strays.iter().rposition(|(number, _)| *number == pid),
@@ -242,7 +242,7 @@ impl Shim {
         let stray = stray.map(|at| self.strays.swap_remove(at).1);
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         process.pid = pid;
-        // Its number is its own until it is reaped, which nobody else can do.
+        // Its pid cannot be reused until it is reaped, which only this process can do.
         let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
         process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         if let Some(socket) = process.console.take() {
@@ -277,8 +277,8 @@ impl Shim {
         Empty {}.encode()
     }
 
-    /// Tells of the end of a process, unless it has to wait: for the answer of a start that is under way; that of
-    /// init for those of all others in its container, which end with it.
+    /// Reports the exit of a process, unless it must wait: for the answer of a pending start, or, for init, until the
+    /// exits of all others in its container, which end with it, are reported.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;
@@ -302,7 +302,7 @@ impl Shim {
         }
     }
 
-    /// Ends those that do not end with init, also those that nobody but the container knows of.
+    /// Kills processes that do not end with init, including those known only to the container.
     fn clear(&mut self, init: u32) {
         let Some(task) = self.tasks.task_of_process_mut(init) else { return };
         if task.clearing != Clearing::Due {
@@ -320,7 +320,7 @@ impl Shim {
         }
     }
 
-    /// They were killed, or can't be: init's end is told as soon as those have ended that are known.
+    /// They were killed, or cannot be: init's exit is reported as soon as the known ones have exited.
     fn cleared(&mut self, key: u32) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         task.clearing = Clearing::Done;
@@ -349,7 +349,7 @@ impl Shim {
         self.answer_waiters(key);
     }
 
-    /// Leaves word of how init has ended, for who comes after this shim.
+    /// Records how init has exited, for the clean-up after this shim's death.
     fn note_exit(&self, key: u32, pid: u32, exit: Exit) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (status, at) = (exit.status, exit.at.nanoseconds());
@@ -360,7 +360,7 @@ impl Shim {
         }
     }
 
-    /// Publishes what a container's OOM watch has to say.
+    /// Publishes the events of a container's OOM watch.
     pub(crate) fn tell_of_kills(&mut self, key: u32, is_last: bool) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         let Some(watch) = &mut task.oom else { return };
@@ -369,7 +369,7 @@ impl Shim {
             watch.end(&self.poller);
         }
         let id = task.id.clone();
-        // One event, however many were killed, as containerd's own shim has it.
+        // One event, however many were killed, like containerd's own shim.
         let kills = kills.unwrap_or_else(|error| {
             self.daemon.log.warning(format_args!("{id}: {error}"));
             0
@@ -387,7 +387,7 @@ impl Shim {
         }
     }
 
-    /// Answers those who delete a process whose output was read to its end, or whom nobody reads in time.
+    /// Answers Delete calls for processes whose output was read to the end, or not read in time.
     pub(crate) fn end_drained(&mut self) {
         let mut at = 0;
         while let Some((ending, deadline)) = self.endings.get(at).copied() {

@@ -1,53 +1,53 @@
 //! The command line, in the syntax of Go's package flag: one dash or two, `-name value` or `-name=value`; the first
-//! argument that is no flag ends them and is the action.
+//! argument that is not a flag ends them and is the action.
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt::{self, Display};
 
-/// What containerd calls the program with. Texts are empty where a flag is not given.
+/// containerd's arguments for the program. Texts are empty if a flag is missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Flags<'a> {
     /// `-namespace`: containerd's namespace.
     pub namespace: &'a str,
     /// `-id`: the container.
     pub id: &'a str,
-    /// `-address`: containerd's socket for everything but events.
+    /// `-address`: containerd's main socket.
     pub address: &'a str,
-    /// `-publish-binary`: containerd itself. Events go by ttrpc, so it is not needed.
+    /// `-publish-binary`: containerd's program. Not used, because events are sent over ttrpc.
     pub publish_binary: &'a str,
     /// `-bundle`: the bundle, if it is not the working directory.
     pub bundle: &'a str,
-    /// `-socket`: where to listen. Old shims had it; who is told by a group's name needs none.
+    /// `-socket`: the socket to listen on, for old shims. Not used, because the socket is named after the group.
     pub socket: &'a str,
-    /// `-debug-socket`: where Go's profiler would listen.
+    /// `-debug-socket`: the socket of Go's profiler.
     pub debug_socket: &'a str,
     /// `-debug`: log every step.
     pub debug: bool,
-    /// `-v`, `-version`: print the version and end.
+    /// `-v`, `-version`: print the version and exit.
     pub version: bool,
-    /// `-info`: print a RuntimeInfo and end.
+    /// `-info`: print a RuntimeInfo and exit.
     pub info: bool,
-    /// `start`, `delete`, or nothing.
+    /// `start`, `delete`, or empty.
     pub action: &'a str,
 }
 
-/// Why the arguments are none.
+/// Why the arguments are invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal<'a> {
-    /// `-h`, `-help`: not wrong, but nothing is done.
+    /// `-h`, `-help`: not an error, but nothing is done.
     Help,
-    /// A flag that there is not.
+    /// An unknown flag.
     Unknown(&'a str),
-    /// A flag at the end that wants a value.
+    /// A flag at the end whose value is missing.
     Missing(&'a str),
     /// Not true or false.
     NotBoolean(&'a str, &'a str),
-    /// Three dashes, or no name.
+    /// Three dashes, or an empty name.
     Syntax(&'a str),
 }
 
-/// What follows `usage of NAME:`.
+/// The text after `usage of NAME:`.
 const USAGE: &str = "  -address string
     \tgrpc address back to main containerd
   -bundle string
@@ -71,14 +71,14 @@ const USAGE: &str = "  -address string
     \tshow the shim version and exit
 ";
 
-/// A flag's place.
+/// The field for a flag's value.
 enum Slot<'f, 'a> {
     Text(&'f mut &'a str),
     Switch(&'f mut bool),
 }
 
 impl<'a> Flags<'a> {
-    /// Reads the arguments after the program's name.
+    /// Parses the arguments after the program's name.
     ///
     /// # Errors
     /// The first argument that Go's flag would refuse.
@@ -86,7 +86,7 @@ impl<'a> Flags<'a> {
         let mut flags = Self::default();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            // A dash alone is no flag, and two end them.
+            // A single dash is not a flag, and two end the flags.
             let Some(text) = argument.strip_prefix('-').filter(|text| !text.is_empty()) else {
                 flags.action = argument;
                 break;
@@ -135,7 +135,7 @@ impl<'a> Flags<'a> {
 }
 
 impl Refusal<'_> {
-    /// What to print on standard error, for a program of that name.
+    /// Returns the message for standard error; `program` is the program's name.
     pub fn text(&self, program: &str) -> String {
         match self {
             Self::Help => format!("Usage of {program}:\n{USAGE}"),
@@ -143,7 +143,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// The exit status, as Go's flag has it.
+    /// Returns the exit status of Go's flag.
     pub const fn status(&self) -> i32 {
         match self {
             Self::Help => 0,
@@ -173,7 +173,7 @@ fn unknown(name: &str) -> Refusal<'_> {
     }
 }
 
-/// As Go's strconv.ParseBool.
+/// Parses like Go's strconv.ParseBool.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(parse(line).unwrap().id, "x", "{line}");
         }
         assert_eq!(parse("-id= start").unwrap(), Flags { action: "start", ..Flags::default() });
-        // A text takes whatever comes next.
+        // A text flag takes whatever comes next.
         assert_eq!(parse("-id -debug").unwrap().id, "-debug");
         assert_eq!(parse("- -debug").unwrap(), Flags { action: "-", ..Flags::default() });
         assert_eq!(parse("start -debug").unwrap(), Flags { action: "start", ..Flags::default() });

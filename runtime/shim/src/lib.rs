@@ -1,7 +1,7 @@
-//! containerd's shim for dayfly: one process a pod, one thread, and the launch of containers in it.
+//! containerd's shim for dayfly: one single-threaded process per pod, which also launches the containers.
 //!
-//! containerd executes the program three ways (`start`, `delete`, `-info`); `start` leaves a daemon behind, which
-//! serves tasks over ttrpc until containerd asks it to end.
+//! containerd executes the program in three ways (`start`, `delete`, `-info`); `start` leaves a daemon behind, which
+//! serves tasks over ttrpc until containerd shuts it down.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

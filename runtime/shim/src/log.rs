@@ -1,8 +1,8 @@
 //! The shim's log: lines in the FIFO `log` of the bundle, which containerd copies to its own.
 //!
-//! In the form of logrus' text, as the Go shim's are. Nobody waits for a reader: the FIFO is opened for reading as
-//! well, so that neither its opening nor a write to it waits for one or fails without, and what does
-//! not fit is lost, and counted.
+//! Lines have the format of logrus' text, like the Go shim's. The shim never waits for a reader: it also opens the FIFO
+//! for reading, so that opening and writing neither block nor fail without one. Lines that do not fit are lost and
+//! counted.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,29 +18,29 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bootstrap::NAME;
 
-/// The most bytes of a line. A FIFO takes so many whole or not at all (PIPE_BUF, pipe(7)), and lines of several writers do
-/// not mix.
+/// Maximum bytes of a line. Writes of this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so lines of several writers
+/// do not mix.
 const LONGEST: usize = 4096;
 
-/// How serious a line is.
+/// The level of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// What helps to find bugs.
+    /// Information for debugging.
     Debug,
-    /// What is worth knowing.
+    /// General information.
     Info,
-    /// What is not done as it was asked for.
+    /// A setting that is not applied as requested.
     Warning,
-    /// What went wrong.
+    /// An error.
     Error,
 }
 
-/// Where lines go.
+/// A log.
 #[derive(Debug)]
 pub struct Log {
     fd: Option<OwnedFd>,
     least: Level,
-    /// What each line says of the shim, ready to be appended.
+    /// The fields of each line that describe the shim, ready to be appended.
     fields: String,
     lost: Cell<u64>,
 }
@@ -48,7 +48,7 @@ pub struct Log {
 /// Opens the FIFO `path`, relative to `dir`, for the log.
 ///
 /// # Errors
-/// Those of openat(2); EINVAL if it is no FIFO.
+/// Those of openat(2); EINVAL if it is not a FIFO.
 pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(dir, path, flags, Mode::empty())?;
@@ -59,7 +59,7 @@ pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
 }
 
 impl Log {
-    /// A log into `fd`, of [`open`], for the shim of container or pod `id`; nowhere without one.
+    /// Returns a log to `fd`, from [`open`], for the shim of container or pod `id`; without `fd` lines are discarded.
     pub fn new(fd: Option<OwnedFd>, debug: bool, namespace: &str, id: &str) -> Self {
         let mut fields = String::new();
         for (key, value) in [("id", id), ("namespace", namespace), ("runtime", NAME)] {
@@ -69,23 +69,23 @@ impl Log {
         Self { fd, least, fields, lost: Cell::new(0) }
     }
 
-    /// A log that keeps nothing.
+    /// Returns a log that discards everything.
     pub fn nowhere() -> Self {
         Self { fd: None, least: Level::Error, fields: String::new(), lost: Cell::new(0) }
     }
 
-    /// As [`open`] and [`Log::new`], for the bundle at the path `bundle`.
+    /// Opens the log like [`open`] and [`Log::new`], for the bundle at the path `bundle`.
     pub fn of_bundle(bundle: &str, debug: bool, namespace: &str, id: &str) -> Self {
         let fd = open(CWD, format!("{bundle}/log").as_str());
         Self::new(fd.ok(), debug, namespace, id)
     }
 
-    /// Its descriptor, for who writes by themselves.
+    /// Returns its descriptor, for direct writers.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether lines of that level are kept: what costs something to say is better not said otherwise.
+    /// Returns whether lines of that level are logged, to avoid the cost of building unused ones.
     pub fn is_kept(&self, level: Level) -> bool {
         self.fd.is_some() && level >= self.least
     }
@@ -104,22 +104,22 @@ impl Log {
         }
     }
 
-    /// Writes what helps to find bugs.
+    /// Logs information for debugging.
     pub fn debug(&self, message: impl Display) {
         self.line(Level::Debug, message);
     }
 
-    /// Writes what is worth knowing.
+    /// Logs general information.
     pub fn info(&self, message: impl Display) {
         self.line(Level::Info, message);
     }
 
-    /// Writes what is not done as it was asked for.
+    /// Logs a setting that is not applied as requested.
     pub fn warning(&self, message: impl Display) {
         self.line(Level::Warning, message);
     }
 
-    /// Writes what went wrong.
+    /// Logs an error.
     pub fn error(&self, message: impl Display) {
         self.line(Level::Error, message);
     }
@@ -133,7 +133,7 @@ impl Log {
         if text.len() + self.fields.len() >= LONGEST {
             let end = LONGEST - self.fields.len().min(LONGEST / 2) - 8;
             text.truncate((0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
-            // Not in the middle of what stands for a character.
+            // Not in the middle of an escape sequence.
             text.truncate(text.trim_end_matches('\\').len());
             text.push_str("...\"");
         }
@@ -142,7 +142,7 @@ impl Log {
         text
     }
 
-    /// Whether it could be written.
+    /// Returns whether the line could be written.
     fn put(&self, record: &str) -> bool {
         let Some(fd) = &self.fd else { return true };
         loop {
@@ -165,7 +165,7 @@ impl Level {
     }
 }
 
-/// A time of day with all nine digits, as containerd's logs have it.
+/// A timestamp with all nine digits, as in containerd's logs.
 struct Time(u64, u32);
 
 impl Display for Time {
@@ -175,7 +175,7 @@ impl Display for Time {
     }
 }
 
-/// A value as logrus prints it: bare if it is a word, else quoted.
+/// A value in logrus' format: plain if it is a word, otherwise quoted.
 struct Value<'a>(&'a str);
 
 impl Display for Value<'_> {

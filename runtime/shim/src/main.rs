@@ -1,4 +1,4 @@
-//! The `containerd-shim-dayfly-v2` binary: enters without libc and hands over to the library.
+//! The `containerd-shim-dayfly-v2` binary: starts without libc and calls the library.
 #![no_std]
 #![no_main]
 

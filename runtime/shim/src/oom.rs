@@ -1,8 +1,8 @@
-//! Watching containers for kills by the OOM killer.
+//! Watches containers for OOM kills.
 //!
-//! One `TaskOOM` event is due each time that [`Watch::ready`] or [`Watch::check`] returns more than none, however
-//! many kills it were: that is what containerd's own shim does (`internal/oom/watcher.go` of containerd 2.4 sends
-//! one when the count has grown, `pkg/oom/v1/v1.go` one a signal), and the event says nothing but the container.
+//! One `TaskOOM` event must be published each time that [`Watch::ready`] or [`Watch::check`] returns more than zero,
+//! however many kills there were: containerd's own shim does the same (`internal/oom/watcher.go` of containerd 2.4
+//! sends one when the count has grown, `pkg/oom/v1/v1.go` one per signal), and the event contains only the container.
 
 use cgroup::{Error, Location, OomWatch};
 use rustix::event::PollFlags;
@@ -14,8 +14,8 @@ use crate::poller::{Interest, Poller, Source};
 /// The part of [`Source::Oom`]: a watch has one descriptor.
 const PART: u8 = 0;
 
-/// Watches the cgroup of one container. To be begun after the container was created and before it is started, so that
-/// its programs run under watch from their first instruction on.
+/// Watches the cgroup of one container. It must begin after the container is created and before it is started, so that
+/// its programs are watched from their first instruction on.
 #[derive(Debug)]
 pub struct Watch {
     watch: OomWatch,
@@ -23,7 +23,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch; `None` where there is no memory controller, which is no failure.
+    /// Starts watching; returns `None` without a memory controller, which is not an error.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is no such cgroup; failing system calls.
@@ -32,7 +32,7 @@ impl Watch {
         Ok(watch.map(|watch| Self { watch, is_registered: false }))
     }
 
-    /// Has the loop wait for kills, as [`Source::Oom`] of `key`.
+    /// Adds the watch to the poller, as [`Source::Oom`] of `key`.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -44,10 +44,9 @@ impl Watch {
         Ok(())
     }
 
-    /// To be called when the descriptor is ready: how many kills there are that were not told of.
+    /// Returns the number of unreported kills; call it when the descriptor is ready.
     ///
-    /// When the cgroup was removed, or cannot be read, its file would be ready for ever: then nothing is waited for
-    /// any longer.
+    /// If the cgroup was removed, or cannot be read, its file would stay ready forever, so the watch stops.
     ///
     /// # Errors
     /// Failing system calls.
@@ -65,9 +64,9 @@ impl Watch {
         }
     }
 
-    /// To be called when the container's first process has ended, before that is told: how many kills there are
-    /// that were not told of. The kernel counts a kill before it kills, but announces it up to 10 ms later
-    /// (CGROUP_FILE_NOTIFY_MIN_INTV), so that the loop may hear of the end first.
+    /// Returns the number of unreported kills; call it when the container's first process has exited, before that is
+    /// reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
+    /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit first.
     ///
     /// # Errors
     /// Failing system calls.
@@ -75,7 +74,7 @@ impl Watch {
         Ok(self.watch.kills()?.unwrap_or(0))
     }
 
-    /// Ends the watch. By its drop alone a worker's copy of the descriptor would stay in the loop's set.
+    /// Ends the watch. Dropping it is not enough: a worker's copy of the descriptor would keep it in the poller.
     pub fn end(mut self, poller: &Poller) {
         self.deregister(poller);
     }
@@ -85,7 +84,7 @@ impl Watch {
             return;
         }
         match poller.remove(self.watch.fd().0) {
-            // ENOENT: it was not there, which is as well. Others are bugs of ours.
+            // ENOENT: it was not in the poller, which is fine. Other errors are bugs.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => debug_assert!(false, "epoll_ctl: {errno}"),
         }

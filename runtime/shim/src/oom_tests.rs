@@ -1,4 +1,4 @@
-//! Against the running kernel, where it has the memory controller on cgroup v1, and cgroup v2 without it.
+//! Tests on the running kernel, if it has the memory controller on cgroup v1, and cgroup v2 without it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use super::*;
 
 const LIMITED: &str = r#"{"memory": {"limit": 8388608, "swap": 8388608}}"#;
 
-/// A hybrid host, for root; `None` elsewhere.
+/// Returns the hierarchies of a hybrid host, as root; otherwise `None`.
 fn hierarchies() -> Option<Hierarchies> {
     let all = Hierarchies::detect().ok()?;
     (rustix::process::geteuid().is_root() && !all.is_unified()).then_some(all)
@@ -21,7 +21,7 @@ fn location(hierarchies: &Hierarchies, name: &str) -> Location {
     Location::resolve(hierarchies, Some(&path), "x").unwrap()
 }
 
-/// Runs a program that takes more memory than there is, to its end.
+/// Runs a program that uses more memory than the limit, until its exit.
 fn starve(cgroup: &Cgroup) {
     let mut child = Command::new("sh")
         .args(["-c", "read go; exec tail /dev/zero"])
@@ -42,16 +42,16 @@ fn a_kill_is_told_once_whoever_asks_first() {
     let mut watch = Watch::begin(&location).unwrap().unwrap();
     watch.register(&poller, 9).unwrap();
     assert_eq!(watch.check(), Ok(0));
-    // The end is heard of first.
+    // The exit is seen first.
     starve(&cgroup);
     assert_eq!(watch.check(), Ok(1));
     assert_eq!(watch.check(), Ok(0));
-    // The kill is.
+    // The kill is seen first.
     starve(&cgroup);
     assert_eq!(poller.wait(None).unwrap(), [(Source::Oom(9, PART), Interest::IN)]);
     assert_eq!(watch.ready(&poller), Ok(1));
     assert_eq!(watch.check(), Ok(0));
-    // The removal wakes once, and never again.
+    // The removal wakes the loop once, and never again.
     drop(cgroup);
     assert_eq!(poller.wait(None).unwrap().len(), 1);
     assert_eq!(watch.ready(&poller), Ok(0));

@@ -1,4 +1,4 @@
-//! What the loop waits for: descriptors, each with the source that it is of (epoll(7)).
+//! The descriptors that the loop waits for, each with its source (epoll(7)).
 
 use alloc::vec::Vec;
 
@@ -10,26 +10,25 @@ use sys::Context;
 
 pub use rustix::event::epoll::EventFlags as Interest;
 
-/// Whose descriptor is ready. Numbers are keys of the loop's tables, which are never used twice.
+/// The source of a ready descriptor. Numbers are keys of the loop's tables, which are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The socket that containerd connects to.
+    /// The socket to which containerd connects.
     Listener,
     /// A connection of containerd's.
     Connection(u32),
     /// SIGCHLD and SIGTERM, by signalfd(2).
     Signals,
-    /// A stream of a process: which one is the business of `io`.
+    /// A stream of a process; `io` defines the part.
     Stream(u32, u8),
-    /// The connection by which events are published, or what tells that there can be one: which one is the business
-    /// of `event`.
+    /// The connection for publishing events, or the watch for its socket; `event` defines the part.
     Publisher(u8),
-    /// A container's OOM watch: which descriptor is the business of `oom`.
+    /// A container's OOM watch; `oom` defines the part.
     Oom(u32, u8),
 }
 
 impl Source {
-    /// As the 64 bits that epoll(7) keeps for a descriptor.
+    /// Encodes it as the 64 bits that epoll(7) stores for a descriptor.
     fn to_bits(self) -> u64 {
         let (kind, key, part) = match self {
             Self::Listener => (0, 0, 0),
@@ -42,7 +41,7 @@ impl Source {
         u64::from(key) << 32 | u64::from(part) << 8 | kind
     }
 
-    /// The reverse of [`Source::to_bits`]; `None` for what that never returns.
+    /// Reverses [`Source::to_bits`]; returns `None` for invalid bits.
     fn from_bits(bits: u64) -> Option<Self> {
         let (key, part) = ((bits >> 32) as u32, (bits >> 8) as u8);
         Some(match bits as u8 {
@@ -57,15 +56,15 @@ impl Source {
     }
 }
 
-/// A set of descriptors to wait for, level-triggered.
+/// A set of descriptors to poll, level-triggered.
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
-/// How many events one wait returns at most.
+/// The maximum number of events returned by one wait.
 const BATCH: usize = 64;
 
 impl Poller {
-    /// An empty set.
+    /// Returns an empty set.
     ///
     /// # Errors
     /// Those of epoll_create1(2).
@@ -76,12 +75,12 @@ impl Poller {
     /// Adds a descriptor. Errors and hang-ups are reported whatever `interest` is.
     ///
     /// # Errors
-    /// EEXIST if it is there already, EPERM for a file that epoll(7) does not take; others of epoll_ctl(2).
+    /// EEXIST if it is already in the set, EPERM for a file that epoll(7) does not support; others of epoll_ctl(2).
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> Result<(), Errno> {
         epoll::add(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }
 
-    /// Changes what a descriptor is waited for.
+    /// Changes the events polled on a descriptor.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -89,7 +88,7 @@ impl Poller {
         epoll::modify(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }
 
-    /// Removes a descriptor. One that nobody else has a copy of is removed by its close.
+    /// Removes a descriptor. Closing removes it as well if there are no copies.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -97,10 +96,10 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// Waits until something is ready, at most for `limit`; returns what is.
+    /// Waits until something is ready, at most for `limit`; returns the ready sources.
     ///
     /// # Errors
-    /// Those of epoll_wait(2) but EINTR.
+    /// Those of epoll_wait(2) except EINTR.
     pub fn wait(&self, limit: Option<&Timespec>) -> Result<Vec<(Source, Interest)>, sys::Error> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(BATCH);
         match epoll::wait(&self.0, spare_capacity(&mut events), limit) {

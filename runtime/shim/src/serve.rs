@@ -1,4 +1,4 @@
-//! The loop: one thread that waits for everything at once.
+//! The loop: one thread that waits for all events.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,15 +18,16 @@ use crate::shim::{Connected, Shim};
 use crate::task::{self, Caller};
 use crate::worker::Worker;
 
-/// The most connections at once; one more is closed. containerd makes one a container, also of a pod that has many.
+/// The maximum number of connections; further ones are closed. containerd makes one per container, even in a pod with
+/// many.
 const CONNECTIONS: usize = 1024;
-/// How long events may take to be heard when the shim is to end.
+/// Maximum time for sending the last events at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a shim without containers and connections stays.
 const IDLE: Duration = Duration::from_secs(60);
 const SIGTERM: u32 = 15;
 
-/// Serves until there is nothing left to serve; returns the exit status.
+/// Serves until shutdown or idle time-out; returns the exit status.
 pub(crate) fn serve(daemon: Daemon) -> i32 {
     let mut shim = match Shim::new(daemon) {
         Ok(shim) => shim,
@@ -42,19 +43,19 @@ pub(crate) fn serve(daemon: Daemon) -> i32 {
 }
 
 fn run(shim: &mut Shim) -> Result<(), sys::Error> {
-    // Signals are read in their turn; a closed pipe is an error of the call that meets it.
+    // Signals are read in the loop; writing to a closed pipe returns an error.
     set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
     sys::signal::hear_of_children();
     let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;
     set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
-    // Its memory, and so that of its workers, is nobody's who has no CAP_SYS_PTRACE of the host.
+    // Only processes with CAP_SYS_PTRACE on the host can read its memory, and that of its workers.
     sys::alloc::wipe_freed();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("prctl", "PR_SET_DUMPABLE")?;
     let add = |fd: rustix::fd::BorrowedFd<'_>, source| shim.poller.add(fd, source, Interest::IN);
     add(signals.as_fd(), Source::Signals).context("epoll_ctl", "signals")?;
     add(shim.daemon.listener.as_fd(), Source::Listener).context("epoll_ctl", "listener")?;
     let mut last: Option<Deadline> = None;
-    // Of a shim that nobody comes to: containerd may have died once it was told of it.
+    // For a shim without connections: containerd may have died after it got the address.
     let mut idle: Option<Deadline> = None;
     loop {
         let is_idle = shim.is_idle() && !shim.is_shutting_down;
@@ -64,7 +65,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         }
         let due = last.into_iter().chain(idle).min();
         let events = shim.poller.wait(shim.limit(due).as_ref())?;
-        // Something has happened, so there may be room again.
+        // An event has occurred, so there may be space again.
         shim.listen(true);
         for (source, interest) in events {
             shim.ready(source, interest, &signals);
@@ -76,7 +77,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         shim.end_drained();
         shim.end_late();
         shim.flush();
-        // Who has come since is another container's, or will have gone soon.
+        // New connections are for another container, or will close soon.
         if !shim.is_shutting_down || shim.has_guests() {
             last = None;
         } else {
@@ -86,7 +87,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
             if is_said || end.left().is_none() {
                 last = None;
                 match shim.daemon.retire()? {
-                    // For another container of the group, or only to ask whether there is a shim.
+                    // A connection for another container of the group, or only a check whether there is a shim.
                     Some(socket) => shim.accept(socket),
                     None => return Ok(()),
                 }
@@ -96,7 +97,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
 }
 
 impl Shim {
-    /// How long the loop may wait, if something is due at some time.
+    /// Returns how long the loop may wait until the next deadline.
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
         let endings = self.endings.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);
@@ -106,12 +107,12 @@ impl Shim {
         Some(due.left().unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// Whether there is neither anything to serve nor anybody to serve it for.
+    /// Returns whether there are neither containers nor connections.
     fn is_idle(&self) -> bool {
         self.tasks.is_empty() && self.workers.is_empty() && self.connections.is_empty()
     }
 
-    /// Does what a descriptor is ready for.
+    /// Handles a ready descriptor.
     fn ready(&mut self, source: Source, interest: Interest, signals: &OwnedFd) {
         match source {
             Source::Listener => self.connect(),
@@ -128,7 +129,7 @@ impl Shim {
         }
     }
 
-    /// Takes a connection.
+    /// Accepts a connection.
     fn connect(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match acceptfrom_with(&self.daemon.listener, flags) {
@@ -139,14 +140,14 @@ impl Shim {
                 .warning(format_args!("more than {CONNECTIONS} connections: refused")),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(errno) => {
-                // Whoever waits to be taken would be told of again at once.
+                // A waiting connection would be reported again at once.
                 self.listen(false);
                 self.daemon.log.warning(format_args!("accept4: {}", sys::errno::describe(errno)));
             }
         }
     }
 
-    /// Has the loop hear of connections to be taken, or not.
+    /// Adds the listening socket to the poller, or removes it.
     fn listen(&mut self, hears: bool) {
         if core::mem::replace(&mut self.hears, hears) != hears {
             let interest = if hears { Interest::IN } else { Interest::empty() };
@@ -154,7 +155,7 @@ impl Shim {
         }
     }
 
-    /// Takes the calls of a connection.
+    /// Handles the calls on a connection.
     fn receive(&mut self, key: u32) {
         let Some(connected) = self.connections.get_mut(&key) else { return };
         match connected.connection.receive() {
@@ -166,12 +167,12 @@ impl Shim {
                     task::serve(self, caller, &call);
                 }
             }
-            // containerd has gone, or has done with us: containers go on.
+            // containerd has exited or closed the connection: containers keep running.
             Err(_) => self.disconnect(key),
         }
     }
 
-    /// Sends what is to be sent, and waits for what is to be waited for.
+    /// Sends pending answers, and updates the polled events.
     fn flush(&mut self) {
         let mut gone = Vec::new();
         for (key, connected) in &mut self.connections {

@@ -1,4 +1,4 @@
-//! The shim's state, and what the calls do with it: workers begun, answers given, events published.
+//! The shim's state, and the operations of calls on it: starting workers, sending answers, publishing events.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -28,10 +28,10 @@ use crate::table::{Exit, Process, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
-/// How long the answer to Delete waits for the last output of a process to be read.
+/// How long the answer to Delete waits until the last output of a process is read.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
-/// Everything that the loop works on.
+/// All state of the loop.
 pub(crate) struct Shim {
     pub daemon: Daemon,
     pub poller: Poller,
@@ -39,18 +39,18 @@ pub(crate) struct Shim {
     pub connections: BTreeMap<u32, Connected>,
     pub tasks: Tasks,
     pub workers: Vec<Worker>,
-    /// Ends of children that nobody has told of yet: a worker's answer may.
+    /// Exits of children that are not reported yet: a worker's answer may identify them.
     pub strays: Vec<(u32, Exit)>,
-    /// Processes that are to be deleted once their output is read.
+    /// Processes to delete once their output is read.
     pub endings: Vec<(Ending, Deadline)>,
     pub is_shutting_down: bool,
-    /// The least key of a connection that was made after that.
+    /// The lowest key of connections made after the shutdown began.
     first_guest: u32,
     /// Processes whose loggers are not ready yet.
     pub pending: Vec<Pending>,
     /// /dev/null
     pub null: OwnedFd,
-    /// Whether connections are taken.
+    /// Whether connections are accepted.
     pub hears: bool,
     descriptors: Descriptors,
     last_key: u32,
@@ -59,29 +59,29 @@ pub(crate) struct Shim {
 /// A connection of containerd's.
 pub(crate) struct Connected {
     pub connection: Connection,
-    /// What it is waited for.
+    /// The events polled on it.
     pub interest: Interest,
 }
 
-/// A process that is to be deleted.
+/// A process to delete.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
-    /// Who is to be answered.
+    /// The caller to answer.
     pub caller: Caller,
-    /// Which process.
+    /// The process's key.
     pub process: u32,
-    /// Whether it is the container's first, with which the container goes.
+    /// Whether it is the container's first process, with which the container is removed.
     pub is_init: bool,
 }
 
-/// What a process begins with.
+/// The descriptors of a new process.
 pub(crate) struct Opened {
     ends: Ends,
-    /// Where it sends the master of its terminal.
+    /// The socket to which it sends the master of its terminal.
     console: Option<OwnedFd>,
 }
 
-/// What begins the worker of a process, once its streams are ready.
+/// Starts the worker of a process once its streams are ready.
 pub(crate) type Launch = Box<dyn FnOnce(&mut Shim, Opened) -> Answered>;
 
 /// A process that waits for its logger.
@@ -93,14 +93,14 @@ pub(crate) struct Pending {
     launch: Launch,
 }
 
-/// The status of what failed, as containerd's own shim words it.
+/// Returns the status of a failure, in the words of containerd's own shim.
 pub(crate) fn failed(command: &str, error: impl Display) -> Status {
     Status::unknown(words(command, &error.to_string()))
 }
 
 fn words(command: &str, error: &str) -> String {
     match command {
-        // As the commands of those names say it.
+        // In the words of the commands with those names.
         "create" => format!("OCI runtime create failed: dayfly create failed: {error}"),
         "exec" => format!("OCI runtime exec failed: exec failed: {error}"),
         _ => format!("OCI runtime {command} failed: {error}"),
@@ -108,7 +108,7 @@ fn words(command: &str, error: &str) -> String {
 }
 
 impl Shim {
-    /// One without containers.
+    /// Returns a shim without containers.
     ///
     /// # Errors
     /// Those of epoll_create1(2), and of opening /dev/null.
@@ -135,13 +135,13 @@ impl Shim {
         })
     }
 
-    /// A key that nothing has had.
+    /// Returns an unused key.
     pub fn next_key(&mut self) -> u32 {
         self.last_key = self.last_key.wrapping_add(1);
         self.last_key
     }
 
-    /// Answers a call, if its caller is still there.
+    /// Answers a call if its caller is still connected.
     pub fn answer(&mut self, caller: Caller, result: Result<Vec<u8>, Status>) {
         if let Some(connected) = self.connections.get_mut(&caller.connection) {
             connected.connection.respond(caller.stream, result);
@@ -153,10 +153,10 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process, which has none yet.
+    /// Opens the streams of a process without any.
     ///
     /// # Errors
-    /// What cannot be opened.
+    /// A stream that cannot be opened.
     pub fn open_streams(&mut self, key: u32) -> Result<Opened, Status> {
         let task = self.tasks.of_process(key).ok_or_else(|| Status::not_found("process"))?;
         let process = task.processes.iter().find(|process| process.key == key);
@@ -195,7 +195,7 @@ impl Shim {
         Ok(Opened { ends, console })
     }
 
-    /// Begins the worker of a process at once, or when its logger is ready.
+    /// Starts the worker of a process at once, or when its logger is ready.
     pub fn when_ready(
         &mut self,
         process: u32,
@@ -218,7 +218,7 @@ impl Shim {
         process.streams.may_begin().map_err(|error| failed(command, error))
     }
 
-    /// Begins what waited for the logger of a process, or answers that there is none.
+    /// Starts the worker that waited for the logger of a process, or answers with the logger's error.
     pub fn go_on(&mut self, process: u32) {
         let Some(at) = self.pending.iter().position(|pending| pending.process == process) else {
             return;
@@ -242,7 +242,7 @@ impl Shim {
         }
     }
 
-    /// Removes a container from the table, with all of its processes.
+    /// Removes a container with all of its processes from the table.
     pub fn forget(&mut self, key: u32) {
         let Some(task) = self.tasks.remove(key) else { return };
         if let Some(watch) = task.oom {
@@ -251,7 +251,7 @@ impl Shim {
         task.processes.into_iter().for_each(|process| self.give_up(process));
     }
 
-    /// Gives up what a process has that was removed from the table, and answers those who wait for it.
+    /// Closes the resources of a process removed from the table, and answers its waiters.
     pub fn give_up(&mut self, mut process: Process) {
         process.streams.abandon(&self.poller);
         let is_its = |pending: &mut Pending| pending.process == process.key;
@@ -263,7 +263,7 @@ impl Shim {
         }
     }
 
-    /// Begins a worker, for the container `id`. It has the streams that were opened.
+    /// Starts a worker for the container `id`, with the opened streams.
     pub fn begin(
         &mut self,
         id: &str,
@@ -295,7 +295,7 @@ impl Shim {
         Ok(Outcome::Later)
     }
 
-    /// Publishes what was asked for once a container is made, whose process is not known yet.
+    /// Publishes the event of a created container whose process is not known yet.
     pub fn note_created(&mut self, key: u32, request: &CreateTaskRequest) {
         if let Some(task) = self.tasks.task_by_key_mut(key) {
             task.created = Some(TaskCreate {
@@ -314,7 +314,7 @@ impl Shim {
         }
     }
 
-    /// Answers a call once a process's output has been read, or nobody has for [`LAST_OUTPUT`].
+    /// Answers a call once a process's output has been read, or after [`LAST_OUTPUT`].
     pub fn await_output(&mut self, ending: Ending) {
         if let Some(process) = self.tasks.by_key_mut(ending.process) {
             process.streams.settle(&self.poller);
@@ -323,7 +323,7 @@ impl Shim {
         self.end_drained();
     }
 
-    /// Kills workers that nobody waits for any more, and takes those out of the table who no longer wait for an end.
+    /// Kills workers whose callers no longer wait, and removes late waiters from the table.
     pub fn end_late(&mut self) {
         self.workers.iter_mut().for_each(Worker::end_if_late);
         for caller in self.tasks.take_waiters(Caller::is_late) {
@@ -331,20 +331,20 @@ impl Shim {
         }
     }
 
-    /// The loop is to end.
+    /// Begins the shutdown of the loop.
     pub fn shut_down(&mut self) {
         self.is_shutting_down = true;
         self.first_guest = self.next_key();
     }
 
-    /// Whether somebody has connected since the loop was to end. Unless a container is made for them, it ends once they
-    /// have gone.
+    /// Returns whether there are connections made after the shutdown began. Unless one creates a container, the loop
+    /// exits after they are closed.
     pub fn has_guests(&self) -> bool {
         self.connections.range(self.first_guest..).next().is_some()
     }
 
-    /// Has a connection served, if it is a process of this user's: takes its calls. The socket's mode says so as well,
-    /// where nobody has changed it.
+    /// Accepts a connection if its peer has this user's uid. The socket's mode ensures this as well, unless it was
+    /// changed.
     pub fn accept(&mut self, socket: OwnedFd) {
         if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == geteuid()) {
             return self.daemon.log.warning("a connection of another user: refused");
@@ -360,10 +360,10 @@ impl Shim {
         }
     }
 
-    /// A connection has gone, and with it whoever waited on it.
+    /// Closes a connection and drops its pending calls.
     pub fn disconnect(&mut self, key: u32) {
         if let Some(Connected { connection, .. }) = self.connections.remove(&key) {
-            // By name: a worker that has just begun may have a copy.
+            // Removed explicitly: a worker that has just started may have a copy.
             let _ = self.poller.remove(connection.fd());
         }
         drop(self.tasks.take_waiters(|caller| caller.connection == key));

@@ -1,4 +1,4 @@
-//! The tables of the loop: containers, and the processes in them.
+//! The tables of the loop: containers and their processes.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,35 +24,35 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// Now.
+    /// Returns the current time.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Realtime);
         Self { seconds: now.tv_sec, nanos: now.tv_nsec as i32 }
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns nanoseconds since 1970.
     pub fn nanoseconds(self) -> u64 {
         let seconds = u64::try_from(self.seconds).unwrap_or(0);
         seconds.saturating_mul(1_000_000_000) + u64::from(self.nanos.unsigned_abs())
     }
 
-    /// As containerd has it.
+    /// Converts to containerd's message.
     pub fn to_message(self) -> Timestamp {
         Timestamp { seconds: self.seconds, nanos: self.nanos }
     }
 }
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Exit {
-    /// Its exit status, or 128 and the signal.
+    /// Its exit status, or 128 plus the signal.
     pub status: u32,
-    /// When.
+    /// The time of its exit.
     pub at: Time,
 }
 
 impl Exit {
-    /// Of a process that ends now: by what waitpid(2) says.
+    /// Returns the exit of a process at the current time, from the status of waitpid(2).
     pub fn now(status: WaitStatus) -> Self {
         let code = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => code.unsigned_abs() & 0xff,
@@ -63,22 +63,22 @@ impl Exit {
     }
 }
 
-/// How far a process is.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// A worker makes it.
+    /// A worker is creating it.
     Creating,
     /// It waits for Start.
     Created,
-    /// A worker starts it.
+    /// A worker is starting it.
     Starting,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It has ended, and those concerned were told.
+    /// It has exited, and that was reported.
     Stopped,
 }
 
-/// Where a process's streams lead, as containerd asked for it.
+/// The paths of a process's streams, as requested by containerd.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stdio {
     pub stdin: String,
@@ -87,34 +87,34 @@ pub(crate) struct Stdio {
     pub terminal: bool,
 }
 
-/// A container's first process, or one that Exec has prepared.
+/// A container's first process, or one prepared by Exec.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Never used for another one.
+    /// Its key, never reused.
     pub key: u32,
-    /// Empty for the first.
+    /// Its exec id; empty for the first process.
     pub exec_id: String,
     pub stage: Stage,
-    /// 0 before it exists.
+    /// Its pid; 0 before it exists.
     pub pid: u32,
     pub pidfd: Option<OwnedFd>,
-    /// How it ended, from when that was heard: a start under way, and those whose end is told before, may keep it from
-    /// being told.
+    /// Its exit as soon as it is known. The report may have to wait for a pending start, or for processes whose exits
+    /// must be reported before.
     pub ended: Option<Exit>,
-    /// The same, once it was told.
+    /// Its exit after it was reported.
     pub exit: Option<Exit>,
     pub stdio: Stdio,
     pub streams: Streams,
-    /// Where the process sends the master of its terminal.
+    /// The socket to which the process sends the master of its terminal.
     pub console: Option<OwnedFd>,
-    /// `process` in JSON, for Start; of the first process there is none.
+    /// `process` in JSON, for Start; empty for the first process.
     pub document: Vec<u8>,
-    /// Who waits for its end.
+    /// The callers that wait for its exit.
     pub waiters: Vec<Caller>,
 }
 
 impl Process {
-    /// One of which nothing exists yet.
+    /// Returns a process that does not exist yet.
     pub fn new(key: u32, exec_id: &str, stdio: Stdio) -> Self {
         Self {
             key,
@@ -132,61 +132,61 @@ impl Process {
         }
     }
 
-    /// Whether there is a process that has not ended.
+    /// Returns whether the process exists and has not exited.
     pub fn is_alive(&self) -> bool {
         self.pid != 0 && self.ended.is_none() && self.exit.is_none()
     }
 }
 
-/// Where a container's state is.
+/// The location of a container's state.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// The state root.
     pub root: String,
-    /// The container.
+    /// The container's id.
     pub id: String,
 }
 
 /// A container.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// Never used for another one.
+    /// Its key, never reused.
     pub key: u32,
     pub id: String,
     pub bundle: String,
     pub root: String,
     pub options: Options,
-    /// The first one is init.
+    /// Its processes; the first one is init.
     pub processes: Vec<Process>,
-    /// Whether all of its processes end with init. Known once it is made.
+    /// Whether all of its processes end with init. Known after its creation.
     pub owns_pid_namespace: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,
     pub oom: Option<oom::Watch>,
-    /// What is published once it is made.
+    /// The event to publish after its creation.
     pub created: Option<TaskCreate>,
-    /// How far what does not end with init was ended.
+    /// The progress of killing processes that do not end with init.
     pub clearing: Clearing,
 }
 
-/// How far those processes of a container were ended that do not end with init.
+/// The progress of killing those processes of a container that do not end with init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clearing {
-    /// Not at all.
+    /// Not begun.
     Due,
-    /// A worker kills them.
+    /// A worker is killing them.
     UnderWay,
     /// They were killed.
     Done,
 }
 
 impl Task {
-    /// Its first process. There is one from the beginning.
+    /// Returns its first process, which always exists.
     pub fn init(&self) -> &Process {
         &self.processes[0]
     }
 
-    /// Where its state is.
+    /// Returns the location of its state.
     pub fn place(&self) -> Place {
         Place { root: self.root.clone(), id: self.id.clone() }
     }
@@ -197,12 +197,12 @@ impl Task {
 pub(crate) struct Tasks(Vec<Task>);
 
 impl Tasks {
-    /// Whether there is none.
+    /// Returns whether there are no containers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds one.
+    /// Adds a container.
     ///
     /// # Errors
     /// AlreadyExists.
@@ -214,7 +214,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Removes one.
+    /// Removes a container.
     pub fn remove(&mut self, key: u32) -> Option<Task> {
         let at = self.0.iter().position(|task| task.key == key)?;
         Some(self.0.remove(at))
@@ -231,19 +231,19 @@ impl Tasks {
         None
     }
 
-    /// Whoever waits for the end of a process.
+    /// Iterates over callers that wait for the exit of a process.
     pub fn waiters(&self) -> impl Iterator<Item = &Caller> {
         self.0.iter().flat_map(|task| &task.processes).flat_map(|process| &process.waiters)
     }
 
-    /// Takes out those who wait for the end of a process and are such.
+    /// Removes and returns the matching callers that wait for the exit of a process.
     pub fn take_waiters(&mut self, is_such: impl Fn(&Caller) -> bool) -> Vec<Caller> {
         let processes = self.0.iter_mut().flat_map(|task| &mut task.processes);
         let taken = processes.flat_map(|process| process.waiters.extract_if(.., |c| is_such(c)));
         taken.collect()
     }
 
-    /// A container by its id.
+    /// Returns a container by its id.
     ///
     /// # Errors
     /// NotFound.
@@ -251,7 +251,7 @@ impl Tasks {
         self.0.iter().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
-    /// The same, to change it.
+    /// Returns a container by its id, mutably.
     ///
     /// # Errors
     /// NotFound.
@@ -259,7 +259,7 @@ impl Tasks {
         self.0.iter_mut().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
-    /// A process of a container, the first one for no exec id.
+    /// Returns a process of a container; the first one for an empty exec id.
     ///
     /// # Errors
     /// NotFound.
@@ -269,7 +269,7 @@ impl Tasks {
         Ok((task, process.ok_or_else(|| no_process(exec_id))?))
     }
 
-    /// The same, to change it.
+    /// Returns a process of a container, mutably.
     ///
     /// # Errors
     /// NotFound.
@@ -278,35 +278,35 @@ impl Tasks {
         processes.find(|process| process.exec_id == exec_id).ok_or_else(|| no_process(exec_id))
     }
 
-    /// A container by its key.
+    /// Returns a container by its key.
     pub fn by_key(&self, key: u32) -> Option<&Task> {
         self.0.iter().find(|task| task.key == key)
     }
 
-    /// The same, to change it.
+    /// Returns a container by its key, mutably.
     pub fn task_by_key_mut(&mut self, key: u32) -> Option<&mut Task> {
         self.0.iter_mut().find(|task| task.key == key)
     }
 
-    /// The container of the process of that key.
+    /// Returns the container of the process with this key.
     pub fn of_process(&self, key: u32) -> Option<&Task> {
         let has = |task: &&Task| task.processes.iter().any(|process| process.key == key);
         self.0.iter().find(has)
     }
 
-    /// The same, to change it.
+    /// Returns the container of the process with this key, mutably.
     pub fn task_of_process_mut(&mut self, key: u32) -> Option<&mut Task> {
         let has = |task: &&mut Task| task.processes.iter().any(|process| process.key == key);
         self.0.iter_mut().find(has)
     }
 
-    /// A process by its key.
+    /// Returns a process by its key, mutably.
     pub fn by_key_mut(&mut self, key: u32) -> Option<&mut Process> {
         let mut all = self.0.iter_mut().flat_map(|task| task.processes.iter_mut());
         all.find(|process| process.key == key)
     }
 
-    /// The process of that number which has not ended.
+    /// Returns the process with this pid that has not exited, mutably.
     pub fn by_pid_mut(&mut self, pid: u32) -> Option<&mut Process> {
         let mut all = self.0.iter_mut().flat_map(|task| task.processes.iter_mut());
         all.find(|process| process.pid == pid && process.is_alive())

@@ -1,7 +1,7 @@
-//! Workers: what may wait, or takes memory for good, is done by a child that is a copy of the shim.
+//! Workers: operations that may block, or allocate memory permanently, run in a child that is a copy of the shim.
 //!
-//! A worker calls the container crate as a command of dayfly does, answers in one packet, and ends. Its process ends with
-//! the shim's. The processes it has made become the shim's children then, which is a subreaper.
+//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. It is killed when the
+//! shim exits. When it exits, the processes it created become children of the shim, which is a subreaper.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -20,66 +20,66 @@ use crate::log::Log;
 use crate::table::Place;
 use crate::task::Caller;
 
-/// Bytes of the longest answer.
+/// Maximum bytes of an answer.
 const LONGEST: usize = 16 * 1024;
 
-/// What a worker was begun for.
+/// The job of a worker.
 #[derive(Debug)]
 pub(crate) struct Job {
-    /// The command of dayfly that it comes to.
+    /// The equivalent dayfly command.
     pub command: &'static str,
-    /// Who is to be answered.
+    /// The caller to answer.
     pub caller: Option<Caller>,
-    /// What its end means.
+    /// The effect of its exit.
     pub kind: Kind,
 }
 
-/// What the end of a worker means.
+/// The effect of a worker's exit.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// What it says is the answer.
+    /// Its answer is sent to the caller.
     Answer,
-    /// A container is there, or is not.
+    /// A container was created, or not.
     Create { task: u32 },
-    /// Init runs its program, or has ended.
+    /// Init runs its program, or has exited.
     Start { process: u32 },
-    /// A program runs in a container, or does not.
+    /// A program runs in a container, or failed to start.
     Exec { process: u32 },
-    /// A container is gone.
+    /// A container was deleted.
     Delete { task: u32 },
-    /// A container is frozen, or thawed.
+    /// A container was frozen, or thawed.
     Freeze { task: u32, on: bool },
-    /// What was left of a container's processes was killed.
+    /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// What was left of the making of a container is gone; that it failed is answered now.
+    /// The rest of an incomplete container was removed; its failure is answered now.
     Sweep { task: u32, caller: Option<Caller>, why: Status },
 }
 
 impl Job {
-    /// A job whose worker says what is answered.
+    /// Returns a job whose worker's answer is sent to the caller.
     pub fn answer(command: &'static str, caller: Caller) -> Self {
         Self { command, caller: Some(caller), kind: Kind::Answer }
     }
 }
 
-/// A worker under way.
+/// A running worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub child: Child,
     pub job: Job,
-    /// Our end of the socket that it answers by.
+    /// Our end of the socket for its answer.
     pub answer: OwnedFd,
-    /// Whether its caller's time was over, and it was killed.
+    /// Whether it was killed because its caller's deadline had passed.
     pub is_late: bool,
 }
 
 impl Worker {
-    /// Until when its caller waits for it.
+    /// Returns the deadline of its caller.
     pub fn deadline(&self) -> Option<Deadline> {
         self.job.caller?.deadline.filter(|_| !self.is_late)
     }
 
-    /// Kills it if its caller waits no more.
+    /// Kills it if its caller no longer waits.
     pub fn end_if_late(&mut self) {
         if !self.is_late && self.job.caller.is_some_and(|caller| caller.is_late()) {
             self.is_late = true;
@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    /// What it has said, after its end.
+    /// Returns its answer, after its exit.
     pub fn result(&self) -> Result<Vec<u8>, Status> {
         let mut packet = alloc::vec![0; LONGEST];
         let got = recv(&self.answer, packet.as_mut_slice(), RecvFlags::DONTWAIT);
@@ -104,7 +104,7 @@ impl Worker {
     }
 }
 
-/// What a worker works with.
+/// The input of a worker.
 pub(crate) struct Work {
     trace: &'static Trace,
     log: Log,
@@ -112,28 +112,28 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// The state of containers.
+    /// Opens the state of containers.
     pub fn store(&self, place: &Place) -> Result<Store, container::Error> {
         Store::open(&place.root, self.trace)
     }
 
-    /// Where warnings go.
+    /// Returns the log for warnings.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Who receives a terminal.
+    /// Returns the receiver of a terminal.
     pub fn console(&self) -> Option<BorrowedFd<'_>> {
         Some(self.console.as_fd())
     }
 
-    /// The answer that tells of a process.
+    /// Returns the answer that reports a process.
     pub fn made(&self, child: Child) -> Vec<u8> {
         child.pid.as_raw_pid().to_ne_bytes().to_vec()
     }
 }
 
-/// The process that an answer of [`Work::made`] tells of.
+/// Returns the process reported by an answer of [`Work::made`].
 pub(crate) fn made(answer: &[u8]) -> Option<u32> {
     Some(i32::from_ne_bytes(answer.try_into().ok()?).unsigned_abs()).filter(|pid| *pid != 0)
 }
@@ -143,11 +143,11 @@ pub(crate) fn run(
     command: &'static str,
     id: &str,
     daemon: &Daemon,
-    // The socket stays open as long as anybody works for the shim (bootstrap/ask.rs).
+    // The socket stays open as long as any process works for the shim (bootstrap/ask.rs).
     [answer, console, log, _listener]: [OwnedFd; 4],
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
-    // For as long as the process, as an init in its memory may be.
+    // Leaked, since an init in its memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let work_with = Work { trace, log, console };
@@ -165,7 +165,7 @@ pub(crate) fn run(
     i32::from(send(&answer, &packet, SendFlags::NOSIGNAL).is_err())
 }
 
-/// Why work failed: what kind of failure it is for containerd, and in which words.
+/// A failure: its gRPC code and message.
 pub(crate) struct Failed(pub i32, pub String);
 
 impl From<container::Error> for Failed {

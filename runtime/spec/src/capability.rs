@@ -8,9 +8,8 @@ use crate::text::Str;
 pub struct CapabilitySet(pub u64);
 
 impl CapabilitySet {
-    /// Reads names such as `CAP_KILL`. What is not a capability's name goes to
-    /// `unknown` once and is otherwise left out, as runc does with a warning:
-    /// engines may know newer kernels than this table.
+    /// Parses names such as `CAP_KILL`. Unknown names are added to `unknown` once and otherwise ignored, like runc,
+    /// which warns: engines may know newer kernels than this table.
     pub fn parse<'a>(names: &'a [Str<'_>], unknown: &mut Vec<&'a str>) -> Self {
         let mut set = Self::default();
         for name in names {
@@ -28,29 +27,29 @@ impl CapabilitySet {
         self.0 |= 1_u64.checked_shl(number).unwrap_or(0);
     }
 
-    /// Whether a capability is in the set.
+    /// Returns whether a capability is in the set.
     pub fn contains(self, number: u32) -> bool {
         self.0.checked_shr(number).unwrap_or(0) & 1 == 1
     }
 
-    /// The capabilities in both sets.
+    /// Returns the capabilities in both sets.
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
 
-/// The number of a capability by its full name, `CAP_CHOWN` being 0.
+/// Returns the number of a capability by its full name; `CAP_CHOWN` is 0.
 pub fn number(name: &str) -> Option<u32> {
     let index = BY_NAME.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
     BY_NAME.get(index).map(|(_, number)| *number)
 }
 
-/// The name of a capability by its number.
+/// Returns the name of a capability by its number.
 pub fn name(number: u32) -> Option<&'static str> {
     BY_NAME.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
-/// Every known capability's name, sorted; what `features` reports.
+/// Iterates over the names of all known capabilities, sorted; reported by `features`.
 pub fn known() -> impl Iterator<Item = &'static str> {
     BY_NAME.iter().map(|(name, _)| *name)
 }

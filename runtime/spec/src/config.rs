@@ -52,7 +52,7 @@ object! {
     pub struct Root<'a> {
         /// Directory, absolute or relative to the bundle.
         pub path: Str<'a>,
-        /// Whether the container sees it read-only.
+        /// Whether it is read-only in the container.
         pub readonly: bool,
     }
 }
@@ -60,7 +60,7 @@ object! {
 object! {
     /// One entry of `mounts`.
     pub struct Mount<'a> {
-        /// Where in the container it goes.
+        /// The mount point in the container.
         pub destination: InRoot<'a>,
         /// Filesystem type; empty or meaningless for bind mounts.
         #[serde(rename = "type")]
@@ -101,16 +101,16 @@ object! {
         pub path: Str<'a>,
         /// Arguments, the first being the name.
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`; that of who runs it if there is none, which an empty one is not.
+        /// Environment as `NAME=value`. If it is absent, but not if it is empty, the hook inherits the environment of
+        /// the process that runs it.
         pub env: Option<Vec<Str<'a>>>,
-        /// Seconds until it is aborted.
+        /// Timeout in seconds.
         pub timeout: Option<i64>,
     }
 }
 
 impl<'a> Hooks<'a> {
-    /// Every list of hooks with its property name, in the order of the
-    /// container's life.
+    /// Returns every list of hooks with its property name, in the order of the container's life.
     pub fn lists(&self) -> [(&'static str, &[Hook<'a>]); 6] {
         [
             ("prestart", &self.prestart),
@@ -130,8 +130,7 @@ impl Absent for Hooks<'_> {
 }
 
 impl Spec<'_> {
-    /// Makes empty strings absent where the two mean the same, as they do in
-    /// the Go types that engines write from.
+    /// Removes empty strings where they mean the same as absent ones, as in the Go types that engines serialize.
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.hostname);
         drop_if_empty(&mut self.domainname);

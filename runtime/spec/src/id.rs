@@ -26,11 +26,10 @@ impl core::error::Error for InvalidId {}
 
 /// Checks a container id, which becomes the name of directories and cgroups.
 ///
-/// A dot in front is refused, so neither `.` and `..` nor hidden files can be
-/// named.
+/// A leading dot is refused, which excludes `.`, `..` and hidden files.
 ///
 /// # Errors
-/// What is wrong with it, in runc's words.
+/// The reason, in runc's words.
 pub fn validate_id(id: &str) -> Result<(), InvalidId> {
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+-".contains(byte);
     match id.as_bytes() {

@@ -1,4 +1,4 @@
-//! Paths of the container, brought into one form where they are read.
+//! Paths of the container, normalized when they are read.
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::Str;
 
-/// A path in the container's root: absolute and [`clean`]. Two of them are the same place, by text alone, if they are
-/// equal. One that was empty stays so: validation refuses it where a path is needed.
+/// A path in the container's root: absolute and [`clean`]. Two paths refer to the same place, by text alone, if they
+/// are equal. An empty path stays empty: validation refuses it where a path is required.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InRoot<'a>(Str<'a>);
 
 impl<'a> InRoot<'a> {
-    /// A path as somebody wrote it.
+    /// Returns the normalized form of a path.
     pub fn new(path: impl Into<Str<'a>>) -> Self {
         let path = path.into();
         match needs_cleaning(&path) {
@@ -25,22 +25,22 @@ impl<'a> InRoot<'a> {
         }
     }
 
-    /// One that is known to be clean; usable in constants.
+    /// Wraps a path known to be clean; usable in constants.
     pub const fn known(path: &'a str) -> Self {
         Self(Str::new(path))
     }
 
-    /// The path, with its leading slash.
+    /// Returns the path, with its leading slash.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The path as steps have it, relative to the root: empty for the root itself.
+    /// Returns the path relative to the root, as used in steps: empty for the root itself.
     pub fn relative(&self) -> &str {
         self.0.trim_start_matches('/')
     }
 
-    /// Its directory, and its last name.
+    /// Splits it into directory and last component.
     pub fn split(&self) -> (InRoot<'_>, &str) {
         match self.0.rsplit_once('/') {
             Some(("", name)) => (InRoot::known("/"), name),
@@ -50,8 +50,8 @@ impl<'a> InRoot<'a> {
     }
 }
 
-/// The shortest name of the same place, by text alone: no `.`, no `//`, and `..` goes up but not
-/// above `/`. Always absolute.
+/// Returns the shortest name of the same place, by text alone: without `.` and `//`; `..` goes up but not above `/`.
+/// Always absolute.
 pub fn clean(path: &str) -> Cow<'_, str> {
     match path.is_empty() || needs_cleaning(path) {
         false => Cow::Borrowed(path),
@@ -60,7 +60,7 @@ pub fn clean(path: &str) -> Cow<'_, str> {
 }
 
 fn needs_cleaning(path: &str) -> bool {
-    // What engines write is clean already, and there is much of it.
+    // Engines write many paths, which are clean already.
     !(path.is_empty() || is_plain(path) || is_clean(path))
 }
 
@@ -78,8 +78,8 @@ fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Whether an absolute path has no empty names and none that begins with a dot: what almost all are, and
-/// quickly seen.
+/// Returns whether an absolute path has no empty components and none that begins with a dot: a fast check that nearly
+/// all paths pass.
 fn is_plain(path: &str) -> bool {
     let bytes = path.as_bytes();
     let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
@@ -88,12 +88,12 @@ fn is_plain(path: &str) -> bool {
     path.starts_with('/') && !any_odd && (path.len() == 1 || !path.ends_with('/'))
 }
 
-/// Whether every name of an absolute path is an ordinary one. One pass over the bytes.
+/// Returns whether every component of an absolute path is ordinary. One pass over the bytes.
 fn is_clean(path: &str) -> bool {
     if path == "/" {
         return true;
     }
-    // Whether a name is under way, and whether it consists of dots only so far.
+    // Whether a component has begun, and whether it consists only of dots so far.
     let (mut begun, mut dots) = (true, false);
     for byte in path.bytes() {
         match byte {

@@ -1,14 +1,14 @@
-//! Why a configuration is refused.
+//! Errors of validating a configuration.
 use alloc::string::String;
 use core::fmt;
 
 use crate::kinds::NamespaceKind;
 use crate::number_set::InvalidNumbers;
 
-/// What is wrong with a configuration. The texts are runc's where it has one.
+/// The reason why a configuration is invalid. The messages are runc's where it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
-    /// `ociVersion` is no semantic version, or not of major version 1.
+    /// `ociVersion` is not a semantic version of major version 1.
     Version(String),
     /// `root` is missing.
     NoRoot,
@@ -24,15 +24,15 @@ pub enum Invalid {
     EnvWithoutValue,
     /// An entry of `process.env` begins with `=`.
     EnvWithoutName,
-    /// A user or group id of `process.user` is -1, which the kernel takes for "no change".
+    /// A user or group id of `process.user` is -1, which means "no change" to the kernel.
     NoId,
-    /// `process.user.umask` has bits beside the permissions.
+    /// `process.user.umask` has bits other than permissions.
     Umask(u32),
     /// `process.oomScoreAdj` is out of range.
     OomScoreAdj(i32),
-    /// An entry of `process.rlimits` has no known type.
+    /// An entry of `process.rlimits` has an unknown type.
     RlimitType(String),
-    /// Two entries of `process.rlimits` are of one type.
+    /// Two entries of `process.rlimits` have the same type.
     RlimitTwice(String),
     /// A soft limit above the hard one.
     RlimitSoft(String),
@@ -42,9 +42,9 @@ pub enum Invalid {
     SchedulerFlag(String),
     /// `process.scheduler.nice` is out of range for its policy.
     SchedulerNice(i32, String),
-    /// `process.scheduler.priority` of a policy that has none.
+    /// `process.scheduler.priority` for a policy without priorities.
     SchedulerPriority,
-    /// `process.scheduler.runtime`, `deadline` or `period` of a policy that has none.
+    /// `process.scheduler.runtime`, `deadline` or `period` for a policy without them.
     SchedulerTimes,
     /// Times of `SCHED_DEADLINE` that the kernel refuses, in nanoseconds.
     SchedulerDeadline {
@@ -59,7 +59,7 @@ pub enum Invalid {
     IoClass(String),
     /// `process.ioPriority.priority` is out of range.
     IoLevel(i32),
-    /// A list of `process.execCPUAffinity`.
+    /// An invalid list in `process.execCPUAffinity`.
     CpuAffinity(&'static str, InvalidNumbers),
     /// `hostname` without a uts namespace.
     Hostname,
@@ -69,7 +69,7 @@ pub enum Invalid {
     NoDestination,
     /// A bind mount, by its destination, without a source.
     BindWithoutSource(String),
-    /// An idmapped mount, by its destination, that is no bind mount.
+    /// An idmapped mount, by its destination, that is not a bind mount.
     IdMapWithoutBind(String),
     /// An idmapped mount, by its destination, without mappings for users or groups.
     IdMapWithoutMappings(String),
@@ -77,67 +77,67 @@ pub enum Invalid {
     HookPath(&'static str, String),
     /// A hook, by its property, whose timeout is 0 or less.
     HookTimeout(&'static str, i64),
-    /// Two entries of `linux.namespaces` are of one kind.
+    /// Two entries of `linux.namespaces` have the same type.
     NamespaceTwice(NamespaceKind),
     /// A namespace to join, whose path is relative.
     NamespacePath(NamespaceKind, String),
     /// Id mappings without a user namespace.
     MappingsWithoutUserNamespace,
-    /// An id mapping, by its property, of no ids or of ids beyond 2³² − 1.
+    /// An id mapping, by its property, that is empty or includes ids beyond 2³² − 1.
     MappingSize(&'static str),
     /// `linux.timeOffsets` without a time namespace.
     OffsetsWithoutTimeNamespace,
-    /// `linux.timeOffsets` for a time namespace that is joined.
+    /// `linux.timeOffsets` for a joined time namespace.
     OffsetsOfJoinedTimeNamespace,
-    /// An entry of `linux.timeOffsets`, by its name, is no clock of a time namespace.
+    /// An entry of `linux.timeOffsets`, by its name, does not name a clock of time namespaces.
     OffsetClock(String),
     /// An entry of `linux.timeOffsets`, by its name, has a second or more of nanoseconds.
     OffsetNanoseconds(String),
     /// `linux.maskedPaths` or `readonlyPaths` without a mount namespace.
     MasksWithoutMountNamespace,
-    /// `linux.rootfsPropagation` is no propagation word.
+    /// `linux.rootfsPropagation` is not a propagation type.
     RootfsPropagation(String),
     /// `linux.personality.domain` is unknown.
     PersonalityDomain(String),
-    /// `linux.personality.flags` has an entry, and the specification knows none.
+    /// `linux.personality.flags` is not empty, although the specification defines no flags.
     PersonalityFlag(String),
     /// `linux.memoryPolicy.mode` is unknown.
     MemoryMode(String),
     /// An entry of `linux.memoryPolicy.flags` is unknown.
     MemoryFlag(String),
-    /// `linux.memoryPolicy.nodes` is no list of nodes.
+    /// `linux.memoryPolicy.nodes` is not a list of nodes.
     MemoryNodes(String, InvalidNumbers),
-    /// Nodes for a mode that takes none.
+    /// Nodes for a mode without nodes.
     MemoryNodesGiven(u32),
-    /// No nodes for a mode that needs some.
+    /// No nodes for a mode that requires them.
     MemoryNodesMissing,
     /// A device without a path.
     NoDevicePath,
-    /// A device, by its path, with a number that the kernel does not have.
+    /// A device, by its path, with a number beyond the kernel's range.
     DeviceNumber(String),
-    /// A device, by its path, owned by -1, which the kernel takes for "no change".
+    /// A device, by its path, owned by -1, which means "no change" to the kernel.
     DeviceOwner(String),
     /// `linux.netDevices` without a network namespace to move them to.
     NetDeviceWithoutNamespace,
-    /// A name of `linux.netDevices` that can be none.
+    /// An invalid name in `linux.netDevices`.
     NetDeviceName(String),
-    /// `linux.intelRdt.closID` is no name of a directory.
+    /// `linux.intelRdt.closID` is not a valid directory name.
     ClosId(String),
-    /// A line of `linux.intelRdt`, by its property, that is none or not of its kind.
+    /// An invalid line of `linux.intelRdt`, by its property, or one of another resource.
     Schema(&'static str, String),
-    /// A sysctl name that is no path below /proc/sys.
+    /// A sysctl name that is not a path below /proc/sys.
     SysctlName(String),
-    /// A parameter of the ipc namespace, and the container has none.
+    /// A parameter of the ipc namespace in a container without its own.
     SysctlHostIpc(String),
-    /// A parameter of the network namespace, and the container has none.
+    /// A parameter of the network namespace in a container without its own.
     SysctlHostNetwork(String),
-    /// A parameter of the user namespace, and the container has none.
+    /// A parameter of the user namespace in a container without its own.
     SysctlHostUser(String),
-    /// `kernel.hostname`, for which there is a property.
+    /// `kernel.hostname`, which has a property of its own.
     SysctlHostname(String),
-    /// A parameter that is the whole host's.
+    /// A parameter that is not namespaced and applies to the whole host.
     SysctlNotNamespaced(String),
-    /// Known to the specification, not done yet.
+    /// A property that dayfly does not support.
     Unsupported(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! The closed word lists of the configuration: namespaces and device nodes.
+//! The closed enumerations of the configuration: namespaces and device nodes.
 use core::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error};
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::text::Str;
 
-/// A kind of namespace, namespaces(7).
+/// A type of namespace, namespaces(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NamespaceKind {
     /// Process ids.
@@ -40,7 +40,7 @@ impl NamespaceKind {
         Self::Time,
     ];
 
-    /// The configuration's word.
+    /// Returns the configuration's word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pid => "pid",
@@ -54,7 +54,7 @@ impl NamespaceKind {
         }
     }
 
-    /// The name under `/proc/PID/ns`.
+    /// Returns the name under `/proc/PID/ns`.
     pub const fn proc_name(self) -> &'static str {
         match self {
             Self::Network => "net",
@@ -63,7 +63,7 @@ impl NamespaceKind {
         }
     }
 
-    /// The flag for clone(2), unshare(2) and setns(2).
+    /// Returns the flag for clone(2), unshare(2) and setns(2).
     pub const fn clone_flag(self) -> u64 {
         match self {
             Self::Time => 0x0000_0080,
@@ -77,7 +77,7 @@ impl NamespaceKind {
         }
     }
 
-    /// The kind that the configuration's word stands for.
+    /// Returns the type for the configuration's word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == word)
     }
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for NamespaceKind {
     }
 }
 
-/// A kind of device node, mknod(2).
+/// A type of device node, mknod(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
     /// Character device: `c`, or `u` for an unbuffered one.
@@ -115,7 +115,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// The configuration's letter.
+    /// Returns the configuration's letter.
     pub const fn letter(self) -> &'static str {
         match self {
             Self::Char => "c",
@@ -124,7 +124,7 @@ impl DeviceKind {
         }
     }
 
-    /// The file type bits for mknod(2).
+    /// Returns the file type bits for mknod(2).
     pub const fn file_type(self) -> u32 {
         match self {
             Self::Char => 0o020_000,
@@ -133,7 +133,7 @@ impl DeviceKind {
         }
     }
 
-    /// The kind that the configuration's letter stands for.
+    /// Returns the type for the configuration's letter.
     pub fn parse(letter: &str) -> Option<Self> {
         match letter {
             "c" | "u" => Some(Self::Char),

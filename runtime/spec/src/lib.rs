@@ -1,9 +1,8 @@
-//! OCI runtime-spec 1.3 `config.json`: read without copying, then validated.
+//! OCI runtime-spec 1.3 `config.json`: parsed without copying, then validated.
 //!
-//! [`Spec::parse`] borrows every string it can from the text and leaves the
-//! seccomp profile unread; [`validate()`] then says what runc would have said. The
-//! kernel's words for things are here as well: capabilities, resource limits,
-//! mount options, namespaces.
+//! [`Spec::parse`] borrows strings from the text where possible and does not parse the seccomp profile; [`validate()`]
+//! then reports errors in runc's words. The crate also translates names of capabilities, resource limits, mount options
+//! and namespaces to the kernel's numbers.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

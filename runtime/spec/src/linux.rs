@@ -28,16 +28,16 @@ object! {
         /// cgroup limits.
         #[serde(serialize_with = "write_resources")]
         pub resources: Option<Box<Resources>>,
-        /// Where in the cgroup tree; its form depends on the cgroup manager.
+        /// Path in the cgroup tree; its form depends on the cgroup manager.
         pub cgroups_path: Option<Str<'a>>,
-        /// Namespaces to make or to join.
+        /// Namespaces to create or to join.
         pub namespaces: Vec<Namespace<'a>>,
-        /// Device nodes beside the default ones.
+        /// Device nodes besides the default ones.
         pub devices: Vec<Device<'a>>,
         /// Host network devices to move into the container, by name.
         pub net_devices: BTreeMap<Str<'a>, NetDevice<'a>>,
-        /// The seccomp profile as written: it is by far the largest part of a
-        /// configuration, and is only read when its compiled form is not cached.
+        /// The unparsed seccomp profile: it is by far the largest part of a configuration, and is parsed only if its
+        /// compiled form is not cached.
         pub seccomp: Option<ProfileText<'a>>,
         /// Propagation of the root mount, see
         /// [`Propagation::parse`](crate::mount_options::Propagation::parse).
@@ -69,18 +69,18 @@ object! {
         /// First id on the host.
         #[serde(rename = "hostID")]
         pub host_id: u32,
-        /// How many.
+        /// Number of ids.
         pub size: u32,
     }
 }
 
-/// A namespace to make, or with `path` one to join.
+/// A namespace to create, or with `path` to join.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Namespace<'a> {
-    /// Which of the eight.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: NamespaceKind,
-    /// An existing namespace of that kind.
+    /// An existing namespace of that type.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Str<'a>>,
 }
@@ -89,7 +89,7 @@ pub struct Namespace<'a> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device<'a> {
-    /// Which kind of node.
+    /// The type of node.
     #[serde(rename = "type")]
     pub kind: DeviceKind,
     /// Full path inside the container.
@@ -101,7 +101,7 @@ pub struct Device<'a> {
     /// Minor number; 0 for a FIFO.
     #[serde(default, deserialize_with = "value_or_null")]
     pub minor: i64,
-    /// Mode of the node; engines write the file type bits along with it.
+    /// Mode of the node; engines include the file type bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_mode: Option<u32>,
     /// Owner inside the container.
@@ -113,9 +113,9 @@ pub struct Device<'a> {
 }
 
 object! {
-    /// What becomes of a host network device.
+    /// The settings of a host network device.
     pub struct NetDevice<'a> {
-        /// Its name inside the container, if another.
+        /// Its name inside the container, if different.
         pub name: Option<Str<'a>>,
     }
 }
@@ -132,7 +132,7 @@ object! {
         pub l3_cache_schema: Option<Str<'a>>,
         /// Memory bandwidth.
         pub mem_bw_schema: Option<Str<'a>>,
-        /// Whether to make a monitoring group.
+        /// Whether to create a monitoring group.
         pub enable_monitoring: bool,
     }
 }
@@ -169,8 +169,8 @@ object! {
     }
 }
 
-/// Writes limits without what is absent. Their own types write everything,
-/// because the container record keeps them in a form without names.
+/// Serializes limits without absent values. Their own types serialize everything, because the container record stores
+/// them in a format without field names.
 fn write_resources<S: Serializer>(
     resources: &Option<Box<Resources>>,
     serializer: S,
@@ -202,12 +202,12 @@ fn is_absent(value: &Value) -> bool {
 }
 
 impl<'a> Linux<'a> {
-    /// The entry for a kind of namespace, if the container has one.
+    /// Returns the entry for a type of namespace, if the container has one.
     pub fn namespace(&self, kind: NamespaceKind) -> Option<&Namespace<'a>> {
         self.namespaces.iter().find(|namespace| namespace.kind == kind)
     }
 
-    /// Makes empty strings absent, see [`Spec`](crate::Spec).
+    /// Removes empty strings, see [`Spec`](crate::Spec).
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.cgroups_path);
         drop_if_empty(&mut self.rootfs_propagation);

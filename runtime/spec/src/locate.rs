@@ -1,26 +1,26 @@
-//! Which property a place in a JSON text belongs to.
+//! Finds the property at a position in a JSON text.
 //!
-//! serde tells line and column of an error but not the property. It is found
-//! out afterwards by walking the text once more, so that reading costs nothing.
+//! serde reports line and column of an error but not the property. It is determined only after an error, by scanning
+//! the text once more, so parsing has no extra cost.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One open object or array on the way to the place.
+/// An open object or array that encloses the position.
 enum Level<'a> {
-    /// The key that is being read, with its escapes, or whose value is.
+    /// The current key, with its escapes.
     Object(&'a [u8]),
-    /// The index of the element that is being read.
+    /// The index of the current element.
     Array(usize),
 }
 
-/// The property that the end of `text`, the beginning of a JSON text, is in:
-/// `mounts[2].options[0]`; empty at the top.
+/// Returns the property at the end of `text`, which is the beginning of a JSON text: `mounts[2].options[0]`; empty at
+/// the top.
 pub(crate) fn property_at(text: &[u8]) -> String {
     let mut levels: Vec<Level<'_>> = Vec::new();
     let mut rest = text;
     let mut string: &[u8] = &[];
-    // A closed value still is what an error right behind it is about.
+    // An error right after a closed value is about that value.
     let mut closed = None;
     while let [byte, tail @ ..] = rest {
         rest = tail;
@@ -49,7 +49,7 @@ pub(crate) fn property_at(text: &[u8]) -> String {
     join(&levels)
 }
 
-/// The inside of a string that begins `text`, and what follows its end quote.
+/// Splits `text`, which begins inside a string, after the string's end quote.
 fn split_string(text: &[u8]) -> (&[u8], &[u8]) {
     let mut escaped = false;
     let end = text.iter().position(|byte| {

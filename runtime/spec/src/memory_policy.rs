@@ -4,7 +4,7 @@ use crate::linux::MemoryPolicy;
 use crate::number_set::NumberSet;
 use crate::scheduling::value;
 
-/// Modes; what `features` reports.
+/// Modes; reported by `features`.
 pub const MODES: [(&str, u32); 7] = [
     ("MPOL_DEFAULT", 0),
     ("MPOL_PREFERRED", 1),
@@ -15,18 +15,18 @@ pub const MODES: [(&str, u32); 7] = [
     ("MPOL_WEIGHTED_INTERLEAVE", 6),
 ];
 
-/// Flags; what `features` reports.
+/// Flags; reported by `features`.
 pub const FLAGS: [(&str, u32); 3] = [
     ("MPOL_F_STATIC_NODES", 1 << 15),
     ("MPOL_F_RELATIVE_NODES", 1 << 14),
     ("MPOL_F_NUMA_BALANCING", 1 << 13),
 ];
 
-/// Where the mode is in a number that has flags as well.
+/// The bits of the mode in a number that also contains flags.
 pub const MODE_BITS: u32 = 0xfff;
 
 impl MemoryPolicy<'_> {
-    /// Mode and flags in one number.
+    /// Returns mode and flags in one number.
     ///
     /// # Errors
     /// An unknown mode or flag.
@@ -39,22 +39,22 @@ impl MemoryPolicy<'_> {
         })
     }
 
-    /// The nodes it is about.
+    /// Returns the nodes.
     ///
     /// # Errors
-    /// A text that is no list of nodes.
+    /// A text that is not a list of nodes.
     pub fn node_set(&self) -> Result<NumberSet, Invalid> {
         let invalid = |error| Invalid::MemoryNodes(self.nodes.as_str().into(), error);
         NumberSet::parse(&self.nodes).map_err(invalid)
     }
 
-    /// By runc's rules.
+    /// Validates by runc's rules.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         self.number()?;
         let nodes = self.node_set()?.count();
         match self.mode.as_str() {
             "MPOL_DEFAULT" | "MPOL_LOCAL" if nodes > 0 => Err(Invalid::MemoryNodesGiven(nodes)),
-            // Without nodes the kernel takes it for MPOL_LOCAL.
+            // Without nodes the kernel treats it as MPOL_LOCAL.
             "MPOL_DEFAULT" | "MPOL_LOCAL" | "MPOL_PREFERRED" => Ok(()),
             _ if nodes == 0 => Err(Invalid::MemoryNodesMissing),
             _ => Ok(()),

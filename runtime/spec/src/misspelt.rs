@@ -1,8 +1,8 @@
-//! Keys that are known but for their case.
+//! Keys that differ from known ones only in case.
 //!
-//! Go's reader, and so runc, takes `Memory` for `memory`; JSON's keys have one case, and a limit that is silently
-//! not set is bad. So these are told. Only values that nobody asked for are looked at: a reader of JSON
-//! steps over them by `deserialize_ignored_any`, and here knows the key before and those of the object.
+//! Go's parser, and so runc, accepts `Memory` for `memory`. JSON keys are case-sensitive, and a silently ignored limit
+//! is dangerous, so such keys are reported. Only ignored values are checked: a deserializer skips them by
+//! `deserialize_ignored_any`, and the wrapper here knows the key before and the keys of the object.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 
-/// A key that differs from a known one in case only. What it says is ignored.
+/// A key that differs from a known one only in case. Its value is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misspelt {
-    /// The key, with what it is in: `linux.resources.Memory`.
+    /// The key with its enclosing objects: `linux.resources.Memory`.
     pub property: String,
-    /// The key that there is.
+    /// The known key.
     pub known: &'static str,
 }
 
@@ -29,19 +29,19 @@ impl fmt::Display for Misspelt {
     }
 }
 
-/// Where such keys are in the text, and what they should be.
+/// The positions of such keys in the text, and the correct keys.
 pub(crate) type Found<'de> = RefCell<Vec<(&'de str, &'static str)>>;
 
-/// A reader that notes such keys in `found`.
+/// A deserializer that records such keys in `found`.
 pub(crate) struct Watched<'w, 'de, D> {
     pub inner: D,
     pub found: &'w Found<'de>,
-    /// The key whose value is read, and those that its object has.
+    /// The current key, and the known keys of its object.
     pub key: Option<&'de str>,
     pub fields: &'static [&'static str],
 }
 
-/// Has the inner reader do as it is told.
+/// Forwards calls to the inner deserializer.
 macro_rules! forward {
     ($($method:ident)*) => { $(
         #[inline]
@@ -67,7 +67,7 @@ impl<'w, 'de, D: Deserializer<'de>> Watched<'w, 'de, D> {
         Inside { visitor, found, fields }
     }
 
-    /// A key that nobody has asked for.
+    /// Handles an unknown key.
     #[cold]
     fn note(&self) {
         let Some(key) = self.key else { return };
@@ -126,7 +126,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watched<'_, 'de, D> {
     }
 }
 
-/// What is read in an object, a list or an option.
+/// Wraps a visitor, or the access to an object, list or option.
 struct Inside<'w, 'de, T> {
     visitor: T,
     found: &'w Found<'de>,
@@ -243,7 +243,7 @@ impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Value<'_, 'de, T> {
     }
 }
 
-/// A key's seed, reader or visitor, which leaves the key behind.
+/// Wraps the seed, deserializer or visitor of a key, and stores the key.
 struct Key<'k, 'de, T> {
     inner: T,
     key: &'k Cell<Option<&'de str>>,
@@ -301,10 +301,10 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
     }
 }
 
-/// Reads a whole text, and tells of such keys.
+/// Parses a whole text, and returns such keys.
 ///
 /// # Errors
-/// Those of the reader.
+/// Those of the deserializer.
 pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
     text: &'de str,
 ) -> serde_json::Result<(T, Vec<Misspelt>)> {
@@ -317,11 +317,11 @@ pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
     Ok((value, if found.is_empty() { Vec::new() } else { told(text, &found) }))
 }
 
-/// What was found, with where it is.
+/// Returns the keys found, with their enclosing properties.
 #[cold]
 fn told(text: &str, found: &[(&str, &'static str)]) -> Vec<Misspelt> {
     let all = found.iter().map(|&(key, known)| {
-        // A part of the text: what ends in its colon is in the key's own value.
+        // The key borrows from the text: the text up to its colon ends in the key's own value.
         let end = (key.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + key.len();
         let colon = text.get(end..).and_then(|rest| rest.find(':')).map_or(end, |at| end + at + 1);
         let property = crate::locate::property_at(text.get(..colon).unwrap_or(text).as_bytes());

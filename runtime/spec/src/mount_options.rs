@@ -1,10 +1,9 @@
-//! The `options` of a mount, read once into what the mount system calls take.
+//! The `options` of a mount, parsed once into arguments of the mount system calls.
 //!
-//! The words are runc's, which are mount(8)'s plus propagation, recursive
-//! attributes and extensions, and three of crun's about symbolic links
-//! (`copy-symlink`, `src-nofollow`, `dest-nofollow`); any other word is data for the
-//! filesystem. Later words win over earlier ones. Sources: runtime-spec 1.3, config.md "Linux mount
-//! options"; mount(2), mount_setattr(2), fsmount(2).
+//! The options are runc's, which are mount(8)'s plus propagation, recursive attributes and extensions, and three of
+//! crun's for symbolic links (`copy-symlink`, `src-nofollow`, `dest-nofollow`); all others are data for the filesystem.
+//! Later options override earlier ones. Sources: runtime-spec 1.3, config.md "Linux mount options"; mount(2),
+//! mount_setattr(2), fsmount(2).
 use alloc::vec::Vec;
 
 use crate::text::Str;
@@ -17,15 +16,15 @@ pub const MOUNT_ATTR_NOSUID: u64 = 0x0000_0002;
 pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
 /// Programs cannot be executed.
 pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
-/// The bits that say how access times are kept: a field, not flags.
+/// The mask of the access time mode: a field, not flags.
 pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
-/// Access time kept relative to the modification time: the field's zero.
+/// Access time is relative to the modification time: the field's zero.
 pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
-/// Access time not kept.
+/// Access time is not updated.
 pub const MOUNT_ATTR_NOATIME: u64 = 0x0000_0010;
-/// Access time kept on every access.
+/// Access time is updated on every access.
 pub const MOUNT_ATTR_STRICTATIME: u64 = 0x0000_0020;
-/// Access time of directories not kept.
+/// Access time of directories is not updated.
 pub const MOUNT_ATTR_NODIRATIME: u64 = 0x0000_0080;
 /// Symbolic links are not followed (Linux 5.14).
 pub const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
@@ -38,36 +37,35 @@ pub const SB_SYNCHRONOUS: u32 = 1 << 4;
 pub const SB_MANDLOCK: u32 = 1 << 6;
 /// Directory changes are synchronous.
 pub const SB_DIRSYNC: u32 = 1 << 7;
-/// Errors at mounting are not logged.
+/// Mount errors are not logged.
 pub const SB_SILENT: u32 = 1 << 15;
-/// The inode version is kept.
+/// The inode version is maintained.
 pub const SB_I_VERSION: u32 = 1 << 23;
-/// Time stamps are kept in memory as long as possible.
+/// Timestamps are kept in memory as long as possible.
 pub const SB_LAZYTIME: u32 = 1 << 25;
 
-/// With a propagation flag: for the whole tree below the mount.
+/// With a propagation flag: applies to the whole tree below the mount.
 pub const MS_REC: u64 = 1 << 14;
-/// The mount can't be bound.
+/// The mount cannot be bind-mounted.
 pub const MS_UNBINDABLE: u64 = 1 << 17;
-/// No events in or out.
+/// Mount events are neither received nor sent.
 pub const MS_PRIVATE: u64 = 1 << 18;
-/// Events in only.
+/// Mount events are received only.
 pub const MS_SLAVE: u64 = 1 << 19;
-/// Events in and out.
+/// Mount events are received and sent.
 pub const MS_SHARED: u64 = 1 << 20;
 
-/// A change of mount attributes, as mount_setattr(2) takes it.
+/// A change of mount attributes for mount_setattr(2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AttrChange {
     /// `MOUNT_ATTR_*` to set; also the attributes of a new mount, for fsmount(2).
     pub set: u64,
-    /// `MOUNT_ATTR_*` that the options name as cleared, and `MOUNT_ATTR__ATIME`
-    /// whenever they say anything about access times.
+    /// `MOUNT_ATTR_*` that the options clear, and `MOUNT_ATTR__ATIME` if any option concerns access times.
     pub clear: u64,
 }
 
 impl AttrChange {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -87,25 +85,24 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// The word against a mode takes only that mode back; what is left over is
-    /// the kernel's default, relatime.
+    /// Clears an access time mode: the negated option resets only that mode, to the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
     }
 }
 
-/// A change of how mount events travel, mount_namespaces(7).
+/// A change of mount propagation, mount_namespaces(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Propagation {
     /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`.
     pub kind: u64,
-    /// For the whole tree below the mount, too.
+    /// Whether it applies to the whole tree below the mount.
     pub recursive: bool,
 }
 
 impl Propagation {
-    /// The propagation that a word such as `rslave` stands for.
+    /// Parses a propagation type such as `rslave`.
     pub fn parse(word: &str) -> Option<Self> {
         match lookup(word) {
             Some(Effect::Propagation(propagation)) => Some(propagation),
@@ -113,7 +110,7 @@ impl Propagation {
         }
     }
 
-    /// The flags for mount(2).
+    /// Returns the flags for mount(2).
     pub const fn flags(self) -> u64 {
         if self.recursive { self.kind | MS_REC } else { self.kind }
     }
@@ -122,51 +119,50 @@ impl Propagation {
 /// A bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bind {
-    /// With everything mounted below the source (`rbind`).
+    /// Whether mounts below the source are included (`rbind`).
     pub recursive: bool,
 }
 
-/// Ids of the mount's files are mapped, user_namespaces(7) and mount_setattr(2).
+/// Id mapping of the mount's files, user_namespaces(7) and mount_setattr(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdMap {
-    /// Those of everything mounted below the source, too (`ridmap`).
+    /// Whether mounts below the source are mapped, too (`ridmap`).
     pub recursive: bool,
 }
 
 /// The options of one mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountOptions<'a> {
-    /// Attributes of this mount alone.
+    /// Attributes of this mount only.
     pub attr: AttrChange,
     /// Attributes of the tree from this mount down (`rro`, `rnosuid`, …).
     pub recursive_attr: AttrChange,
     /// `SB_*` flags set. `ro` is here and in `attr`: mount(2) sets both.
     pub superblock_set: u32,
-    /// `SB_*` flags that the options name as cleared.
+    /// `SB_*` flags that the options clear.
     pub superblock_clear: u32,
     /// Propagation changes, in order.
     pub propagation: Vec<Propagation>,
-    /// A bind mount rather than a new filesystem.
+    /// A bind mount instead of a new filesystem.
     pub bind: Option<Bind>,
     /// Change an existing mount.
     pub remount: bool,
-    /// Copy what the new tmpfs covers into it.
+    /// Copy the covered contents into the new tmpfs.
     pub tmpcopyup: bool,
     /// Map the ids of the mount.
     pub id_map: Option<IdMap>,
-    /// A source that is a symbolic link is made again at the destination, rather than bound (crun).
+    /// Create a source that is a symbolic link again at the destination, instead of binding it (crun).
     pub copy_symlink: bool,
-    /// A source that is a symbolic link is bound itself (crun).
+    /// Bind a source that is a symbolic link itself (crun).
     pub source_nofollow: bool,
-    /// A destination that is a symbolic link is mounted on itself (crun).
+    /// Mount on a destination that is a symbolic link itself (crun).
     pub destination_nofollow: bool,
-    /// Words for the filesystem, `key` or `key=value`, in order.
+    /// Filesystem options, `key` or `key=value`, in order.
     pub data: Vec<&'a str>,
 }
 
 impl<'a> MountOptions<'a> {
-    /// Reads a list of options. Unknown words are filesystem data, so nothing
-    /// is ever refused here.
+    /// Parses a list of options. Unknown options are filesystem data, so this never fails.
     pub fn parse(options: &'a [Str<'_>]) -> Self {
         let mut parsed = Self::default();
         for option in options {
@@ -178,13 +174,13 @@ impl<'a> MountOptions<'a> {
         parsed
     }
 
-    /// The value of the last filesystem option `key=value`.
+    /// Returns the value of the last filesystem option `key=value`.
     pub fn value(&self, key: &str) -> Option<&'a str> {
         self.data.iter().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// The superblock flags as words for fsconfig(2) `FSCONFIG_SET_FLAG`. Those of mount(2) alone have
-    /// none: `silent`, and `iversion`, which file systems that have versions keep anyway.
+    /// Returns the superblock flags as options for fsconfig(2) `FSCONFIG_SET_FLAG`. Two flags exist only in mount(2):
+    /// `silent`, and `iversion`, which file systems that support versions always set.
     pub fn superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 5] = [
             (SB_RDONLY, "ro"),
@@ -197,7 +193,7 @@ impl<'a> MountOptions<'a> {
         WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
     }
 
-    /// Those taken back, for a file system that has them.
+    /// Returns the cleared ones, for a file system that supports them.
     pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 3] =
             [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];
@@ -227,8 +223,7 @@ impl<'a> MountOptions<'a> {
                 self.clear_superblock(SB_RDONLY);
             }
             Effect::Propagation(propagation) => self.propagation.push(propagation),
-            // `bind` after `rbind` stays recursive, as in runc: callers append
-            // `bind` to lists they were given.
+            // `bind` after `rbind` stays recursive, as in runc: callers append `bind` to given lists.
             Effect::Bind => self.bind = self.bind.or(Some(Bind { recursive: false })),
             Effect::BindTree => self.bind = Some(Bind { recursive: true }),
             Effect::Remount => self.remount = true,
@@ -251,12 +246,12 @@ impl<'a> MountOptions<'a> {
     }
 }
 
-/// Every option that is not filesystem data, sorted; what `features` reports.
+/// Iterates over all options other than filesystem data, sorted; reported by `features`.
 pub fn known() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word)
 }
 
-/// The words that set these `MOUNT_ATTR_*`, in the order of their bits; for people.
+/// Iterates over the options that set these `MOUNT_ATTR_*`, in the order of their bits; for messages.
 pub fn attr_words(set: u64) -> impl Iterator<Item = &'static str> {
     let flags = (0..u64::BITS).map(|bit| 1 << bit).filter(move |flag| set & flag != 0);
     flags.filter_map(|flag| {
@@ -269,7 +264,7 @@ pub fn attr_words(set: u64) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// What a word does.
+/// The effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Nothing,
@@ -309,7 +304,7 @@ fn lookup(word: &str) -> Option<Effect> {
     WORDS.get(index).map(|(_, effect)| *effect)
 }
 
-/// All words, sorted. Absent on purpose: `acl`, which is filesystem data.
+/// All options, sorted. `acl` is intentionally missing: it is filesystem data.
 const WORDS: &[(&str, Effect)] = &[
     ("async", Effect::ClearSuper(SB_SYNCHRONOUS)),
     ("atime", Effect::ClearAtime(MOUNT_ATTR_NOATIME)),
@@ -333,7 +328,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("noiversion", Effect::ClearSuper(SB_I_VERSION)),
     ("nolazytime", Effect::ClearSuper(SB_LAZYTIME)),
     ("nomand", Effect::ClearSuper(SB_MANDLOCK)),
-    // Relatime being the default, there is nothing to take back.
+    // Relatime is the default, so there is nothing to clear.
     ("norelatime", Effect::Nothing),
     ("nostrictatime", Effect::ClearAtime(MOUNT_ATTR_STRICTATIME)),
     ("nosuid", Effect::Set(MOUNT_ATTR_NOSUID)),

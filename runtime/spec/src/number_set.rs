@@ -1,4 +1,4 @@
-//! Sets of small numbers, as the kernel's lists of CPUs and memory nodes have them: `0-3,7`.
+//! Sets of small numbers in the kernel's format for lists of CPUs and memory nodes: `0-3,7`.
 use alloc::string::String;
 use core::fmt;
 
@@ -10,28 +10,28 @@ pub struct NumberSet {
     words: [u64; 16],
 }
 
-/// Why a text is no set of numbers.
+/// Why a text is not a set of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidNumbers {
-    /// Something else than digits.
+    /// Characters other than digits.
     NotANumber(String),
-    /// Beyond what a set holds.
+    /// A number beyond the limit.
     TooLarge(String),
-    /// A range that ends before it begins.
+    /// A range whose end is before its beginning.
     Backwards(String),
-    /// Nothing but commas and blanks.
+    /// Only commas and blanks.
     Empty(String),
 }
 
 impl NumberSet {
-    /// The first number that no set has.
+    /// The lowest number that does not fit in a set.
     pub const LIMIT: u32 = 1024;
 
-    /// Reads numbers and ranges with commas between them. Blanks around them and empty elements are
-    /// fine, as in runc; an empty text is the empty set.
+    /// Parses numbers and ranges separated by commas. Blanks around them and empty elements are allowed, as in runc; an
+    /// empty text is the empty set.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The reason why the text is invalid.
     pub fn parse(text: &str) -> Result<Self, InvalidNumbers> {
         let mut set = Self::default();
         if text.is_empty() {
@@ -57,41 +57,41 @@ impl NumberSet {
         }
     }
 
-    /// Whether it has this number.
+    /// Returns whether the set contains this number.
     pub fn contains(&self, number: u32) -> bool {
         self.words.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// Whether it has none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// How many it has.
+    /// Returns the number of elements.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Its numbers, ascending.
+    /// Iterates over the numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..Self::LIMIT).filter(|number| self.contains(*number))
     }
 
-    /// Its bits, number 0 the lowest of the first word.
+    /// Returns the bits; number 0 is the lowest bit of the first word.
     pub fn words(&self) -> &[u64; 16] {
         &self.words
     }
 }
 
 impl From<[u64; 16]> for NumberSet {
-    /// From its bits, number 0 the lowest of the first word.
+    /// Builds a set from bits; number 0 is the lowest bit of the first word.
     fn from(words: [u64; 16]) -> Self {
         Self { words }
     }
 }
 
 impl FromIterator<u32> for NumberSet {
-    /// Numbers beyond what a set holds are left out.
+    /// Numbers beyond the limit are left out.
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
         let mut set = Self::default();
         numbers.into_iter().for_each(|number| set.insert(number));
@@ -108,7 +108,7 @@ fn number(text: &str) -> Result<u32, InvalidNumbers> {
     number.ok_or_else(|| InvalidNumbers::TooLarge(text.into()))
 }
 
-/// The kernel's form: ranges where numbers follow each other.
+/// The kernel's format: consecutive numbers become ranges.
 impl fmt::Display for NumberSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";

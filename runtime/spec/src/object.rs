@@ -1,9 +1,8 @@
-//! How every object of the configuration is read and written.
+//! Serialization of the configuration's objects.
 //!
-//! Engines write their configurations from Go structures, so the rules are
-//! those of Go's encoding: a property that is absent or `null` has its zero
-//! value, unknown properties are ignored (the specification's extensibility
-//! rule), and zero values are left out when writing.
+//! Engines serialize their configurations from Go structures, so the rules are those of Go's encoding: an absent or
+//! `null` property has its zero value, unknown properties are ignored (the specification's extensibility rule), and
+//! zero values are omitted when writing.
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -12,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use crate::Str;
 use crate::in_root::InRoot;
 
-/// Declares a configuration object: all fields optional, named in camelCase.
-/// The lifetime, if there is one, is `'a` and that of the input text.
+/// Declares a configuration object: all fields are optional, and named in camelCase. The lifetime, if there is one, is
+/// `'a`, that of the input text.
 macro_rules! object {
     ($(#[$attribute:meta])* pub struct $name:ident<$life:lifetime> { $($fields:tt)* }) => {
         $crate::object::object! {
@@ -49,7 +48,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Reads a value, or its default where the text says `null`.
+/// Deserializes a value; `null` gives its default.
 pub(crate) fn value_or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -58,9 +57,9 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Whether a value is left out when its object is written.
+/// Whether a value is omitted when its object is serialized.
 ///
-/// Numbers are always written: `uid` and `containerID` matter when they are 0.
+/// Numbers are always written: `uid` and `containerID` matter even if they are 0.
 pub(crate) trait Absent {
     fn is_absent(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! From JSON text to types.
+//! Parsing JSON text into types.
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,8 +13,8 @@ use crate::resources::Resources;
 use crate::without_profile;
 
 impl<'a> Spec<'a> {
-    /// Reads a `config.json`; the result borrows from `json`. The seccomp profile is not looked into:
-    /// that it is JSON, [`Spec::parse_whole`] tells.
+    /// Parses a `config.json`; the result borrows from `json`. The seccomp profile is not parsed; [`Spec::parse_whole`]
+    /// checks that it is JSON.
     ///
     /// # Errors
     /// Text that is not JSON, or not of the specification's shape.
@@ -22,7 +22,7 @@ impl<'a> Spec<'a> {
         Self::from_bytes(json.as_ref()).map(|(spec, _)| spec)
     }
 
-    /// As [`Spec::parse`], with the keys that differ from known ones in case only.
+    /// Parses like [`Spec::parse`], and returns keys that differ from known ones only in case.
     ///
     /// # Errors
     /// As [`Spec::parse`].
@@ -30,7 +30,7 @@ impl<'a> Spec<'a> {
         Self::from_bytes(json)
     }
 
-    /// Reads all of a `config.json`.
+    /// Parses all of a `config.json`.
     ///
     /// # Errors
     /// As [`Spec::parse`].
@@ -38,7 +38,7 @@ impl<'a> Spec<'a> {
         Self::from_whole_bytes(json.as_ref()).map(|(spec, _)| spec)
     }
 
-    // Not generic: the reader is large, and would be in the program once for every crate that calls it.
+    // Not generic: the parser is large, and would be instantiated once for every crate that calls it.
     fn from_bytes(json: &'a [u8]) -> Result<(Self, Vec<Misspelt>), ParseError> {
         let text = core::str::from_utf8(json).ok();
         match text.and_then(without_profile::read) {
@@ -66,7 +66,7 @@ impl<'a> Process<'a> {
         Self::parse_and_tell(json.as_ref()).map(|(process, _)| process)
     }
 
-    /// As [`Process::parse`], with the keys that differ from known ones in case only.
+    /// Parses like [`Process::parse`], and returns keys that differ from known ones only in case.
     ///
     /// # Errors
     /// As [`Process::parse`].
@@ -78,7 +78,7 @@ impl<'a> Process<'a> {
 }
 
 impl Resources {
-    /// Reads a document of limits (`update --resources`), with the keys that differ from known ones in case only.
+    /// Parses a document of limits (`update --resources`), and returns keys that differ from known ones only in case.
     ///
     /// # Errors
     /// Text that is not JSON, or not of the specification's shape.
@@ -87,7 +87,7 @@ impl Resources {
     }
 }
 
-/// Where and why a text could not be read.
+/// A parse error with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Line, from 1.
@@ -97,7 +97,7 @@ pub struct ParseError {
     /// The property there, such as `process.user.uid` or `mounts[2].options`;
     /// empty at the top.
     pub property: String,
-    /// What is wrong.
+    /// The reason.
     pub message: String,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<(T, Vec<Misspelt>), ParseError> {
-    // Checked once here, strings need no check each on their own.
+    // Checked once here, so that strings need no checks of their own.
     let text = match core::str::from_utf8(json) {
         Ok(text) => text,
         Err(error) => return Err(not_utf8(json, error.valid_up_to())),

@@ -29,7 +29,7 @@ object! {
         pub no_new_privileges: bool,
         /// AppArmor profile.
         pub apparmor_profile: Option<Str<'a>>,
-        /// Badness for the out-of-memory killer, -1000 to 1000.
+        /// Score adjustment for the OOM killer, -1000 to 1000.
         pub oom_score_adj: Option<i32>,
         /// Scheduling policy, sched_setattr(2).
         pub scheduler: Option<Scheduler<'a>>,
@@ -69,16 +69,16 @@ object! {
     }
 }
 
-// Engines and validators expect `user` to be there even when all of it is 0.
+// Engines and validators expect `user` to be present even if all of it is 0.
 impl Absent for User<'_> {}
 
 object! {
     /// Capability sets by name (`process.capabilities`), see
     /// [`CapabilitySet`](crate::capability::CapabilitySet).
     pub struct Capabilities<'a> {
-        /// Limit of what can ever be gained.
+        /// Upper bound for gaining capabilities.
         pub bounding: Vec<Str<'a>>,
-        /// In force.
+        /// Effective capabilities.
         pub effective: Vec<Str<'a>>,
         /// Kept across execve(2) for files that allow it.
         pub inheritable: Vec<Str<'a>>,
@@ -95,9 +95,9 @@ object! {
         /// Name such as `RLIMIT_NOFILE`, see [`rlimit::number`](crate::rlimit::number).
         #[serde(rename = "type")]
         pub kind: Str<'a>,
-        /// Ceiling that only a privileged process may raise.
+        /// Hard limit, which only a privileged process may raise.
         pub hard: u64,
-        /// Value in force.
+        /// Soft limit.
         pub soft: u64,
     }
 }
@@ -135,16 +135,16 @@ object! {
 object! {
     /// CPUs of a process that joins the container (`process.execCPUAffinity`).
     pub struct CpuAffinity<'a> {
-        /// Before it enters the container's cgroup.
+        /// CPUs before it enters the container's cgroup.
         pub initial: Option<Str<'a>>,
-        /// After.
+        /// CPUs after that.
         #[serde(rename = "final")]
         pub settled: Option<Str<'a>>,
     }
 }
 
 impl Process<'_> {
-    /// Makes empty strings absent, see [`Spec`](crate::Spec).
+    /// Removes empty strings, see [`Spec`](crate::Spec).
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.user.username);
         drop_if_empty(&mut self.apparmor_profile);

@@ -1,10 +1,10 @@
-//! The seccomp profile's text, which only whoever compiles it reads.
+//! The seccomp profile's text, which only its compiler parses.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A seccomp profile as it stands in the configuration.
+/// An unparsed seccomp profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProfileText<'a>(&'a str);
 
@@ -13,7 +13,7 @@ impl<'a> ProfileText<'a> {
         Self(text)
     }
 
-    /// The text. It need not be JSON where the profile was not looked into.
+    /// Returns the text. It may be invalid JSON if the profile was skipped.
     pub fn get(&self) -> &'a str {
         self.0
     }

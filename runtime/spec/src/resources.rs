@@ -1,18 +1,18 @@
-//! `linux.resources`: what a container may use (config-linux.md, "Control groups").
+//! `linux.resources`: limits of a container (config-linux.md, "Control groups").
 //!
-//! Every type reads JSON as engines write it (absent and `null` mean the same, unknown members are
-//! skipped) and round-trips through postcard, which the container record uses.
+//! Every type parses JSON as engines write it (absent and `null` mean the same, unknown members are ignored) and
+//! round-trips through postcard, the format of the container record.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// `linux.resources`. The default asks for nothing.
+/// `linux.resources`. The default sets no limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Resources {
-    /// Device access rules; later rules win over earlier ones.
+    /// Device access rules; later rules override earlier ones.
     #[serde(deserialize_with = "null_as_default")]
     pub devices: Vec<DeviceRule>,
     /// Memory and swap.
@@ -32,14 +32,14 @@ pub struct Resources {
     /// RDMA limits by device name.
     #[serde(deserialize_with = "null_as_default")]
     pub rdma: BTreeMap<String, Rdma>,
-    /// cgroup v2 files by name, written as they are.
+    /// cgroup v2 files by name, written unchanged.
     #[serde(deserialize_with = "null_as_default")]
     pub unified: BTreeMap<String, String>,
 }
 
 impl Resources {
-    /// Whether there is a limit that takes a cgroup, which device rules do not where a user namespace has
-    /// no device nodes of its own.
+    /// Returns whether there is a limit that requires a cgroup. Device rules do not if a user namespace has no device
+    /// nodes of its own.
     pub fn has_limits(&self) -> bool {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())
@@ -58,7 +58,7 @@ impl Resources {
 /// One entry of `linux.resources.devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRule {
-    /// Whether the access is granted or refused.
+    /// Whether the access is allowed or denied.
     #[serde(default)]
     pub allow: bool,
     /// The kind of device; all kinds if absent.
@@ -75,7 +75,7 @@ pub struct DeviceRule {
     pub access: String,
 }
 
-/// The kind of device a [`DeviceRule`] is about.
+/// The type of device for a [`DeviceRule`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// `a`: character and block devices.
@@ -112,7 +112,7 @@ pub struct Memory {
     pub disable_oom_killer: Option<bool>,
     /// Account children to their parents; always so on v2 and since Linux 5.11.
     pub use_hierarchy: Option<bool>,
-    /// Refuse an update to a limit below the present usage.
+    /// Refuse a limit below the current usage in updates.
     pub check_before_update: Option<bool>,
 }
 
@@ -124,7 +124,7 @@ pub struct Cpu {
     pub shares: Option<u64>,
     /// CPU time per period; -1 is unlimited.
     pub quota: Option<i64>,
-    /// Unused quota that may be saved up.
+    /// Unused quota that may be accumulated.
     pub burst: Option<u64>,
     /// Length of a period.
     pub period: Option<u64>,
@@ -146,7 +146,7 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pids {
-    /// Most tasks at a time; -1 is unlimited.
+    /// Maximum number of tasks; -1 is unlimited.
     pub limit: Option<i64>,
 }
 
@@ -161,16 +161,16 @@ pub struct BlockIo {
     /// Weights of single devices.
     #[serde(deserialize_with = "null_as_default")]
     pub weight_device: Vec<WeightDevice>,
-    /// Bytes read a second.
+    /// Bytes read per second.
     #[serde(deserialize_with = "null_as_default")]
     pub throttle_read_bps_device: Vec<ThrottleDevice>,
-    /// Bytes written a second.
+    /// Bytes written per second.
     #[serde(deserialize_with = "null_as_default")]
     pub throttle_write_bps_device: Vec<ThrottleDevice>,
-    /// Reads a second.
+    /// Reads per second.
     #[serde(rename = "throttleReadIOPSDevice", deserialize_with = "null_as_default")]
     pub throttle_read_iops_device: Vec<ThrottleDevice>,
-    /// Writes a second.
+    /// Writes per second.
     #[serde(rename = "throttleWriteIOPSDevice", deserialize_with = "null_as_default")]
     pub throttle_write_iops_device: Vec<ThrottleDevice>,
 }
@@ -198,7 +198,7 @@ pub struct ThrottleDevice {
     pub major: i64,
     /// Minor number.
     pub minor: i64,
-    /// Bytes or operations a second; 0 is unlimited.
+    /// Bytes or operations per second; 0 is unlimited.
     pub rate: u64,
 }
 
@@ -206,7 +206,7 @@ pub struct ThrottleDevice {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HugepageLimit {
-    /// Page size as the kernel names it, such as `2MB`.
+    /// Page size in the kernel's format, such as `2MB`.
     pub page_size: String,
     /// Bytes.
     pub limit: u64,
@@ -237,14 +237,13 @@ pub struct InterfacePriority {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Rdma {
-    /// Most HCA handles.
+    /// Maximum HCA handles.
     pub hca_handles: Option<u32>,
-    /// Most HCA objects.
+    /// Maximum HCA objects.
     pub hca_objects: Option<u32>,
 }
 
-/// Reads a value, with JSON `null` as the default. Formats that are not self-describing (postcard)
-/// have no null and are read as they were written.
+/// Deserializes a value; JSON `null` gives the default. Formats that are not self-describing (postcard) have no null.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,8 +1,8 @@
 //! Resource limits by name, getrlimit(2).
 
-/// The number of a resource by its full name, for prlimit(2).
+/// Returns the number of a resource by its full name, for prlimit(2).
 ///
-/// The numbers are those of every architecture but alpha, mips and sparc.
+/// The numbers are those of every architecture except alpha, mips and sparc.
 pub fn number(name: &str) -> Option<u32> {
     let resource = name.strip_prefix("RLIMIT_")?;
     NAMES.iter().zip(0..).find(|(known, _)| **known == resource).map(|(_, number)| number)

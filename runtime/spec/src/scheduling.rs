@@ -1,4 +1,4 @@
-//! The words of `process.scheduler`, `ioPriority` and `linux.personality` as the kernel's numbers.
+//! The kernel's numbers for the words of `process.scheduler`, `ioPriority` and `linux.personality`.
 use crate::invalid::Invalid;
 use crate::linux::Personality;
 use crate::number_set::NumberSet;
@@ -15,7 +15,7 @@ pub const POLICIES: [(&str, u32); 7] = [
     ("SCHED_DEADLINE", 6),
 ];
 
-/// Has the kernel leave the times as they are.
+/// The flag that leaves the times unchanged.
 const KEEP_PARAMS: &str = "SCHED_FLAG_KEEP_PARAMS";
 
 /// Flags of sched_setattr(2).
@@ -36,22 +36,22 @@ pub const IO_CLASSES: [(&str, u16); 3] =
 /// Domains of personality(2).
 pub const DOMAINS: [(&str, u32); 2] = [("LINUX", 0), ("LINUX32", 8)];
 
-/// What a word of a table stands for.
+/// Returns the value of a word in a table.
 pub(crate) fn value<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }
 
 impl Scheduler<'_> {
-    /// The number of its policy.
+    /// Returns the number of its policy.
     ///
     /// # Errors
-    /// No policy, or an unknown one.
+    /// A missing or unknown policy.
     pub fn policy_number(&self) -> Result<u32, Invalid> {
         let unknown = || Invalid::SchedulerPolicy(self.policy.as_str().into());
         value(&POLICIES, &self.policy).ok_or_else(unknown)
     }
 
-    /// The bits of its flags.
+    /// Returns the bits of its flags.
     ///
     /// # Errors
     /// An unknown flag.
@@ -62,7 +62,7 @@ impl Scheduler<'_> {
         })
     }
 
-    /// By runc's rules; ranges of priorities and times are the kernel's to know.
+    /// Validates by runc's rules; the kernel checks ranges of priorities and times.
     fn validate(&self) -> Result<(), Invalid> {
         self.policy_number()?;
         self.flag_bits()?;
@@ -78,8 +78,8 @@ impl Scheduler<'_> {
             return Err(Invalid::SchedulerTimes);
         }
         let Self { runtime, deadline, period, .. } = *self;
-        // A period of 0 is as long as the deadline. The shortest runtime, and what all deadlines of the
-        // host come to, are the kernel's to know.
+        // A period of 0 equals the deadline. The kernel checks the minimum runtime and the total of all deadlines on
+        // the host.
         let possible = runtime != 0 && runtime <= deadline && (period == 0 || deadline <= period);
         let keeps = self.flags.iter().any(|flag| flag.as_str() == KEEP_PARAMS);
         if policy == "SCHED_DEADLINE" && !possible && !keeps {
@@ -90,10 +90,10 @@ impl Scheduler<'_> {
 }
 
 impl IoPriority<'_> {
-    /// Class and level as ioprio_set(2) takes them.
+    /// Returns class and level in the encoding of ioprio_set(2).
     ///
     /// # Errors
-    /// An unknown class, a level beyond 0 to 7.
+    /// An unknown class, a level outside 0 to 7.
     pub fn number(&self) -> Result<u16, Invalid> {
         let level = u16::try_from(self.priority).ok().filter(|level| *level <= 7);
         let level = level.ok_or(Invalid::IoLevel(self.priority))?;
@@ -103,10 +103,10 @@ impl IoPriority<'_> {
 }
 
 impl Personality<'_> {
-    /// The number of its domain.
+    /// Returns the number of its domain.
     ///
     /// # Errors
-    /// An unknown domain; flags, of which the specification knows none.
+    /// An unknown domain; flags, of which the specification defines none.
     pub fn number(&self) -> Result<u32, Invalid> {
         if let Some(flag) = self.flags.first() {
             return Err(Invalid::PersonalityFlag(flag.as_str().into()));
@@ -117,11 +117,11 @@ impl Personality<'_> {
 }
 
 impl CpuAffinity<'_> {
-    /// The CPUs before the process enters the container's cgroup, and those after; `None` where the
-    /// kernel decides.
+    /// Returns the CPUs before the process enters the container's cgroup, and those after; `None` leaves them to the
+    /// kernel.
     ///
     /// # Errors
-    /// A text that is no list of CPUs.
+    /// A text that is not a list of CPUs.
     pub fn sets(&self) -> Result<[Option<NumberSet>; 2], Invalid> {
         let set = |name, text: &Option<crate::Str<'_>>| {
             let set = NumberSet::parse(text.as_deref().unwrap_or_default());
@@ -132,7 +132,7 @@ impl CpuAffinity<'_> {
     }
 }
 
-/// Checks how a process is to be scheduled.
+/// Validates the scheduling of a process.
 pub(crate) fn validate(process: &Process<'_>) -> Result<(), Invalid> {
     if let Some(scheduler) = &process.scheduler {
         scheduler.validate()?;

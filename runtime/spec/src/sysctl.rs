@@ -1,14 +1,14 @@
-//! Kernel parameters: their names, and which a container may set.
+//! Kernel parameters: their names, and those that a container may set.
 //!
-//! /proc/sys is namespaced only in part: a parameter outside the container's own
-//! namespaces would be changed for the host. Source: runc's rules.
+//! /proc/sys is namespaced only in part: a parameter outside the container's own namespaces would be changed for the
+//! host. Source: runc's rules.
 use alloc::string::String;
 
 use crate::invalid::Invalid;
 use crate::kinds::NamespaceKind;
 use crate::linux::Linux;
 
-/// System V IPC parameters, each of an ipc namespace.
+/// Parameters of System V IPC, which belong to the ipc namespace.
 const IPC: [&str; 8] = [
     "kernel.msgmax",
     "kernel.msgmnb",
@@ -20,17 +20,16 @@ const IPC: [&str; 8] = [
     "kernel.shmmni",
 ];
 
-/// The parameter's file below /proc/sys.
+/// Returns the parameter's file below /proc/sys.
 ///
-/// Names have dots for separators, or slashes, and then a dot stands for itself
-/// (sysctl(8)): `net/ipv4/conf/eth0.1/forwarding` and
-/// `net.ipv4.conf.eth0/1.forwarding` are the same.
+/// Components of a name are separated by dots, or by slashes, in which case dots are ordinary characters (sysctl(8)):
+/// `net/ipv4/conf/eth0.1/forwarding` and `net.ipv4.conf.eth0/1.forwarding` are the same.
 pub fn path(name: &str) -> String {
     if has_slashes(name) { name.into() } else { swap_separators(name) }
 }
 
-/// What is to be said if a namespace that the container joins turns out to be the host's, which only the
-/// kernel can tell: a parameter would be changed for the host. `None` if none is of that kind.
+/// Returns the error for a joined namespace that turns out to be the host's, which only the kernel can tell: a
+/// parameter would be changed for the host. `None` if no parameter belongs to that type.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {
@@ -46,10 +45,10 @@ fn is_ipc(name: &str) -> bool {
     IPC.contains(&name) || name.starts_with("fs.mqueue.")
 }
 
-/// Checks that every parameter is of a namespace that the container has.
+/// Checks that every parameter belongs to a namespace of the container.
 pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
     for name in linux.sysctl.keys() {
-        // `net.//.x` is the file net/../x: no separators can be allowed to meet.
+        // `net.//.x` is the file net/../x, so adjacent separators are refused.
         if path(name).split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Invalid::SysctlName(name.as_str().into()));
         }
@@ -58,7 +57,7 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Refuses one parameter, by its name with dots, unless it is private.
+/// Refuses a parameter, by its name with dots, unless it is namespaced for the container.
 fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
     if is_ipc(&name) {
         return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };
@@ -70,7 +69,7 @@ fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invali
             Err(Invalid::SysctlHostNetwork(name))
         };
     }
-    // Setting a limit on user namespaces for everyone would be a way around it.
+    // Otherwise a container could set a limit on user namespaces for the host.
     if name.starts_with("user.") {
         return if has(NamespaceKind::User) { Ok(()) } else { Err(Invalid::SysctlHostUser(name)) };
     }

@@ -1,7 +1,7 @@
 //! The configuration that `dayfly spec` writes for a new bundle.
 //!
-//! It asks for what `runc spec` asks for: a shell on a terminal in `rootfs`, in
-//! its own namespaces, with three capabilities.
+//! It has the settings of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three
+//! capabilities.
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
@@ -15,11 +15,11 @@ use crate::process::{Capabilities, Process, Rlimit};
 use crate::resources::{DeviceRule, Resources};
 use crate::text::Str;
 
-/// The version of the specification that new configurations follow.
+/// The version of the specification for new configurations.
 pub const VERSION: &str = "1.3.0";
 
-/// A configuration for a container run by root. Where the host has cgroup v2
-/// alone, the container gets a cgroup namespace as well.
+/// Returns a configuration for a container run by root. On a host with cgroup v2 only, the container gets a cgroup
+/// namespace as well.
 pub fn template(cgroup_v2: bool) -> Spec<'static> {
     use NamespaceKind::{Cgroup, Ipc, Mount, Network, Pid, Uts};
     let mut kinds = vec![Pid, Network, Ipc, Uts, Mount];
@@ -41,14 +41,13 @@ pub fn template(cgroup_v2: bool) -> Spec<'static> {
     }
 }
 
-/// A configuration for a container run by a user who is not root: with a user
-/// namespace that maps `uid` and `gid` to 0 inside, with the host's network and
-/// /sys, and without what takes privileges on the host.
+/// Returns a configuration for a container run by a user other than root: with a user namespace that maps `uid` and
+/// `gid` to 0 inside, with the host's network and /sys, and without settings that need privileges on the host.
 pub fn rootless_template(cgroup_v2: bool, uid: u32, gid: u32) -> Spec<'static> {
     let mut spec = template(cgroup_v2);
     for mount in &mut spec.mounts {
         if mount.destination == "/sys" {
-            // sysfs can't be mounted without a network namespace of one's own.
+            // sysfs cannot be mounted without a network namespace of the container's own.
             *mount = new_mount("/sys", "none", "/sys", "rbind,nosuid,noexec,nodev,ro");
         }
         // Ids other than 0 are not mapped.
@@ -65,14 +64,14 @@ pub fn rootless_template(cgroup_v2: bool, uid: u32, gid: u32) -> Spec<'static> {
 }
 
 impl Spec<'_> {
-    /// The configuration as JSON, indented with tabs as runc does.
+    /// Returns the configuration as JSON, indented with tabs like runc's.
     ///
     /// # Errors
-    /// None that a configuration made of the types of this crate could cause.
+    /// None for configurations built from this crate's types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let spaced = serde_json::to_string_pretty(self)?;
         let mut text = String::with_capacity(spaced.len());
-        // A line break is never inside a string, so spaces in front are indent.
+        // Strings contain no raw line breaks, so leading spaces are indentation.
         for line in spaced.split_inclusive('\n') {
             let content = line.trim_start_matches(' ');
             let depth = (line.len() - content.len()) / 2;
@@ -103,7 +102,7 @@ const MASKED_PATHS: [&str; 10] = [
 const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The order matters: each below the one it stands on.
+/// In order: each mount after the one that contains its mount point.
 const MOUNTS: [(&str, &str, &str, &str); 7] = [
     ("/proc", "proc", "proc", ""),
     ("/dev", "tmpfs", "tmpfs", "nosuid,strictatime,mode=755,size=65536k"),
@@ -155,7 +154,7 @@ fn new_mount(
     }
 }
 
-/// No device beside those that every container has.
+/// Returns resources without devices besides the default ones.
 fn no_devices() -> Resources {
     let everything = DeviceRule {
         allow: false,
@@ -175,7 +174,7 @@ mod tests {
     const RUNC: &str = include_str!("../tests/data/runc-spec.json");
     const RUNC_ROOTLESS: &str = include_str!("../tests/data/runc-spec-rootless.json");
 
-    /// The template but for the host name, as text that can be compared.
+    /// Returns the template without the host name, as comparable text.
     fn normal(mut spec: Spec<'_>) -> String {
         assert_eq!(validate(&spec), Ok(()));
         spec.hostname = None;

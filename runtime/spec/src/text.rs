@@ -1,4 +1,4 @@
-//! Strings that borrow from the configuration they were read from.
+//! Strings that borrow from the parsed configuration.
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::borrow::Borrow;
@@ -8,31 +8,30 @@ use core::ops::Deref;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// A string of the configuration: a slice of the input, or an own copy where
-/// the JSON text had escapes in it.
+/// A string of the configuration: a slice of the input, or a copy if the JSON text contained escapes.
 ///
-/// A parsed `Str` holds no NUL byte (`"\u0000"` is refused by the parser), so it
-/// can be handed to the kernel as a C string without another look.
+/// A parsed `Str` contains no NUL byte (the parser refuses `"\u0000"`), so it can be passed to the kernel as a C string
+/// without a check.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Str<'a>(Cow<'a, str>);
 
 impl<'a> Str<'a> {
-    /// A string that borrows `text`; usable in constants.
+    /// Returns a string that borrows `text`; usable in constants.
     pub const fn new(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the text is a slice of the input rather than a copy.
+    /// Returns whether the text is a slice of the input, not a copy.
     pub fn is_borrowed(&self) -> bool {
         matches!(self.0, Cow::Borrowed(_))
     }
 
-    /// The text as an owned string.
+    /// Returns the text as an owned string.
     pub fn into_string(self) -> String {
         self.0.into_owned()
     }
@@ -121,8 +120,7 @@ impl<'de> Visitor<'de> for StrVisitor {
         f.write_str("a string")
     }
 
-    // JSON has no raw control characters: a NUL can only come from an escape,
-    // and then the text is not borrowed.
+    // JSON forbids raw control characters: a NUL comes only from an escape, and then the text is not borrowed.
     fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Str<'de>, E> {
         Ok(Str::new(text))
     }
@@ -139,7 +137,7 @@ impl<'de> Visitor<'de> for StrVisitor {
     }
 }
 
-/// Makes an empty string absent.
+/// Replaces an empty string by `None`.
 pub(crate) fn drop_if_empty(text: &mut Option<Str<'_>>) {
     if text.as_ref().is_some_and(|text| text.is_empty()) {
         *text = None;

@@ -1,11 +1,11 @@
-//! What the specification knows and dayfly does not do.
+//! Properties of the specification that dayfly does not support.
 //!
-//! Such a property is refused by name: to ignore it would give a container that
-//! is not what its author asked for. A feature that gets done leaves this list.
+//! Such a property is refused by name: if it were ignored, the container would not be as configured. Remove a property
+//! from this list when it is implemented.
 use crate::config::Spec;
 use crate::invalid::Invalid;
 
-/// A property's name, and how to see that it is set.
+/// A property's name, and a check whether it is set.
 type Property = (&'static str, fn(&Spec<'_>) -> bool);
 
 const UNSUPPORTED: [Property; 5] = [
@@ -16,7 +16,7 @@ const UNSUPPORTED: [Property; 5] = [
     ("freebsd", |spec| spec.freebsd.is_some()),
 ];
 
-/// Refuses what a configuration asks for.
+/// Refuses unsupported properties in a configuration.
 pub(crate) fn refuse(spec: &Spec<'_>) -> Result<(), Invalid> {
     match UNSUPPORTED.iter().find(|(_, is_set)| is_set(spec)) {
         Some((name, _)) => Err(Invalid::Unsupported(name)),

@@ -1,7 +1,7 @@
-//! Checks that need nothing but the configuration itself.
+//! Checks that need only the configuration itself.
 //!
-//! What takes a look at the host (does the rootfs exist, is a joined network
-//! namespace the host's own, rootless mappings) is left to whoever looks.
+//! Checks that depend on the host (whether the rootfs exists, whether a joined network namespace is the host's own,
+//! rootless mappings) are made elsewhere.
 use crate::config::{Mount, Spec};
 use crate::invalid::Invalid;
 use crate::kinds::{DeviceKind, NamespaceKind};
@@ -11,13 +11,13 @@ use crate::process::{Process, Rlimit};
 use crate::text::Str;
 use crate::{rlimit, scheduling, sysctl, unsupported};
 
-/// Checks a configuration against the specification and what dayfly can do.
+/// Checks a configuration against the specification and dayfly's features.
 ///
-/// A missing `process` is fine here: it is required at `start` only. A user
-/// namespace without mappings is fine, too: it gets default ones.
+/// A missing `process` is valid here: it is required only at `start`. A user namespace without mappings is valid, too:
+/// it gets default ones.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first error found.
 pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     if !is_supported_version(&spec.oci_version) {
         return Err(Invalid::Version(spec.oci_version.as_str().into()));
@@ -40,10 +40,10 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     unsupported::refuse(spec)
 }
 
-/// Checks a process, of a configuration or of `exec`.
+/// Checks a process, from a configuration or of `exec`.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first error found.
 pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
     if process.cwd.is_empty() {
         return Err(Invalid::NoCwd);
@@ -91,7 +91,7 @@ fn validate_rlimits(rlimits: &[Rlimit<'_>]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A semantic version (with a suffix perhaps) of major version 1.
+/// Returns whether it is a semantic version (possibly with a suffix) of major version 1.
 fn is_supported_version(version: &str) -> bool {
     let (numbers, suffix) = match version.find(['-', '+']) {
         Some(at) => version.split_at(at),
@@ -124,7 +124,7 @@ fn validate_names(spec: &Spec<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A relative destination is fine: it is taken from `/`, as in runc.
+/// Checks a mount. A relative destination is valid: it is relative to `/`, as in runc.
 fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), Invalid> {
     if mount.destination.is_empty() {
         return Err(Invalid::NoDestination);
@@ -134,15 +134,15 @@ fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), In
     if options.bind.is_none() {
         return Ok(());
     }
-    // Options of a file system are passed over, as by the kernel: a bind mount has none of its own, and
-    // callers hand the same options to all their mounts.
+    // Filesystem options are ignored, as by the kernel: a bind mount has none of its own, and callers pass the same
+    // options to all their mounts.
     if mount.source.is_none() && !options.remount {
         return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
     }
     Ok(())
 }
 
-/// A mount with ids of its own: mapped by its own mappings, or by the container's user namespace.
+/// Checks an idmapped mount: mapped by its own mappings, or by the container's user namespace.
 fn validate_id_map(
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -247,7 +247,7 @@ fn validate_offsets(linux: &Linux<'_>) -> Result<(), Invalid> {
 }
 
 fn validate_mappings(property: &'static str, mappings: &[IdMapping]) -> Result<(), Invalid> {
-    // The last id, 2³² − 1, stands for "no id" and can't be mapped.
+    // The last id, 2³² − 1, means "no id" and cannot be mapped.
     let fits = |first: u32, size: u32| first.checked_add(size).is_some();
     let good = |mapping: &IdMapping| {
         mapping.size > 0
@@ -271,7 +271,7 @@ fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
     }
 }
 
-/// Whether the kernel would take it for a device's name: up to 15 bytes without a few of them.
+/// Returns whether the kernel accepts it as a device name: up to 15 bytes, except some characters.
 fn is_net_device(name: &str) -> bool {
     let is_good = |byte: u8| !b"/:".contains(&byte) && !byte.is_ascii_whitespace() && byte != 0;
     (1..16).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(is_good)
@@ -299,7 +299,7 @@ fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {
     if device.path.is_empty() {
         return Err(Invalid::NoDevicePath);
     }
-    // What the kernel's 12 and 20 bits do not hold it would cut, and make another device.
+    // The kernel would truncate numbers beyond its 12 and 20 bits, and create another device.
     let numbered = (0..1 << 12).contains(&device.major) && (0..1 << 20).contains(&device.minor);
     if device.kind != DeviceKind::Fifo && !numbered {
         return Err(Invalid::DeviceNumber(device.path.as_str().into()));

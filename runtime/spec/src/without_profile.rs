@@ -1,9 +1,8 @@
-//! A configuration read without its seccomp profile, whose text is set aside before.
+//! Parses a configuration without its seccomp profile, whose text is cut out first.
 //!
-//! The profile is most of a configuration, and a start whose filter is kept does not look into it. So
-//! its end is found by its braces alone, at a fifth of what it takes a JSON reader to step over it, and
-//! a number put in its place. Whoever compiles the profile reads it in full. Where anything about this
-//! is unusual, the text is read as it is.
+//! The profile is most of a configuration, and a start with a cached filter does not need it. So its end is found by
+//! counting braces, at a fifth of the time a JSON parser needs to skip it, and a number is put in its place. The
+//! profile's compiler parses it in full. In unusual cases the text is parsed unchanged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,18 +13,18 @@ use crate::misspelt::{self, Misspelt};
 use crate::profile_text::ProfileText;
 
 const KEY: &str = "\"seccomp\"";
-/// What stands in for the profile: nothing that could be one.
+/// The placeholder for the profile: a value that cannot be one.
 const NUMBER: &str = "0";
 
-/// Reads a configuration but for its profile. `None` if that cannot be set aside, or for any error.
+/// Parses a configuration without its profile. Returns `None` if that cannot be cut out, or on any error.
 pub(crate) fn read(text: &str) -> Option<(Spec<'_>, Vec<Misspelt>)> {
     let profile = find(text)?;
     let (before, after) = (text.get(..profile.start)?, text.get(profile.end..)?);
-    // Borrowed from like the text itself, and read once in a process.
+    // Leaked, since the result borrows from it; a process parses only one configuration.
     let short: &'static str = String::leak([before, NUMBER, after].concat());
     let (mut spec, misspelt): (Spec<'_>, _) = misspelt::read(short).ok()?;
     let place = &mut spec.linux.as_mut()?.seccomp;
-    // It may have been some other object of this name.
+    // It may have been another object with this name.
     if *place != Some(ProfileText::new(NUMBER)) {
         return None;
     }
@@ -33,7 +32,7 @@ pub(crate) fn read(text: &str) -> Option<(Spec<'_>, Vec<Misspelt>)> {
     Some((spec, misspelt))
 }
 
-/// Where the value of the first key of this name is, if it is an object.
+/// Returns the range of the value of the first key with this name, if it is an object.
 fn find(text: &str) -> Option<Range<usize>> {
     let key = text.find(KEY)?;
     // Quotes within a string are escaped.
@@ -46,9 +45,9 @@ fn find(text: &str) -> Option<Range<usize>> {
     Some(start..start + end_of_object(value.as_bytes())?)
 }
 
-/// The length of the object that `text` begins with.
+/// Returns the length of the object at the beginning of `text`.
 fn end_of_object(text: &[u8]) -> Option<usize> {
-    // Of something else, such as null, the next object would be taken, and with it what stands before.
+    // For other values, such as null, the braces found would belong to a later object.
     text.first().filter(|first| **first == b'{')?;
     let mut depth = 0usize;
     let mut at = 0;
@@ -69,27 +68,27 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of the string whose first quote is before `text`.
+/// Returns the length of the string whose first quote is before `text`.
 fn length_of_string(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += quiet(text.get(at..)?, |bytes| has(bytes, b'"') | has(bytes, b'\\'));
         match text.get(at)? {
             b'"' => return Some(at),
-            // What is escaped.
+            // The escaped character.
             b'\\' => at += 2,
             _ => at += 1,
         }
     }
 }
 
-/// How many of the first bytes are none of those that `find` finds, looked at eight at a time: the last few may not
-/// be counted.
+/// Returns how many of the first bytes are certainly not matched by `find`, which checks eight at a time; the last few
+/// may not be counted.
 fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
     let (words, _) = text.as_chunks::<8>();
     let mut length = 0;
     for word in words {
-        // Of those found the first is one; others may be an overflow of that.
+        // The first match is exact; later ones may be artifacts of a carry.
         let found = find(u64::from_le_bytes(*word));
         if found != 0 {
             return length + found.trailing_zeros() as usize / 8;
@@ -101,13 +100,13 @@ fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// The highest bit of the first byte that is `byte`, and of some that come after it.
+/// Returns a word with the highest bit set in the first byte equal to `byte`, and possibly in later bytes.
 fn has(bytes: u64, byte: u8) -> u64 {
     let zeros = bytes ^ (ONES * u64::from(byte));
     zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
 }
 
-/// The same for `{`, `}`, `[`, `]`, and whatever differs from these in the same two bits.
+/// Returns the same for `{`, `}`, `[`, `]`, and other bytes that differ from these in the same two bits.
 fn has_bracket(bytes: u64) -> u64 {
     const DIFFERENT: u64 = ONES * 0x26;
     has(bytes | DIFFERENT, 0x7f)

@@ -1,11 +1,11 @@
-//! No text, however broken, makes the reader panic.
+//! The parser does not panic on any text.
 use dayfly_spec::{Process, Spec, mount_options::MountOptions, validate, validate_id};
 use proptest::prelude::*;
 
 const PODMAN: &str = include_str!("data/podman-options.json");
 const RUNC: &str = include_str!("data/runc-spec-rootless.json");
 
-/// Reads a text as everything it could be, and goes on with what can be read.
+/// Parses a text as everything it could be, and uses the results.
 fn use_up(text: &[u8]) {
     let _ = Process::parse(text);
     match Spec::parse(text) {
@@ -51,7 +51,7 @@ proptest! {
         at in 0..PODMAN.len(),
         value in prop::sample::select(&["null", "-1", "1e99", "[]", "{}", "\"\"", "\"\\u0000\"", "true"][..]),
     ) {
-        // Replaces the value behind the next colon.
+        // Replaces the value after the next colon.
         if let Some(colon) = PODMAN[at..].find(':') {
             let (head, tail) = PODMAN.split_at(at + colon + 1);
             let end = tail.find([',', '}', ']']).unwrap_or(0);

@@ -1,10 +1,10 @@
-//! Configurations as engines write them are read, accepted and written back.
+//! Configurations written by engines are parsed, accepted and serialized again.
 use std::time::Instant;
 
 use dayfly_spec::mount_options::MountOptions;
 use dayfly_spec::{NamespaceKind, Spec, validate};
 
-/// Every file of tests/data with its name.
+/// Returns every file of tests/data with its name.
 fn configurations() -> Vec<(String, String)> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
     let files = std::fs::read_dir(directory).expect("tests/data");
@@ -92,8 +92,7 @@ fn docker_hooks_and_devices() {
     assert_eq!(spec.process.unwrap().args[4], "echo \"hi\"");
 }
 
-/// Prints how long the most common configuration takes; run with
-/// `cargo test --release -- --nocapture reading_time`.
+/// Prints the parse time of the most common configuration; run with `cargo test --release -- --nocapture reading_time`.
 #[test]
 fn reading_time() {
     let text = read("podman.json");

@@ -1,7 +1,7 @@
-//! What is refused, and in which words.
+//! Errors of validation and their messages.
 use dayfly_spec::{Process, Spec, validate, validate_process};
 
-/// A small configuration that is fine, with every namespace but user and time.
+/// A small valid configuration, with every namespace except user and time.
 const GOOD: &str = r#"{
     "ociVersion": "1.0.2",
     "root": {"path": "rootfs"},
@@ -10,8 +10,7 @@ const GOOD: &str = r#"{
         {"type": "ipc"}, {"type": "uts"}, {"type": "cgroup"}]}
 }"#;
 
-/// What is said of `GOOD` with an object of other values merged in; a null
-/// takes a property away.
+/// Validates `GOOD` with other values merged in; a null removes a property.
 fn said(patch: &str) -> Result<(), String> {
     let mut config = serde_json::from_str(GOOD).expect("GOOD");
     merge(&mut config, serde_json::from_str(patch).expect(patch));

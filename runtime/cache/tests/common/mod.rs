@@ -1,4 +1,4 @@
-//! Caches of a test's own, and mount namespaces to make them in.
+//! Caches for single tests, and mount namespaces for them.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::env;
@@ -16,7 +16,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// `None`, with a word, where the caller is not root.
+    /// Returns `None` with a message if the caller is not root.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !is_root() {
@@ -35,7 +35,7 @@ impl Scratch {
         Cache::open(self.path()).unwrap()
     }
 
-    /// The paths of all entries of one of the cache's directories.
+    /// Returns the paths of all entries in one of the cache's directories.
     pub fn entries(&self, directory: &str) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.path.join(directory)) else { return Vec::new() };
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -44,7 +44,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // With what is mounted there, if it is a cache.
+        // Including its mounts, if it is a cache.
         let _ = Cache::clear(self.path());
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -60,8 +60,8 @@ fn is_root() -> bool {
 
 const INSIDE: &str = "DAYFLY_TEST_NAMESPACE";
 
-/// Runs `test`, which is the body of the test called `name`, in a mount namespace of its own: in a
-/// child process that repeats just that test there.
+/// Runs `test`, the body of the test called `name`, in a mount namespace of its own: in a child process that runs only
+/// that test again.
 pub fn in_namespace(name: &str, test: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return test();
@@ -82,21 +82,21 @@ pub fn in_namespace(name: &str, test: impl FnOnce()) {
 
 const WORKER: &str = "DAYFLY_TEST_CACHE";
 
-/// The path to work on, if this process is a [`worker`]. Waits for the end of its standard input.
+/// Returns the path to work on if this process is a [`worker`]. Waits for the end of its standard input.
 pub fn work() -> Option<String> {
     let path = env::var(WORKER).ok()?;
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     Some(path)
 }
 
-/// A process that runs the test `name` with the path of a cache, for [`work`].
+/// Returns a process that runs the test `name` with the path of a cache, for [`work`].
 pub fn worker(name: &str, cache: &Scratch) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", name]).env(WORKER, cache.path());
     command
 }
 
-/// The lines of this process's mount table.
+/// Returns the lines of this process's mount table.
 pub fn mounts() -> Vec<String> {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     table.lines().map(String::from).collect()

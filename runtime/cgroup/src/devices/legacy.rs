@@ -1,5 +1,4 @@
-//! Device rules as the files of the cgroup v1 `devices` controller want them: one default, and
-//! exceptions to it.
+//! Device rules in the form of the cgroup v1 `devices` controller: a default and exceptions to it.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -18,11 +17,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Boils an ordered list down.
+    /// Reduces an ordered rule list to a policy.
     ///
     /// # Errors
-    /// [`Error::DeviceHole`]: the kernel ignores a rule that takes away part of a wildcard exception;
-    /// as the container would then have access that its configuration refuses, it is an error here.
+    /// [`Error::DeviceHole`]: the kernel ignores a rule that removes part of a wildcard exception. The container would
+    /// then have access that its configuration denies, so this is an error.
     pub fn new(rules: &[Rule]) -> Result<Self, Error> {
         let mut policy = Self { allow: false, exceptions: Vec::new() };
         for rule in rules {
@@ -64,11 +63,11 @@ fn is_same_device(a: &Rule, b: &Rule) -> bool {
     (a.kind, a.major, a.minor) == (b.kind, b.major, b.minor)
 }
 
-/// Replaces the device rules of a cgroup: first the default, which clears all exceptions, then these.
+/// Replaces the device rules of a cgroup: first writes the default, which clears all exceptions, then the exceptions.
 ///
 /// # Errors
-/// [`Error::DeviceHole`]; failing writes, among them EPERM if the parent cgroup allows less, and
-/// EINVAL if there are sub-cgroups already.
+/// [`Error::DeviceHole`]; failing writes, among them EPERM if the parent cgroup allows less, and EINVAL if there are
+/// sub-cgroups already.
 pub(crate) fn apply(directory: &Directory, rules: &[Rule]) -> Result<(), Error> {
     let policy = Policy::new(rules)?;
     let file = |allow| if allow { "devices.allow" } else { "devices.deny" };
@@ -94,7 +93,7 @@ pub(crate) fn apply(directory: &Directory, rules: &[Rule]) -> Result<(), Error> 
 pub(crate) mod tests {
     use super::*;
 
-    /// The default and the exceptions that `rules` come to.
+    /// Returns the default and the exceptions equivalent to `rules`.
     pub(crate) fn policy_of(rules: &[Rule]) -> Result<(bool, Vec<Rule>), Error> {
         Policy::new(rules).map(|policy| (policy.allow, policy.exceptions))
     }

@@ -1,8 +1,8 @@
 //! Device rules as an eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15), assembled here.
 //!
-//! The program sees the rules from the last to the first, so that the first one that speaks about a
-//! kind of access decides it. A refused access ends the program; allowed ones are struck off until
-//! none is left to ask about. Unlike the v1 files it can make exceptions to wildcard rules.
+//! The program checks the rules from the last to the first, so the first matching rule decides an access bit. A denied
+//! bit ends the program; allowed bits are cleared until none is left. Unlike the v1 files, it supports exceptions to
+//! wildcard rules.
 
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x55;
 const JUMP_IF_ANY_BIT: u8 = 0x45;
 const EXIT: u8 = 0x95;
 
-// Registers: what is returned, the context that is passed in, and what the program makes of it.
+// Registers: the return value, the context argument, and the values computed from it.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const KIND: u8 = 2;
@@ -36,7 +36,7 @@ const MINOR: u8 = 5;
 const BLOCK: i32 = 1;
 const CHAR: i32 = 2;
 
-/// Assembles `rules`. Pure: the same rules give the same program.
+/// Assembles `rules`. Deterministic: the same rules give the same program.
 pub fn assemble(rules: &[Rule]) -> Vec<Instruction> {
     let decisive = Decisive::new(rules);
     let mut program = Vec::with_capacity(8 + 6 * decisive.rules.len());
@@ -56,23 +56,23 @@ pub fn assemble(rules: &[Rule]) -> Vec<Instruction> {
     program
 }
 
-/// The program that a new cgroup on cgroup v2 needs for these rules, if any.
+/// Returns the device program that a new cgroup v2 directory needs for these rules, if any.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a rule that cannot be.
+/// [`Error::Invalid`] for an invalid rule.
 pub fn of_new(rules: &[DeviceRule]) -> Result<Option<Vec<Instruction>>, Error> {
     let rules = Rule::list(rules)?;
     let needed = !rules.is_empty() && !allows_everything(&rules);
     Ok(needed.then(|| assemble(&rules)))
 }
 
-/// Whether `rules` refuse nothing, so that a new cgroup needs no program.
+/// Returns whether `rules` deny nothing, so that a new cgroup needs no program.
 pub fn allows_everything(rules: &[Rule]) -> bool {
     let decisive = Decisive::new(rules);
     decisive.otherwise && decisive.rules.is_empty()
 }
 
-/// The rules that matter, the last one first, and what goes for all the rest.
+/// The relevant rules, the last one first, and the default for all other accesses.
 struct Decisive {
     rules: Vec<Rule>,
     otherwise: bool,
@@ -91,7 +91,7 @@ impl Decisive {
                 decisive.rules.push(*rule);
             }
         }
-        // What comes last here and says the same as the default can go.
+        // Trailing rules here that equal the default are redundant.
         while decisive.rules.last().is_some_and(|rule| rule.allow == decisive.otherwise) {
             decisive.rules.pop();
         }
@@ -99,11 +99,11 @@ impl Decisive {
     }
 }
 
-/// Appends the instructions of one rule; they are jumped over if it is about another device.
+/// Appends the instructions of one rule; a jump skips them for other devices.
 fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     let mask = i32::from(rule.access.bits());
     let verdict: &[Instruction] = match (rule.allow, rule.access) {
-        // Nothing that is still asked about is beyond this rule.
+        // The rule covers every access bit that is still open.
         (allow, Access::ALL) => &end(allow),
         (true, _) => &[
             immediate(AND, WANTED, i32::from(Access::ALL.bits()) & !mask),
@@ -128,8 +128,8 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     program.extend_from_slice(verdict);
 }
 
-/// The test for a device number. Beyond 31 bits the comparison, which extends the sign, never holds;
-/// nor does Linux have such devices.
+/// Appends the test of a device number. The comparison sign-extends its operand and never matches numbers beyond 31
+/// bits; Linux has no such devices.
 fn number(register: u8, value: Option<u32>) -> Option<(u8, i32)> {
     value.map(|value| (register, value as i32))
 }
@@ -150,7 +150,7 @@ const fn end(allow: bool) -> [Instruction; 2] {
     [immediate(SET, RESULT, allow as i32), immediate(EXIT, 0, 0)]
 }
 
-/// Loads a program that was [`assemble`]d.
+/// Loads an [`assemble`]d program.
 ///
 /// # Errors
 /// EPERM without CAP_BPF (CAP_SYS_ADMIN before Linux 5.8); E2BIG for thousands of rules.
@@ -158,8 +158,8 @@ pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }
 
-/// Makes `program` the one device program of a cgroup. In the usual case of one there already, it is
-/// swapped in one step, so that no access slips through; otherwise the new one comes first.
+/// Makes `program` the only device program of a cgroup. If exactly one is attached, as usual, it is replaced
+/// atomically, so that no access slips through; otherwise the new one is attached before the others are detached.
 pub(crate) fn attach(
     directory: &Directory,
     program: BorrowedFd<'_>,
@@ -170,7 +170,7 @@ pub(crate) fn attach(
     let old = if is_new { Vec::new() } else { attached(directory)? };
     if let [one] = old.as_slice() {
         match attach(Some(one.as_fd())) {
-            // Before Linux 5.6 a program cannot be replaced.
+            // Programs cannot be replaced before Linux 5.6.
             Err(Errno::INVAL) => {}
             result => return Ok(result.context("bpf", context())?),
         }
@@ -183,8 +183,7 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// The programs attached to a cgroup. Those a security module hides are left where they are: they
-/// can only refuse more.
+/// Returns the programs attached to a cgroup. Those hidden by a security module stay attached: they can only deny more.
 fn attached(directory: &Directory) -> Result<Vec<OwnedFd>, Error> {
     let ids = bpf::query_device_programs(directory.fd())
         .context("bpf", format_args!("BPF_PROG_QUERY {}", directory.path()))?;

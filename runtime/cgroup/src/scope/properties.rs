@@ -1,7 +1,7 @@
 //! `linux.resources` as properties of a unit (systemd.resource-control(5)).
 //!
-//! What systemd has no property for is written to the cgroup's files only; what it has one for, to
-//! both, since the files take more exact values.
+//! Settings without a systemd property are written to the cgroup's files only; all others are written to both, since
+//! the files accept more exact values.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,16 +16,16 @@ use crate::devices::Rule;
 use crate::devices::legacy::Policy;
 use crate::v2::{limits::task_limit, weight};
 
-/// Microseconds.
+/// The kernel's default period in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// systemd counts CPU time in percent: microseconds a second.
+/// systemd counts CPU time in percent: microseconds per second for 1 %.
 const PERCENT: u64 = 10_000;
-/// More than any kernel is built for.
+/// More CPUs than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;
-/// From then on a CPUWeight of 0 is cpu.idle.
+/// The systemd version from which a CPUWeight of 0 sets cpu.idle.
 pub(super) const IDLE_SINCE: u32 = 252;
 
-/// `resources` with the CPU quota that systemd will set, rounded up to whole percents of a CPU.
+/// Returns `resources` with the CPU quota that systemd will set, rounded up to whole percents of a CPU.
 pub(crate) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
     let Some(Cpu { quota: Some(quota @ 1..), period, .. }) = &resources.cpu else {
         return Cow::Borrowed(resources);
@@ -42,7 +42,7 @@ pub(crate) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
     Cow::Owned(resources)
 }
 
-/// The properties for what `resources` mention. `idles` is whether this systemd knows idle groups.
+/// Returns the properties for the settings in `resources`. `idles` is whether this systemd supports idle groups.
 pub(crate) fn of_resources(
     resources: &Resources,
     unified: bool,
@@ -59,7 +59,8 @@ pub(crate) fn of_resources(
             if let Some(low) = memory.reservation.filter(|low| *low != 0) {
                 list.push(Property::number("MemoryLow", or_infinity(low)));
             }
-            // Without a limit of memory the files know what this builds on, or why it cannot be.
+            // Without a memory limit, the code for the files knows the value this builds on, or reports why it is
+            // invalid.
             if let Ok(Some(swap)) = weight::swap(memory.swap.unwrap_or(0), limit) {
                 list.push(Property::number("MemorySwapMax", or_infinity(swap)));
             }
@@ -99,7 +100,7 @@ fn add_cpu(list: &mut Vec<Property>, cpu: &Cpu, unified: bool, idles: bool) -> R
     Ok(())
 }
 
-/// A quota of 0 is none, a negative one is infinite; so is none with a period.
+/// Adds the CPU quota. Quota 0 is unset; a negative one is infinite, and so is a period without a quota.
 fn add_quota(list: &mut Vec<Property>, quota: i64, period: u64) {
     if period != 0 {
         list.push(Property::number("CPUQuotaPeriodUSec", period));
@@ -111,14 +112,14 @@ fn add_quota(list: &mut Vec<Property>, quota: i64, period: u64) {
     }
 }
 
-/// Microseconds of CPU time a second, rounded up to whole percents.
+/// Returns microseconds of CPU time per second, rounded up to whole percents.
 fn quota_per_second(quota: i64, period: u64) -> u64 {
     let exact = u128::from(quota.unsigned_abs()) * 1_000_000 / u128::from(period.max(1));
     let percents = exact.div_ceil(PERCENT.into());
     u64::try_from(percents).ok().and_then(|p| p.checked_mul(PERCENT)).unwrap_or(u64::MAX - 1)
 }
 
-/// The files of `linux.resources.unified` that are properties, too.
+/// Adds the settings of `linux.resources.unified` that have properties.
 fn add_unified(list: &mut Vec<Property>, resources: &Resources, idles: bool) -> Result<(), Error> {
     let files = &resources.unified;
     let is_idle = |value: &String| value.trim() == "1" && idles;
@@ -156,7 +157,7 @@ fn add_unified(list: &mut Vec<Property>, resources: &Resources, idles: bool) -> 
             "memory.min" => Property::number("MemoryMin", number()?),
             "memory.max" => Property::number("MemoryMax", number()?),
             "memory.swap.max" => Property::number("MemorySwapMax", number()?),
-            // systemd takes no 0.
+            // systemd does not accept 0.
             "pids.max" => Property::number("TasksMax", number()?.max(1)),
             _ => continue,
         };
@@ -169,7 +170,7 @@ fn or_infinity(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// A list such as `0-3,7` as bits, the lowest first.
+/// Converts a list such as `0-3,7` to a bit mask, lowest bits first.
 fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     let invalid = || Error::Invalid { setting, reason: format!("{list:?} is no list of numbers") };
     let mut bits = Vec::new();
@@ -192,16 +193,16 @@ fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     if bits.is_empty() { Err(invalid()) } else { Ok(bits) }
 }
 
-/// Device rules: what is allowed, on a unit that allows nothing else. What systemd cannot say so is left
-/// to our own program on v2. On v1 it is set anew at every `daemon-reload`, and so too strict rather than
-/// too lax: systemd's list is what it falls back to.
+/// Adds device rules: an allow list on a unit that denies everything else. On v2 our own program covers rules that
+/// systemd cannot express. On v1 systemd sets its list again at every `daemon-reload`, so the list is too strict rather
+/// than too lax.
 fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<Property>, Error> {
     if rules.is_empty() {
         return Ok(Vec::new());
     }
     let none = || Value::Array("(ss)".to_string(), Vec::new());
     let policy = |word: &str, list: Vec<Value>| {
-        // Assigning the empty list first forgets the former one.
+        // Assigning the empty list first clears the former one.
         let mut properties = vec![
             Property::new("DeviceAllow", none()),
             Property::new("DevicePolicy", Value::text(word)),
@@ -230,7 +231,7 @@ fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<P
     })
 }
 
-/// One rule as path and access; `None` where systemd has no way to say it.
+/// Returns one rule as path and access; `None` if systemd cannot express it.
 fn device(rule: &Rule) -> Option<Value> {
     let kind = match rule.kind {
         DeviceKind::Char => "char",

@@ -1,4 +1,4 @@
-//! The statistics as the kernel has them, for those who put them in another shape than [`Stats`](super::Stats).
+//! The kernel's statistics files, for callers that use another format than [`Stats`](super::Stats).
 
 use alloc::vec::Vec;
 use rustix::fd::AsFd;
@@ -9,11 +9,11 @@ use sys::Context;
 use crate::directory::Directory;
 use crate::{Controller, Error, Location, Place, parse};
 
-/// By how much the buffer grows.
+/// The increment of the buffer.
 const PAGE: usize = 4096;
 
-/// Reads the files of a cgroup, one after the other into one buffer, which grows to the longest and stays. Files that
-/// are not there are `None`: which ones are depends on controllers, kernel and its configuration.
+/// Reads the files of a cgroup one after the other into one buffer, which keeps the size of the longest. Missing files
+/// are `None`: which files exist depends on controllers, kernel version and configuration.
 #[derive(Debug)]
 pub struct Files {
     directory: Directory,
@@ -21,7 +21,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files of a cgroup on cgroup v2.
+    /// Opens the files of a cgroup on cgroup v2.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is no such cgroup, or the host has cgroup v1 only; failing system calls.
@@ -29,7 +29,7 @@ impl Files {
         Self::open(location.unified.as_ref())
     }
 
-    /// Those that `controller` has on cgroup v1.
+    /// Opens the files of `controller` on cgroup v1.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is no such cgroup, or no such hierarchy; failing system calls.
@@ -47,11 +47,11 @@ impl Files {
         }
     }
 
-    /// All of a file, however long; `None` if there is no such file, or the kernel has nothing to tell there
-    /// (EOPNOTSUPP, as of pressure where that is turned off).
+    /// Reads all of a file of any length; returns `None` if it is missing or unsupported (EOPNOTSUPP, as for pressure
+    /// where PSI is disabled).
     ///
     /// # Errors
-    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if it is no text.
+    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if it is not UTF-8.
     pub fn text(&mut self, name: &str) -> Result<Option<&str>, Error> {
         let file = match self.directory.file(name, OFlags::RDONLY) {
             Ok(file) => file,
@@ -77,10 +77,10 @@ impl Files {
         Ok(Some(text))
     }
 
-    /// A file that holds one number; `max` is [`u64::MAX`].
+    /// Reads a file with one number; `max` is [`u64::MAX`].
     ///
     /// # Errors
-    /// As [`Files::text`]; [`Error::Unreadable`] if it holds anything else.
+    /// As [`Files::text`]; [`Error::Unreadable`] if it contains anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, Error> {
         match self.directory.read_number(name) {
             Err(Error::System(error)) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {
@@ -91,22 +91,22 @@ impl Files {
     }
 }
 
-/// The `key value` lines of such a file; lines of another form are passed over. Negative values read as 0.
+/// Iterates over the `key value` lines of such a file; other lines are ignored. Negative values read as 0.
 pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     parse::keys(text)
 }
 
-/// The value of one key of such a file; 0 if it is not there.
+/// Returns the value of one key of such a file; 0 if missing.
 pub fn key(text: &str, wanted: &str) -> u64 {
     parse::key(text, wanted).unwrap_or(0)
 }
 
-/// An unsigned number; negative ones read as 0.
+/// Parses an unsigned number; negative ones read as 0.
 pub fn number(text: &str) -> Option<u64> {
     parse::number(text)
 }
 
-/// `MAJOR:MINOR`.
+/// Parses `MAJOR:MINOR`.
 pub fn device(text: &str) -> Option<(u64, u64)> {
     parse::device(text)
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(files.number("memory.max"), Ok(Some(u64::MAX)));
         assert_eq!(files.number("none"), Ok(None));
         assert!(matches!(files.number("odd"), Err(Error::Unreadable { .. })));
-        // What was read before is not in the way of what is shorter, and the buffer is the same.
+        // A longer file read before does not affect a shorter one, and the buffer is reused.
         let capacity = files.buffer.capacity();
         assert_eq!(files.text("long").unwrap().map(str::len), Some(long.len()));
         assert_eq!(files.buffer.capacity(), capacity);

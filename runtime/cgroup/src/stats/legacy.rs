@@ -104,7 +104,7 @@ fn cpuset(directory: &Directory) -> Result<CpusetStats, Error> {
 
 fn memory(directory: &Directory) -> Result<MemoryStats, Error> {
     let text = directory.read("memory.stat")?;
-    // Swap and kernel memory may not be accounted for.
+    // Swap and kernel memory accounting may be disabled.
     let optional_usage =
         |name: &str| Ok::<_, Error>(optional(memory_usage(directory, name))?.unwrap_or_default());
     Ok(MemoryStats {
@@ -124,7 +124,7 @@ fn memory_usage(directory: &Directory, prefix: &str) -> Result<MemoryUsage, Erro
         usage: read("usage_in_bytes")?,
         max: read("max_usage_in_bytes")?,
         failcnt: read("failcnt")?,
-        // Newer kernels have no limit of kernel memory.
+        // Newer kernels have no limit for kernel memory.
         limit: optional(read("limit_in_bytes"))?.unwrap_or(0),
     })
 }
@@ -137,8 +137,8 @@ fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     })
 }
 
-/// Which files there are depends on the kernel and its schedulers. The first group of which the first
-/// file has anything to say is taken, in runc's order: BFQ with debugging, BFQ, CFQ, throttling.
+/// Reads block device statistics. Which files exist depends on the kernel and its I/O schedulers. The first group whose
+/// first file has content is used, in runc's order: BFQ with debugging, BFQ, CFQ, throttling.
 fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     let mut stats = BlkioStats::default();
     for (prefix, suffix) in [
@@ -165,7 +165,7 @@ fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     Ok(stats)
 }
 
-/// Lines of `MAJOR:MINOR [OPERATION] VALUE`; nothing for a file that is not there.
+/// Parses lines of `MAJOR:MINOR [OPERATION] VALUE`; returns nothing for a missing file.
 fn table(directory: &Directory, name: &str) -> Result<Vec<BlkioEntry>, Error> {
     let text = optional(directory.read(name).map_err(Error::from))?.unwrap_or_default();
     let mut entries = Vec::new();
@@ -194,7 +194,7 @@ fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
             failcnt: directory.read_number(&format!("{prefix}.failcnt"))?,
         })
     };
-    // Reservations count since Linux 5.7.
+    // Reservations are counted since Linux 5.7.
     match optional(read(&format!("hugetlb.{size}.rsvd")))? {
         Some(usage) => Ok(usage),
         None => read(&format!("hugetlb.{size}")),

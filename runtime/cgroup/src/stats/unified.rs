@@ -54,7 +54,7 @@ fn memory(directory: &Directory) -> Result<MemoryStats, Error> {
     Ok(MemoryStats {
         cache: parse::key(&text, "file").unwrap_or(0),
         usage,
-        // Swap alone here, memory and swap together there; a peak of the sum is not known.
+        // v2 counts swap alone, runc's format memory and swap together; the peak of the sum is unknown.
         swap: MemoryUsage {
             usage: swap.usage.saturating_add(usage.usage),
             limit: swap.limit.saturating_add(usage.limit),
@@ -70,13 +70,13 @@ fn memory_usage(directory: &Directory, prefix: &str) -> Result<MemoryUsage, Erro
     Ok(MemoryUsage {
         usage: read("current")?,
         limit: read("max")?,
-        // Linux 5.19; for swap 6.5.
+        // Linux 5.19; for swap Linux 6.5.
         max: optional(read("peak"))?.unwrap_or(0),
         failcnt: 0,
     })
 }
 
-/// Without the controller the processes are counted, as by runc.
+/// Counts the processes if there is no pids controller, like runc.
 fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     let Some(current) = optional(directory.read_number("pids.current"))? else {
         let own = directory.read("cgroup.procs").or_else(|error| match error.errno {
@@ -89,7 +89,7 @@ fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     Ok(PidsStats { current, limit: if limit == u64::MAX { 0 } else { limit } })
 }
 
-/// io.stat has a line a device, `MAJOR:MINOR key=value …`; runc sorts its values into v1 tables.
+/// Parses io.stat, which has one line per device, `MAJOR:MINOR key=value …`; runc sorts its values into v1 tables.
 fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     let mut stats = BlkioStats::default();
     for line in directory.read("io.stat")?.lines() {
@@ -112,7 +112,7 @@ fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
 }
 
 fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
-    // Reservations count since Linux 5.7.
+    // Reservations are counted since Linux 5.7.
     let usage = optional(directory.read_number(&format!("hugetlb.{size}.rsvd.current")))?;
     Ok(HugetlbStats {
         usage: match usage {
@@ -124,7 +124,7 @@ fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
     })
 }
 
-/// Reads a pressure file; there is none before Linux 4.20 or where it is turned off.
+/// Reads a pressure file; missing before Linux 4.20 or if PSI is disabled.
 fn pressure(directory: &Directory, name: &str) -> Result<Option<Pressure>, Error> {
     let text = match directory.read(name) {
         Ok(text) => text,
@@ -145,7 +145,7 @@ fn pressure(directory: &Directory, name: &str) -> Result<Option<Pressure>, Error
     Ok(Some(pressure))
 }
 
-/// `avg10=0.00 avg60=0.00 avg300=0.00 total=0`.
+/// Parses `avg10=0.00 avg60=0.00 avg300=0.00 total=0`.
 fn pressure_data(text: &str) -> Option<PressureData> {
     let mut data = PressureData::default();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! A new v1 cpuset has no CPUs and no memory nodes, and takes no process until it has.
+//! A new v1 cpuset has no CPUs and no memory nodes, and accepts no process until both are set.
 
 use rustix::fs::OFlags;
 use spec::resources::Cpu;
@@ -7,9 +7,9 @@ use sys::Errno;
 use crate::directory::Directory;
 use crate::{Error, Place};
 
-/// Gives the cpuset at `place`, and those above it, what their parents have, where they have nothing.
-/// `is_new` where this process has made it. What `limits` give will be written later and is left out, because the parent's CPUs may be
-/// exclusive to another child in part.
+/// Fills empty files of the cpuset at `place` and of its ancestors with their parents' values. `is_new` is whether this
+/// process created it. Values given in `limits` are written later and are skipped here, because the parent's CPUs may
+/// partly be exclusive to another child.
 ///
 /// # Errors
 /// Failing system calls.
@@ -25,7 +25,7 @@ pub(crate) fn inherit(
     fill(directory, place, ("cpuset.mems", "../cpuset.mems"), mems, is_new)
 }
 
-/// Fills one file. The parent has a value unless it is new, too; only then is the way up walked.
+/// Fills one file. The parent has a value unless it is new, too; only then are the ancestors visited.
 fn fill(
     directory: &Directory,
     place: &Place,
@@ -34,7 +34,7 @@ fn fill(
     is_new: bool,
 ) -> Result<(), Error> {
     let mut page = [0; 1024];
-    // What is ours can be written to; it has something if its parent says so (cgroup.clone_children).
+    // A cgroup created by this process is writable; it already has a value if its parent sets cgroup.clone_children.
     let own = directory.file(file, if is_new { OFlags::RDWR } else { OFlags::RDONLY })?;
     if !is_empty(own.read_short(&mut page)?) {
         return Ok(());
@@ -72,7 +72,7 @@ fn write(directory: &Directory, file: &str, value: &str) -> Result<(), Error> {
 
 fn passing_over_busy(written: Result<(), sys::Error>) -> Result<(), Error> {
     match written {
-        // Another start filled the same parent, and its children already run with less.
+        // Another start filled the same parent, and its children already use less.
         Err(error) if error.errno == Errno::BUSY => Ok(()),
         result => Ok(result?),
     }

@@ -12,7 +12,7 @@ use super::{Legacy, require};
 use crate::v2::limits::{check_page_size, task_limit, write_rdma};
 use crate::{Controller, Error, directory::Directory};
 
-/// Sets every limit but the device rules.
+/// Sets every limit except the device rules.
 ///
 /// # Errors
 /// [`Error::UnifiedOnV1`], [`Error::NoController`], [`Error::Invalid`], and failing writes.
@@ -44,7 +44,7 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
         let name = format!("hugetlb.{}.limit_in_bytes", limit.page_size);
         let directory = require(all, Controller::Hugetlb, &name)?;
         directory.write(&name, limit.limit)?;
-        // Reservations count since Linux 5.7.
+        // Reservations are counted since Linux 5.7.
         let name = format!("hugetlb.{}.rsvd.limit_in_bytes", limit.page_size);
         ignore(Errno::NOENT, directory.write(&name, limit.limit))?;
     }
@@ -61,7 +61,7 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
     Ok(())
 }
 
-/// Drops one kind of failure.
+/// Ignores one errno.
 fn ignore(errno: Errno, result: Result<(), sys::Error>) -> Result<(), Error> {
     match result {
         Err(error) if error.errno == errno => Ok(()),
@@ -69,12 +69,12 @@ fn ignore(errno: Errno, result: Result<(), sys::Error>) -> Result<(), Error> {
     }
 }
 
-/// A value that is given and not 0, which engines write for "not given".
+/// Returns a value unless it is 0, which engines write for "not given".
 fn given<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
     value.filter(|value| *value != T::default())
 }
 
-/// Whether there is anything to write for the memory controller.
+/// Returns whether there is a setting for the memory controller.
 fn asks(memory: &Memory) -> bool {
     [memory.limit, memory.reservation, memory.swap, memory.kernel, memory.kernel_tcp]
         .into_iter()
@@ -89,7 +89,7 @@ const SWAP_LIMIT: &str = "memory.memsw.limit_in_bytes";
 
 fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     if memory.use_hierarchy == Some(true) {
-        // Since Linux 5.11 there is no other way, and the file may go.
+        // Since Linux 5.11 usage is always hierarchical, and the file may be missing.
         ignore(Errno::NOENT, directory.write("memory.use_hierarchy", 1))?;
     }
     memory_and_swap(directory, given(memory.limit), given(memory.swap))?;
@@ -97,8 +97,7 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
         directory.write("memory.soft_limit_in_bytes", bytes)?;
     }
     if let Some(bytes) = given(memory.kernel) {
-        // Deprecated in Linux 5.4 and without effect since 5.16; the specification allows to pass
-        // over it.
+        // Deprecated in Linux 5.4 and without effect since 5.16; the specification allows runtimes to ignore it.
         match directory.write("memory.kmem.limit_in_bytes", bytes) {
             Err(error) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {}
             result => result?,
@@ -120,14 +119,14 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     }
 }
 
-/// Sets both limits in the order that the kernel accepts: at no time may the limit of memory be
-/// above that of memory and swap together.
+/// Sets both limits in the order that the kernel accepts: the memory limit must never exceed the limit of memory and
+/// swap together.
 fn memory_and_swap(
     directory: &Directory,
     memory: Option<i64>,
     swap: Option<i64>,
 ) -> Result<(), Error> {
-    // Unlimited memory and not a word about swap: both are meant, if there is swap accounting.
+    // Unlimited memory without a swap value applies to both, if there is swap accounting.
     let swap = match (memory, swap) {
         (Some(-1), None) if directory.has(SWAP_LIMIT) => Some(-1),
         (_, swap) => swap,
@@ -165,7 +164,7 @@ fn memory_limit(directory: &Directory, bytes: i64) -> Result<(), Error> {
     }
 }
 
-/// The part of `cpu` that is about time, if there is any.
+/// Returns the time-related part of `cpu`, if any.
 fn time(cpu: &Cpu) -> Option<Cpu> {
     let time = Cpu {
         shares: given(cpu.shares),
@@ -183,7 +182,7 @@ fn time(cpu: &Cpu) -> Option<Cpu> {
 fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     if let Some(shares) = cpu.shares {
         directory.write("cpu.shares", shares)?;
-        // The kernel takes the nearest value that it can, and says nothing.
+        // The kernel clamps the value silently.
         let got = directory.read_number("cpu.shares")?;
         if got != shares {
             let bound = if shares > got { "maximum" } else { "minimum" };
@@ -210,8 +209,8 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     late(directory, "cpu.rt_period_us", late_period)
 }
 
-/// Writes a value that has to fit the old value of another file. If it does not, and `other` will
-/// change, it is handed back to be written [`late`].
+/// Writes a value that must fit the current value of another file. If it does not fit and `other` will change, the
+/// value is returned for [`late`].
 fn early(
     directory: &Directory,
     file: &str,
@@ -225,7 +224,7 @@ fn early(
     }
 }
 
-/// Writes what [`early`] could not.
+/// Writes the value that [`early`] returned.
 fn late(directory: &Directory, file: &str, value: Option<u64>) -> Result<(), Error> {
     match value {
         Some(number) => Ok(directory.write(file, number)?),
@@ -244,7 +243,7 @@ fn cpuset(all: &[Legacy], cpu: &Cpu) -> Result<(), Error> {
 
 fn blkio(all: &[Legacy], io: &BlockIo) -> Result<(), Error> {
     let directory = || require(all, Controller::Blkio, "blkio.weight");
-    // Only BFQ has weights since the CFQ scheduler went with Linux 5.0.
+    // Only BFQ has weights since Linux 5.0 removed the CFQ scheduler.
     let weight_file = |name: &'static str, bfq: &'static str| -> Result<_, Error> {
         Ok(if directory()?.has(name) { name } else { bfq })
     };

@@ -1,11 +1,11 @@
-//! Which values go to which files, seen in plain directories that stand in for cgroups. What the
-//! kernel makes of them is tested in tests/v1.rs.
+//! Tests which values go to which files, in plain directories that stand in for cgroups. tests/v1.rs tests the kernel's
+//! behaviour.
 
 use super::*;
 use crate::Controllers;
 use crate::fixture::Fixture;
 
-/// Sets limits in one hierarchy that has all of `controllers`.
+/// Sets limits in one hierarchy with all of `controllers`.
 fn set_in(cgroup: &Fixture, controllers: &str, json: &str) -> Result<(), Error> {
     let controllers = Controllers::from_list(controllers);
     let all = [Legacy { controllers, directory: cgroup.directory() }];

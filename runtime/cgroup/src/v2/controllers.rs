@@ -1,4 +1,4 @@
-//! Handing controllers down to a new cgroup through cgroup.subtree_control.
+//! Enabling controllers for a new cgroup through cgroup.subtree_control.
 
 use alloc::string::{String, ToString};
 use spec::resources::Resources;
@@ -8,17 +8,16 @@ use crate::{Error, Place};
 
 /// Makes every controller of the hierarchy available in the cgroup at `place`.
 ///
-/// All of them, not only those of the limits: engines read the accounting of memory, pids, cpu and
-/// io, `update` may bring limits later, and an engine inside the container can hand down only what it
-/// was given. The price is paid once per parent. Each write to cgroup.subtree_control takes a lock
-/// of the whole host and goes through all children, so here nothing is written that is in place
-/// already, which from the second start on is everything.
+/// All controllers are enabled, not only those of the limits: engines read the accounting of memory, pids, cpu and io,
+/// `update` may set limits later, and an engine inside the container can enable only controllers that are available
+/// there. The cost arises once per parent. Each write to cgroup.subtree_control takes a host-wide lock and visits all
+/// children, so controllers that are already enabled, from the second start on all of them, are not written again.
 ///
-/// What cannot be enabled is passed over, as by runc: only if there is a limit to set does it matter,
-/// and then the missing file says so.
+/// A controller that cannot be enabled is ignored, as by runc: it matters only if one of its limits is set, and then
+/// the missing file causes an error.
 ///
 /// # Errors
-/// [`Error::Threaded`] if a domain controller is asked for where there can be none.
+/// [`Error::Threaded`] if a domain controller is required in a threaded subtree.
 pub(crate) fn enable(
     directory: &Directory,
     place: &Place,
@@ -41,12 +40,12 @@ pub(crate) fn enable(
     check_mode(directory, resources)
 }
 
-/// The controllers of `all` that are not in `some`.
+/// Returns the controllers in `all` that are not in `some`.
 fn missing<'a>(all: &'a str, some: &'a str) -> impl Iterator<Item = &'a str> {
     all.split_whitespace().filter(move |name| !some.split_whitespace().any(|have| have == *name))
 }
 
-/// Enables in the children of `directory` what it has itself.
+/// Enables the controllers of `directory` for its children.
 fn hand_down(directory: &Directory) -> Result<(), Error> {
     let mut page = [0; 256];
     let mut children_page = [0; 256];
@@ -60,15 +59,15 @@ fn hand_down(directory: &Directory) -> Result<(), Error> {
     if request.is_empty() || directory.write("cgroup.subtree_control", &request).is_ok() {
         return Ok(());
     }
-    // One that is refused, such as cpu while realtime tasks run, takes the others down with it.
+    // If one is refused, such as cpu while realtime tasks run, the whole write fails.
     for name in request.split(' ') {
         let _ = directory.write("cgroup.subtree_control", name);
     }
     Ok(())
 }
 
-/// Refuses limits of domain controllers in a threaded subtree; without such limits, makes an invalid
-/// cgroup threaded, the only thing it can be (cgroup-v2.rst, "Threads").
+/// Refuses limits of domain controllers in a threaded subtree; without such limits, makes an invalid cgroup threaded,
+/// its only valid type (cgroup-v2.rst, "Threads").
 fn check_mode(directory: &Directory, resources: &Resources) -> Result<(), Error> {
     let mut page = [0; 32];
     let mode = directory.read_short("cgroup.type", &mut page)?.trim_end();
@@ -82,13 +81,13 @@ fn check_mode(directory: &Directory, resources: &Resources) -> Result<(), Error>
         });
     }
     if mode == "domain invalid" {
-        // If that fails, so does the clone into it, with an error of its own.
+        // If this fails, the clone into the cgroup fails too, with its own error.
         let _ = directory.write("cgroup.type", "threaded");
     }
     Ok(())
 }
 
-/// Whether there are limits of memory, io or hugetlb, which know processes only, not threads.
+/// Returns whether there are limits of memory, io or hugetlb, which apply to processes only, not to threads.
 fn needs_domain(resources: &Resources) -> bool {
     resources.memory.as_ref().is_some_and(|memory| {
         let set = |limit: Option<i64>| limit.is_some_and(|limit| limit != 0);

@@ -12,7 +12,7 @@ use super::weight;
 use crate::Error;
 use crate::directory::{Directory, File};
 
-/// Sets every limit but the device rules.
+/// Sets every limit except the device rules.
 ///
 /// # Errors
 /// [`Error::NoController`], [`Error::Invalid`], and failing writes.
@@ -40,8 +40,8 @@ pub(crate) fn set(directory: &Directory, resources: &Resources) -> Result<(), Er
     Ok(())
 }
 
-/// The members of `resources` that only cgroup v1 has, for a warning: like runc, dayfly passes over
-/// them on cgroup v2.
+/// Returns the settings in `resources` that only cgroup v1 supports, for a warning: like runc, dayfly ignores them on
+/// cgroup v2.
 pub fn ignored(resources: &Resources) -> impl Iterator<Item = &'static str> {
     let memory = resources.memory.as_ref();
     let cpu = resources.cpu.as_ref();
@@ -74,7 +74,7 @@ fn limit(directory: &Directory, name: &str, value: impl Display) -> Result<(), E
     directory.write(name, value).map_err(|error| explain(directory, name, error))
 }
 
-/// Opens a file of some controller.
+/// Opens a controller's file.
 pub(crate) fn open<'a>(
     directory: &'a Directory,
     name: &'a str,
@@ -83,7 +83,7 @@ pub(crate) fn open<'a>(
     directory.file(name, flags).map_err(|error| explain(directory, name, error))
 }
 
-/// Turns a file that is not there into what that means: its controller is not.
+/// Turns ENOENT of a controller's file into [`Error::NoController`].
 fn explain(directory: &Directory, name: &str, error: sys::Error) -> Error {
     let Some((controller, _)) = name.split_once('.') else { return error.into() };
     let mut page = [0; 256];
@@ -104,7 +104,7 @@ fn explain(directory: &Directory, name: &str, error: sys::Error) -> Error {
     }
 }
 
-/// A limit that is unlimited below zero.
+/// A limit; negative means unlimited.
 struct OrMax(i64);
 
 impl Display for OrMax {
@@ -113,14 +113,14 @@ impl Display for OrMax {
     }
 }
 
-/// Negative is unlimited.
+/// Sets the task limit; negative is unlimited.
 fn pids(directory: &Directory, tasks: i64) -> Result<(), Error> {
     limit(directory, "pids.max", OrMax(task_limit(tasks)))
 }
 
-/// 0 is a limit since runtime-spec 1.3 (config-linux.md, PIDs; before, it was read as none by some). As with
-/// runc 1.5 it comes to 1, which is the same for whoever is inside, who can't fork; systemd knows no 0, and
-/// nobody could be born there.
+/// Converts a task limit: 0 is a limit since runtime-spec 1.3 (config-linux.md, PIDs; some implementations read it as
+/// "unlimited" before). As in runc 1.5 it becomes 1, which has the same effect inside, where fork fails; systemd does
+/// not accept 0, and no process could be created in such a cgroup.
 pub(crate) fn task_limit(tasks: i64) -> i64 {
     if tasks == 0 { 1 } else { tasks }
 }
@@ -133,7 +133,7 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     let present = if bytes == 0 && swap > 0 { present_limit(directory)? } else { bytes };
     if let Some(swap) = weight::swap(swap, present).map_err(invalid)? {
         match limit(directory, "memory.swap.max", OrMax(swap)) {
-            // Where swap is not accounted for there is nothing to limit or to lift.
+            // Without swap accounting there is no limit to set or lift.
             Err(Error::System(error)) if error.errno == Errno::NOENT && swap <= 0 => {}
             result => result?,
         }
@@ -147,13 +147,13 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     }
 }
 
-/// Refuses a limit below the present usage, if asked to.
+/// Refuses a limit below the current usage, if requested.
 pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     let (bytes, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
     if memory.check_before_update != Some(true) || (bytes <= 0 && swap <= 0) {
         return Ok(());
     }
-    // Without the file there is no usage to collide with.
+    // Without the file there is no usage to check.
     let usage = directory.read_number("memory.current").unwrap_or(0);
     for (name, wanted) in [("memory+swap", swap), ("memory", bytes)] {
         if wanted > 0 && wanted.unsigned_abs() <= usage {
@@ -164,7 +164,7 @@ pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), 
     Ok(())
 }
 
-/// The limit of memory that an update of swap alone builds on; 0 if there is none.
+/// Returns the current memory limit, on which an update of swap alone is based; 0 if there is none.
 fn present_limit(directory: &Directory) -> Result<i64, Error> {
     let bytes = directory.read_number("memory.max").map_err(|error| match error {
         Error::System(error) => explain(directory, "memory.max", error),
@@ -177,7 +177,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     if let Some(idle) = cpu.idle {
         limit(directory, "cpu.idle", idle)?;
     }
-    // An idle group has the least weight there is, and the kernel refuses another one.
+    // An idle group has the minimum weight; the kernel refuses another one.
     let shares = cpu.shares.filter(|_| cpu.idle != Some(1));
     if let Some(weight) = shares.and_then(weight::cpu_weight) {
         limit(directory, "cpu.weight", weight)?;
@@ -185,7 +185,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     let bandwidth = bandwidth(directory, cpu)?;
     let burst = cpu.burst.map(|burst| limit(directory, "cpu.max.burst", burst));
     match (burst, bandwidth) {
-        // Too much for the old quota; it may do for the new one.
+        // Too large for the old quota, but possibly not for the new one.
         (Some(Err(Error::System(error))), Some(bandwidth)) if error.errno == Errno::INVAL => {
             limit(directory, "cpu.max", bandwidth)?;
             limit(directory, "cpu.max.burst", cpu.burst.unwrap_or(0))
@@ -196,7 +196,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     }
 }
 
-/// The value for cpu.max. A quota alone leaves the period as it is; so the kernel reads it.
+/// Returns the value for cpu.max. The kernel accepts a quota alone and leaves the period unchanged.
 fn bandwidth(directory: &Directory, cpu: &Cpu) -> Result<Option<String>, Error> {
     let quota = cpu.quota.filter(|quota| *quota != 0).map(OrMax);
     let period = cpu.period.filter(|period| *period != 0);
@@ -232,7 +232,7 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
     });
     let default = io.weight.filter(|weight| *weight != 0);
     if default.is_some() || devices.clone().next().is_some() {
-        // The BFQ scheduler takes v1 weights and has a file of its own.
+        // The BFQ scheduler uses v1 weights in a file of its own.
         let (file, is_bfq) = match directory.file("io.bfq.weight", OFlags::WRONLY) {
             Ok(file) => (file, true),
             Err(error) if error.errno == Errno::NOENT => {
@@ -260,7 +260,7 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
     let file = open(directory, "io.max", OFlags::WRONLY)?;
     for (key, devices) in limits {
         for ThrottleDevice { major, minor, rate } in devices {
-            // 0 takes a limit away on v1, and is out of range on v2.
+            // 0 removes a limit on v1, and is out of range on v2.
             match rate {
                 0 => file.write(format_args!("{major}:{minor} {key}=max\n"))?,
                 rate => file.write(format_args!("{major}:{minor} {key}={rate}\n"))?,
@@ -274,7 +274,7 @@ fn hugetlb(directory: &Directory, limits: &[HugepageLimit]) -> Result<(), Error>
     for HugepageLimit { page_size, limit: bytes } in limits {
         check_page_size(page_size)?;
         limit(directory, &format!("hugetlb.{page_size}.max"), bytes)?;
-        // Reservations count since Linux 5.7.
+        // Reservations are counted since Linux 5.7.
         match limit(directory, &format!("hugetlb.{page_size}.rsvd.max"), bytes) {
             Err(Error::System(error)) if error.errno == Errno::NOENT => {}
             result => result?,
@@ -283,7 +283,7 @@ fn hugetlb(directory: &Directory, limits: &[HugepageLimit]) -> Result<(), Error>
     Ok(())
 }
 
-/// A page size becomes part of a file name.
+/// Validates a page size, which becomes part of a file name.
 pub(crate) fn check_page_size(page_size: &str) -> Result<(), Error> {
     if !page_size.is_empty() && page_size.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(());
@@ -303,7 +303,7 @@ fn rdma<'a>(
     Ok(())
 }
 
-/// Writes one line of rdma.max; the file is the same on v1.
+/// Writes one line of rdma.max; the format is the same on v1.
 pub(crate) fn write_rdma(file: &File<'_>, device: &str, limits: &Rdma) -> Result<(), Error> {
     let limit = |key: &str, count: Option<u32>| match count {
         Some(count) => format!(" {key}={count}"),
@@ -317,7 +317,7 @@ pub(crate) fn write_rdma(file: &File<'_>, device: &str, limits: &Rdma) -> Result
     Ok(file.write(format_args!("{device}{handles}{objects}\n"))?)
 }
 
-/// Writes a file by name; a value of several lines line by line, as the kernel takes one at a time.
+/// Writes a file by name; several lines are written one by one, as the kernel requires.
 fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> {
     let invalid = |what: &str| Error::Invalid {
         setting: "unified",
@@ -330,7 +330,7 @@ fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> 
     if parts.len() < 2 || parts.iter().any(|part| part.is_empty() || *part == ".") {
         return Err(invalid("must be in the form CONTROLLER.PARAMETER"));
     }
-    // A process of the host's would be the container's from then on, and end with it.
+    // A host process would move into the container and end with it.
     if ["cgroup.procs", "cgroup.threads", "cgroup.kill"].contains(&name) {
         return Err(invalid("is no limit: it acts on processes"));
     }

@@ -1,4 +1,4 @@
-//! Which values go to which files, seen in a plain directory that stands in for a cgroup.
+//! Tests which values go to which files, in a plain directory that stands in for a cgroup.
 
 use super::*;
 use crate::fixture::Fixture;

@@ -1,9 +1,9 @@
-//! v1 units made into v2 units.
+//! Conversion of v1 units to v2 units.
 
-/// cpu.shares (2 to 262144, default 1024) as cpu.weight (1 to 10000, default 100).
+/// Converts cpu.shares (2 to 262144, default 1024) to cpu.weight (1 to 10000, default 100).
 ///
-/// The curve of today's runc and crun, a quadratic in log₂(shares) through minimum, default and
-/// maximum; the older straight line gave a default container a weight of 39. 0 is unset.
+/// Uses the function of current runc and crun, a quadratic in log₂(shares) through minimum, default and maximum; the
+/// older linear one gave a default container a weight of 39. 0 is unset.
 pub fn cpu_weight(shares: u64) -> Option<u64> {
     match shares {
         0 => None,
@@ -17,14 +17,14 @@ pub fn cpu_weight(shares: u64) -> Option<u64> {
     }
 }
 
-/// blkio.weight (10 to 1000) as io.weight (1 to 10000), linearly. 0 is unset.
+/// Converts blkio.weight (10 to 1000) to io.weight (1 to 10000), linearly. 0 is unset.
 pub fn io_weight(weight: u16) -> Option<u64> {
     let above = u64::from(weight).saturating_sub(10);
     (weight != 0).then_some(1 + above * 9999 / 990)
 }
 
-/// cpu.weight as cpu.shares: the most shares that [`cpu_weight`] makes no more than this weight of,
-/// so that there and back again nothing changes.
+/// Converts cpu.weight to cpu.shares: the largest value that [`cpu_weight`] maps to at most this weight, so that a
+/// round trip preserves the weight.
 pub fn cpu_shares(weight: u64) -> u64 {
     let (mut low, mut high) = (2_u64, 262_144);
     while low < high {
@@ -38,20 +38,20 @@ pub fn cpu_shares(weight: u64) -> u64 {
     low
 }
 
-/// io.weight (1 to 10000) as blkio.weight (10 to 1000), linearly.
+/// Converts io.weight (1 to 10000) to blkio.weight (10 to 1000), linearly.
 pub fn blkio_weight(weight: u64) -> u64 {
     10 + (weight.clamp(1, 10_000) - 1) * 990 / 9999
 }
 
-/// The swap part of the v1 limit `swap` of memory and swap together, for memory.swap.max.
+/// Returns the value of memory.swap.max for the v1 limit `swap` of memory and swap together.
 ///
-/// `None` leaves it alone; -1 is unlimited. `memory` is the limit of memory, 0 if there is none.
+/// `None` leaves it unchanged; -1 is unlimited. `memory` is the memory limit, 0 if there is none.
 ///
 /// # Errors
-/// What is wrong, in runc's words.
+/// The reason in runc's words.
 pub fn swap(swap: i64, memory: i64) -> Result<Option<i64>, &'static str> {
     match (swap, memory) {
-        // Unlimited memory and not a word about swap: v1 would let it swap without limit.
+        // Unlimited memory without a swap value: v1 would allow unlimited swap.
         (0, -1) => Ok(Some(-1)),
         (0, _) => Ok(None),
         (-1, _) => Ok(Some(-1)),

@@ -1,4 +1,4 @@
-//! Running a test in a private view of the host's cgroup mounts.
+//! Runs a test in a private view of the host's cgroup mounts.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::env;
@@ -10,15 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dayfly_cgroup::{Cgroup, Error, Hierarchies, Location};
 use spec::resources::Resources;
 
-/// Which hierarchies a test sees. Made in a mount namespace of its own; the host's mounts stay as
-/// they are.
+/// The hierarchies visible to a test, in a mount namespace of its own; the host's mounts stay unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
-    /// cgroup v2 alone: what is mounted on /sys/fs/cgroup/unified covers everything.
+    /// cgroup v2 only: the mount of /sys/fs/cgroup/unified covers everything.
     Unified,
-    /// cgroup v1 alone: an empty file system covers /sys/fs/cgroup/unified.
+    /// cgroup v1 only: an empty file system covers /sys/fs/cgroup/unified.
     Legacy,
-    /// As the host has it.
+    /// The host's hierarchies.
     Hybrid,
 }
 
@@ -31,7 +30,7 @@ impl View {
         }
     }
 
-    /// Whether this host can show it.
+    /// Returns whether this host supports the view.
     fn is_there(self) -> bool {
         match Hierarchies::detect() {
             Ok(hierarchies) if hierarchies.is_unified() => self == View::Unified,
@@ -43,8 +42,8 @@ impl View {
 
 const VIEW: &str = "DAYFLY_TEST_VIEW";
 
-/// Runs `test`, which is the body of the test called `name`, in `view`: in a child process that
-/// repeats just that test in a new mount namespace. Passes with a word where that cannot be.
+/// Runs `test`, the body of the test called `name`, in `view`: in a child process that runs only that test again, in a
+/// new mount namespace. Passes with a message if the host does not support the view.
 pub fn run(view: View, name: &str, test: impl FnOnce()) {
     if env::var_os(VIEW).is_some() {
         return test();
@@ -76,7 +75,7 @@ fn show(output: &Output) {
     }
 }
 
-/// A place for one test's cgroups, removed at its end.
+/// A directory for one test's cgroups, removed at its end.
 pub struct Scratch {
     pub hierarchies: Hierarchies,
     top: String,
@@ -90,7 +89,7 @@ impl Scratch {
         Self { hierarchies: Hierarchies::detect().unwrap(), top }
     }
 
-    /// The location `name` below this test's own directory.
+    /// Returns the location `name` below this test's own directory.
     pub fn location(&self, name: &str) -> Location {
         Location::resolve(&self.hierarchies, Some(&format!("{}/{name}", self.top)), "id").unwrap()
     }
@@ -105,7 +104,7 @@ impl Drop for Scratch {
     }
 }
 
-/// `linux.resources` from JSON.
+/// Parses `linux.resources` from JSON.
 pub fn resources(json: &str) -> Resources {
     serde_json::from_str(json).unwrap()
 }
@@ -114,7 +113,7 @@ pub fn create(location: &Location, json: &str) -> Result<Cgroup, Error> {
     Cgroup::create(location, &resources(json), None)
 }
 
-/// The content of a file, without the line end.
+/// Reads a file, without the trailing newline.
 pub fn read(directory: &str, file: &str) -> String {
     let path = format!("{directory}/{file}");
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")).trim_end().into()
@@ -124,7 +123,7 @@ pub fn exists(directory: &str) -> bool {
     fs::exists(directory).unwrap()
 }
 
-/// The directories of a location, v2 first.
+/// Returns the directories of a location, v2 first.
 pub fn directories(location: &Location) -> Vec<&str> {
     let legacy = location.legacy.iter().map(|legacy| &legacy.place);
     location.unified.iter().chain(legacy).map(|place| place.directory()).collect()
@@ -148,7 +147,7 @@ impl Inmate {
         Self(child)
     }
 
-    /// A process that does nothing.
+    /// Starts a process that does nothing.
     pub fn idle(cgroup: &Cgroup) -> Self {
         Self::new(cgroup, "exec sleep 100")
     }
@@ -157,18 +156,18 @@ impl Inmate {
         rustix::process::Pid::from_raw(self.0.id() as i32).unwrap()
     }
 
-    /// Whether it has ended; does not wait.
+    /// Returns whether it has exited, without waiting.
     pub fn is_gone(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    /// Waits for the end; the signal that brought it.
+    /// Waits for its exit; returns the signal that killed it.
     pub fn signal(&mut self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         self.0.wait().unwrap().signal()
     }
 
-    /// Waits for the end; what the script printed.
+    /// Waits for its exit; returns the script's output.
     pub fn output(mut self) -> String {
         let mut text = String::new();
         use std::io::Read;

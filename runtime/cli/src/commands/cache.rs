@@ -1,4 +1,4 @@
-//! `cache clear`: takes away what the host keeps between starts.
+//! `cache clear`: removes the host's cache for starts.
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;

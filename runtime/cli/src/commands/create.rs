@@ -1,4 +1,4 @@
-//! `create`: makes a container that waits for `start`.
+//! `create`: creates a container that waits for `start`.
 
 use container::{CgroupDriver, CreateOptions, Warn};
 
@@ -31,7 +31,7 @@ fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `create` and `run` have in common.
+/// Returns the options shared by `create` and `run`.
 pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOptions<'a>, Failure> {
     let values = invocation.values;
     Ok(CreateOptions {
@@ -59,7 +59,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
     })
 }
 
-/// `--rootless`; `None` leaves it to who calls.
+/// Parses `--rootless`; `None` decides by the caller.
 fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
     match boolean(text) {
@@ -71,7 +71,7 @@ fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     }
 }
 
-/// Who is to manage the cgroup.
+/// Returns the manager of the cgroup.
 pub fn cgroup_driver(globals: &Values<'_>) -> Result<CgroupDriver, Failure> {
     if globals.flag(&SYSTEMD_CGROUP) {
         return Ok(CgroupDriver::Systemd);

@@ -1,4 +1,4 @@
-//! `events`: a container's statistics, and its want of memory.
+//! `events`: a container's statistics and OOM events.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -126,7 +126,7 @@ impl Usage {
     }
 }
 
-/// Tells of want of memory for the time of `interval`. True if the container has ended.
+/// Reports OOM events during `interval`. Returns true if the container has exited.
 fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Failure> {
     let end = now() + interval;
     loop {
@@ -142,7 +142,7 @@ fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Fa
     }
 }
 
-/// The monotonic clock.
+/// Returns the time of the monotonic clock.
 fn now() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     Duration::new(tv_sec.unsigned_abs(), u32::try_from(tv_nsec).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! `features`: prints what dayfly can do.
+//! `features`: prints dayfly's features.
 
 use super::print;
 use crate::failure::Failure;

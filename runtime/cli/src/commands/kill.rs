@@ -16,7 +16,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     };
     let all = invocation.values.flag(&ALL);
     match container.kill(signal) {
-        // Callers pass --all to clear up after an init that has gone.
+        // Callers pass --all to clean up after an init that has exited.
         Err(Error::NotRunning) if all => Ok(()),
         result => Ok(result?),
     }

@@ -1,4 +1,4 @@
-//! What `create` and `run` say of root filesystems in layers.
+//! Options of `create` and `run` for root filesystems from layers.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::size;
 
-/// Where things are that layers need, as the command line and the environment say.
+/// Paths and ids for layers, from the command line and the environment.
 pub struct Places {
     store: String,
     leases: String,
@@ -29,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// None where the command line has no layers.
+    /// Returns `None` if the command line requests no layers.
     pub fn of(invocation: &Invocation<'_>) -> Result<Option<Self>, Failure> {
         let values = invocation.values;
         if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
@@ -47,7 +47,7 @@ impl Places {
         Ok(Some(Self { store, leases: leases(invocation)?, network }))
     }
 
-    /// The root filesystem in layers.
+    /// Returns the options for the root filesystem from layers.
     pub fn layered<'a>(
         &'a self,
         invocation: &Invocation<'a>,
@@ -95,14 +95,14 @@ impl Places {
     }
 }
 
-/// The text of `--rootfs-mounts`, and how an overlay in there is assembled.
+/// The text of `--rootfs-mounts`, and how an overlay in it is assembled.
 pub struct Mounts {
     text: Vec<u8>,
     mode: Option<Mode>,
 }
 
 impl Mounts {
-    /// Reads what the command line names; nothing where it names none.
+    /// Reads the mounts named by the command line, if any.
     pub fn read(invocation: &Invocation<'_>) -> Result<Self, Failure> {
         let values = invocation.values;
         let Some(file) = values.text(&ROOTFS_MOUNTS) else {
@@ -112,18 +112,18 @@ impl Mounts {
         Ok(Self { text, mode: mode(values.text(&ROOTFS_MODE))? })
     }
 
-    /// The mounts.
+    /// Returns the mounts.
     pub fn list(&self) -> Result<Vec<RootMount<'_>>, Failure> {
         Ok(RootMount::list(&self.text)?)
     }
 
-    /// `--rootfs-mode`, where there are mounts.
+    /// Returns `--rootfs-mode` if there are mounts.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 }
 
-/// Where it is kept which ranges of ids are taken.
+/// Returns the directory that records id ranges in use.
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
     match env("DAYFLY_IDS") {
@@ -132,11 +132,11 @@ pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     }
 }
 
-/// Refuses options that mean nothing without layers or an image.
+/// Refuses options without effect unless there are layers or an image.
 fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
     const OF_LAYERS: [&Opt; 6] =
         [&STORE, &USERNS, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS, &ROOTFS_MODE];
-    // The last is of mounts as well.
+    // The last one also applies to mounts.
     let count = OF_LAYERS.len() - usize::from(invocation.values.is_set(&ROOTFS_MOUNTS));
     match OF_LAYERS.iter().take(count).find(|option| invocation.values.is_set(option)) {
         None => refuse_without_image(invocation),
@@ -189,7 +189,7 @@ pub fn absolute(path: &str) -> Result<String, Failure> {
     Ok(plan::absolute(&here.to_string_lossy(), path))
 }
 
-/// An id for a container that nobody gave a name.
+/// Returns an id for a container without a name.
 pub fn new_id() -> Result<String, Failure> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -29,7 +29,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// runc's table, or on a terminal what fits into its lines.
+/// Returns runc's table, or on a terminal one that fits its width.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {
@@ -41,13 +41,13 @@ fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     }
 }
 
-/// How many letters a line of standard output holds, if that is a terminal.
+/// Returns the number of columns of standard output, if it is a terminal.
 fn columns() -> Option<usize> {
     let columns = tcgetwinsize(stdout()).ok()?.ws_col;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// The configuration of a container, if it is still there.
+/// Reads the configuration of a container if it still exists.
 fn config(state: &State) -> Option<Vec<u8>> {
     sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }

@@ -9,10 +9,10 @@ use crate::failure::Failure;
 use crate::format;
 use crate::invocation::Invocation;
 
-/// The id of a container that is never made.
+/// The id of a container that is never created.
 const ID: &str = "plan";
 
-/// Returns the exit status: 1 where a rule is broken.
+/// Returns the exit status: 1 if a rule is broken.
 pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let options = CreateOptions {
         id: ID,

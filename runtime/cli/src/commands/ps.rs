@@ -1,9 +1,9 @@
 //! `ps`: the processes of a container.
 //!
-//! The table is the host's ps(1) in place of this process: its option `-q` (procps 3.3.11, 2015) takes
-//! the processes to show, whatever else was selected, and looks at no other process of the host. So
-//! there is no table to read and filter. Of a container without processes ps prints the heading alone, which
-//! it counts as a failure and runc does not: there a shell tells that heading from a failure.
+//! This process executes the host's ps(1), whose option `-q` (procps 3.3.11, 2015) selects the processes to print,
+//! regardless of other selections, and reads no other process of the host. So there is no table to parse and filter.
+//! For a container without processes ps prints only the heading and exits with a failure, unlike runc: then a shell
+//! script distinguishes the heading from a failure.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
@@ -23,15 +23,15 @@ use crate::invocation::Invocation;
 const DEFAULT_OPTIONS: &[&str] = &["-ef"];
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// One that no process can have: PID_MAX_LIMIT of the kernel is 2²².
+/// A pid that no process can have: PID_MAX_LIMIT of the kernel is 2²².
 const NOBODY: i32 = i32::MAX;
-/// ps prints the heading to standard output, what is wrong with its options to standard error.
+/// ps prints the heading to standard output, and errors in its options to standard error.
 const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let pids = invocation.container()?.pids()?;
     if is_json(invocation.values.text(&FORMAT), "table")? {
-        // runc's word for none.
+        // runc prints null for none.
         let list = if pids.is_empty() { "null".to_owned() } else { format::json(&pids)? };
         return print(&format!("{list}\n"));
     }

@@ -1,4 +1,4 @@
-//! `run`: makes a container, runs it and deletes it.
+//! `run`: creates a container, runs it and deletes it.
 
 use alloc::format;
 

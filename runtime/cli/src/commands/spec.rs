@@ -1,4 +1,4 @@
-//! `spec`: writes a configuration to begin with.
+//! `spec`: writes a template of a configuration.
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::process::{getegid, geteuid};

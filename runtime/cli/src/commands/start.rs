@@ -1,4 +1,4 @@
-//! `start`: lets a created container's program run.
+//! `start`: runs a created container's program.
 
 use container::Warn;
 

@@ -1,4 +1,4 @@
-//! `stop`: asks a container's program to end, and kills it when it doesn't.
+//! `stop`: signals a container's program to exit, and kills it if it does not.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::signal;
 
-/// The annotation by which an image's configuration names the signal (image-spec, conversion.md).
+/// The annotation with the stop signal of an image's configuration (image-spec, conversion.md).
 const SIGNAL: &str = "org.opencontainers.image.stopSignal";
 /// As long as Docker and Podman wait.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             Err(Error::NotRunning) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        // A frozen program hears of no signal but KILL.
+        // A frozen program receives only SIGKILL.
         if state.status == Status::Paused && signal != KILL {
             container.resume()?;
         }

@@ -1,4 +1,4 @@
-//! The tools, which have a libc and take their time: handed over to programs of their own.
+//! The tools: slower commands with a libc, in programs of their own, which this process executes.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -12,7 +12,7 @@ use sys::exec::{StringArray, execve};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// Becomes `program`, which gets `words` and then the command's arguments.
+/// Executes `program` with `words` and then the command's arguments.
 pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let arguments: Result<Vec<CString>, _> = [program]
         .iter()
@@ -39,7 +39,7 @@ pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Re
     })
 }
 
-/// Where the program may be: beside this one, where packages put what only programs call, and in the
+/// Returns the paths to try: in this program's directory, in the packages' directory for internal programs, and in the
 /// search path.
 fn candidates(program: &str, path: &str) -> Vec<String> {
     let own = readlink("/proc/self/exe", Vec::new()).ok().and_then(|own| own.into_string().ok());

@@ -30,7 +30,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(container.update(&resources)?)
 }
 
-/// Resources as JSON, from a file or from standard input.
+/// Reads resources as JSON, from a file or from standard input.
 fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
     let text: Vec<u8> = match file {
         "-" => sys::fs::read_all(sys::stdio::stdin()).context("read", "standard input")?,
@@ -42,9 +42,9 @@ fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
     Ok(resources)
 }
 
-/// The resources that options name; everything else is absent and so stays as it is.
+/// Returns the resources named by options; all others are absent and so stay unchanged.
 fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
-    // Read for their mistakes alone: the kernel has dropped both limits.
+    // Parsed only for errors: the kernel has dropped both limits.
     size_in(values, &KERNEL_MEMORY)?;
     size_in(values, &KERNEL_MEMORY_TCP)?;
     let memory = Memory {
@@ -64,7 +64,7 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         mems: values.text(&CPUSET_MEMS).unwrap_or_default().to_string(),
         idle: number_in(values, &CPU_IDLE)?,
     };
-    // 0 is the weight of an option that was not given.
+    // 0 is the weight of an omitted option.
     let weight = number_in(values, &BLKIO_WEIGHT)?.filter(|weight| *weight != 0);
     let pids = Pids { limit: values.integer(&PIDS_LIMIT) };
     Ok(Resources {

@@ -1,4 +1,4 @@
-//! The commands, in the order help shows them.
+//! The commands in the order of the help.
 
 use super::Action::{Execute, Run, Status, Unsupported};
 use super::images::{INTERACTIVE, LOGS, RUN};

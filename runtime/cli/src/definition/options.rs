@@ -1,40 +1,40 @@
-//! The options of all commands. Those shared by several commands mean the same in each.
+//! The options of all commands. An option shared by several commands means the same in each.
 
 use super::{Kind, Opt};
 
-/// Shows a command's help; known everywhere.
+/// Shows a command's help; accepted by all commands.
 pub static HELP: Opt = Opt::flag("help", "show help").short('h');
 
 // Before the command.
 /// Prints the version.
 pub static VERSION: Opt = Opt::flag("version", "print the version").short('v');
-/// Where state is kept.
+/// The state root.
 pub static ROOT: Opt = Opt::text(
     "root",
     "DIR",
     "directory for the state of containers, best on a tmpfs (default: /run/dayfly, or $XDG_RUNTIME_DIR/dayfly for users other than root)",
 );
-/// Where errors are recorded.
+/// The log file.
 pub static LOG: Opt = Opt::text("log", "FILE", "append errors and warnings to this file as well");
-/// How they are recorded.
+/// The log format.
 pub static LOG_FORMAT: Opt =
     Opt::text("log-format", "FORMAT", "format of the log: text (default) or json")
         .choices(&["text", "json"]);
-/// Records more.
+/// Logs more.
 pub static DEBUG: Opt = Opt::flag("debug", "write debug messages to the log");
-/// runc's way to ask for the systemd driver.
+/// Selects the systemd driver, as in runc.
 pub static SYSTEMD_CGROUP: Opt = Opt::flag(
     "systemd-cgroup",
     "let systemd manage cgroups (the user's own, without root): linux.cgroupsPath is slice:prefix:name",
 );
-/// crun's way to choose the driver.
+/// Selects the cgroup driver, as in crun.
 pub static CGROUP_MANAGER: Opt = Opt::text(
     "cgroup-manager",
     "MANAGER",
     "who manages cgroups: cgroupfs (default), disabled, or systemd (as --systemd-cgroup)",
 )
 .choices(&["cgroupfs", "disabled", "systemd"]);
-/// runc's leave to ignore errors of cgroups.
+/// Permits ignoring cgroup errors, as in runc.
 pub static ROOTLESS: Opt = Opt::text(
     "rootless",
     "BOOL",
@@ -50,19 +50,19 @@ pub static GLOBALS: &[&Opt] =
 /// The bundle.
 pub static BUNDLE: Opt =
     Opt::text("bundle", "DIR", "the bundle (default: the working directory)").short('b');
-/// A configuration elsewhere than in the bundle.
+/// A configuration file outside the bundle.
 pub static CONFIG: Opt =
     Opt::text("config", "FILE", "the configuration (default: config.json in the bundle)");
-/// Who gets the terminal.
+/// The receiver of the terminal.
 pub static CONSOLE_SOCKET: Opt = Opt::text(
     "console-socket",
     "SOCKET",
     "AF_UNIX socket that is sent the master end of the process's terminal",
 );
-/// Who gets a descriptor of the process.
+/// The receiver of the process's pidfd.
 pub static PIDFD_SOCKET: Opt =
     Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
-/// Where the pid is written.
+/// The file for the pid.
 pub static PID_FILE: Opt = Opt::text("pid-file", "FILE", "write the process's pid to this file");
 /// For a root filesystem on a ramdisk.
 pub static NO_PIVOT: Opt = Opt::flag(
@@ -72,32 +72,32 @@ pub static NO_PIVOT: Opt = Opt::flag(
 /// Keeps the caller's keyring.
 pub static NO_NEW_KEYRING: Opt =
     Opt::flag("no-new-keyring", "keep the caller's session keyring instead of making a new one");
-/// Further descriptors.
+/// Additional descriptors.
 pub static PRESERVE_FDS: Opt = Opt::new(
     "preserve-fds",
     Kind::Integer,
     "N",
     "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
 );
-/// Where a start happens.
+/// The CPUs for the start.
 pub static START_CPUS: Opt = Opt::text(
     "start-cpus",
     "CPUS",
     "start from these CPUs, a list such as 0-23 or words as --pin has them, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
 );
-/// CPUs by what they are.
+/// CPUs by topology.
 pub static PIN: Opt = Opt::text(
     "pin",
     "WORDS",
     "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
-/// A cgroup made ahead.
+/// A cgroup created ahead.
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
     "use a cgroup that \"dayfly cgroup pool create\" made ahead for this much memory, such as 256M; for accounting only: no sooner start has been shown",
 );
-/// The older name of the same.
+/// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
 /// Does not wait.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
@@ -106,7 +106,7 @@ pub static KEEP: Opt = Opt::flag("keep", "do not delete the container when its p
 /// Leaves orphans to others.
 pub static NO_SUBREAPER: Opt =
     Opt::flag("no-subreaper", "do not become the parent of the container's orphans");
-/// Where the time went.
+/// The trace file.
 pub static TRACE: Opt = Opt::text(
     "trace",
     "FILE",
@@ -125,10 +125,10 @@ pub static INTERACTIVE: Opt =
         .short('i');
 /// Whether it gets a terminal.
 pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
-/// Who it runs as.
+/// Its user and group.
 pub static USER: Opt =
     Opt::text("user", "UID[:GID]", "user and group id of the process").short('u');
-/// Its further groups.
+/// Its additional groups.
 pub static ADDITIONAL_GIDS: Opt =
     Opt::new("additional-gids", Kind::Integers, "GID", "add a supplementary group id; repeatable")
         .short('g');
@@ -145,14 +145,14 @@ pub static NO_NEW_PRIVS: Opt =
 /// Its capabilities.
 pub static CAP: Opt =
     Opt::new("cap", Kind::Texts, "CAP", "add a capability; repeatable").short('c');
-/// The cgroup it is put in.
+/// Its cgroup.
 pub static CGROUP: Opt = Opt::new(
     "cgroup",
     Kind::Texts,
     "[CONTROLLER:]PATH",
     "run the process in this existing cgroup below the container's; repeatable on cgroup v1",
 );
-/// Does not mind a frozen container.
+/// Accepts a frozen container.
 pub static IGNORE_PAUSED: Opt =
     Opt::flag("ignore-paused", "run the process even if the container is paused");
 
@@ -169,21 +169,21 @@ pub static STORE: Opt = Opt::text(
     "DIR",
     "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
-/// Whose ids.
+/// The user namespace's ids.
 pub static USERNS: Opt = Opt::text(
     "userns",
     "WHOSE",
     "ids of a container with layers: auto (a range of its own), shared (one for all such), or host (default: what the configuration says)",
 )
 .choices(&["auto", "shared", "host"]);
-/// The rung of the ladder.
+/// How the root filesystem is assembled.
 pub static ROOTFS_MODE: Opt = Opt::text(
     "rootfs-mode",
     "MODE",
     "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
 )
 .choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
-/// The root filesystem as containerd names it.
+/// The root filesystem in containerd's format.
 pub static ROOTFS_MOUNTS: Opt = Opt::text(
     "rootfs-mounts",
     "FILE",
@@ -192,13 +192,13 @@ pub static ROOTFS_MOUNTS: Opt = Opt::text(
 /// Changes in memory.
 pub static EPHEMERAL: Opt =
     Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
-/// How much of it.
+/// The size limit of changes in memory.
 pub static EPHEMERAL_SIZE: Opt = Opt::text(
     "ephemeral-size",
     "BYTES",
     "how much memory, such as 512m; with --ephemeral (default: half of what there is)",
 );
-/// What was done.
+/// Prints what was done.
 pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
     "print how the root filesystem was assembled, in how many mount operations and how long",
@@ -208,7 +208,7 @@ pub static ROOTFS_STATS: Opt = Opt::flag(
 /// runc's former way to signal all processes.
 pub static ALL: Opt =
     Opt::flag("all", "succeed if the container is not running").short('a').hidden();
-/// Deletes what runs.
+/// Deletes a running container.
 pub static FORCE: Opt =
     Opt::flag("force", "kill the container if it is running, and succeed if it does not exist")
         .short('f');
@@ -233,10 +233,10 @@ pub static PLAN_FORMAT: Opt =
 /// The rules instead of the steps.
 pub static PLAN_CHECK: Opt =
     Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
-/// A table as wide as it is.
+/// A table without truncation.
 pub static NO_TRUNC: Opt =
     Opt::flag("no-trunc", "print all columns in full, however wide the terminal is");
-/// Ids alone.
+/// Ids only.
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 
 // events.

@@ -1,4 +1,4 @@
-//! `list` on a terminal: a line a container, no longer than the terminal's.
+//! `list` on a terminal: one line per container, no longer than the terminal's width.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,10 +10,9 @@ use serde::Deserialize;
 const TITLE: [&str; COLUMNS] = ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"];
 const COLUMNS: usize = 6;
 const GAP: usize = 2;
-/// The columns that are cut where there is too little room, first the one that is cut first, and how much of each is
-/// left.
+/// The columns truncated if there is too little space, in this order, with the width left of each.
 const CUT: [(usize, usize); 3] = [(5, 10), (4, 12), (0, 12)];
-/// Annotations in which an image's name may be: dayfly's, image-spec's, containerd's and CRI-O's.
+/// Annotations that may contain an image's name: dayfly's, image-spec's, containerd's and CRI-O's.
 const IMAGES: [&str; 4] = [
     "run.dayfly.image",
     "org.opencontainers.image.ref.name",
@@ -28,7 +27,7 @@ pub struct Row<'a> {
     command: String,
 }
 
-/// What of config.json is shown.
+/// The displayed part of config.json.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -42,7 +41,7 @@ struct Process {
 }
 
 impl<'a> Row<'a> {
-    /// That of a container, whose command is in its config.json.
+    /// Returns the row of a container, whose command is in its config.json.
     pub fn of(state: &'a State, config: Option<Vec<u8>>) -> Self {
         let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
         Self { state, command: config.unwrap_or_default().process.args.join(" ") }
@@ -63,13 +62,13 @@ impl<'a> Row<'a> {
     }
 }
 
-/// `2026-11-21 07:34:19` of a time in RFC 3339.
+/// Converts a time in RFC 3339 to `2026-11-21 07:34:19`.
 fn created(time: &str) -> String {
     let seconds = time.split(['.', 'Z']).next().unwrap_or(time);
     seconds.replace('T', " ")
 }
 
-/// The table, whose lines are no longer than `width` unless that is very little.
+/// Returns the table, whose lines are no longer than `width` unless that is very small.
 pub fn table(rows: &[Row<'_>], width: usize) -> String {
     let rows: Vec<[String; COLUMNS]> =
         [TITLE.map(String::from)].into_iter().chain(rows.iter().map(Row::cells)).collect();
@@ -100,7 +99,7 @@ pub fn table(rows: &[Row<'_>], width: usize) -> String {
     text
 }
 
-/// The beginning of a text that is too long.
+/// Truncates a text that is too long.
 fn fit(cell: &str, width: usize) -> String {
     match cell.chars().count() > width {
         true => cell.chars().take(width.saturating_sub(1)).chain(['…']).collect(),

@@ -1,4 +1,4 @@
-//! `events`: one JSON object a line.
+//! `events`: one JSON object per line.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,25 +10,25 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// What happened to a container.
+/// An event of a container.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Event<'a, S> {
-    /// Its figures of now.
+    /// Its current statistics.
     Stats {
         /// The container.
         id: &'a str,
-        /// The figures.
+        /// The statistics.
         data: &'a S,
     },
-    /// The kernel killed one of its processes for want of memory.
+    /// The kernel killed one of its processes because memory ran out.
     Oom {
         /// The container.
         id: &'a str,
     },
 }
 
-/// The figures of a container, with the names and in the order of runc 1.5 (`types.Stats`).
+/// The statistics of a container, with the names and order of runc 1.5 (`types.Stats`).
 #[derive(Debug, Serialize)]
 pub struct Figures<'a> {
     cpu: &'a CpuStats,
@@ -38,12 +38,12 @@ pub struct Figures<'a> {
     blkio: &'a BlkioStats,
     hugetlb: &'a BTreeMap<String, HugetlbStats>,
     intel_rdt: &'a resctrl::Stats,
-    /// Always null, as with runc for containers whose network an engine has made.
+    /// Always null, as in runc for containers whose network was created by an engine.
     network_interfaces: Option<()>,
 }
 
 impl<'a> Figures<'a> {
-    /// Those of its cgroup and of its group of resctrl.
+    /// Returns the statistics of its cgroup and of its resctrl group.
     pub fn new(stats: &'a Stats, rdt: &'a resctrl::Stats) -> Self {
         let Stats { cpu, cpuset, memory, pids, blkio, hugetlb } = stats;
         Self { cpu, cpuset, memory, pids, blkio, hugetlb, intel_rdt: rdt, network_interfaces: None }
@@ -51,7 +51,7 @@ impl<'a> Figures<'a> {
 }
 
 impl<S: Serialize> Event<'_, S> {
-    /// The line.
+    /// Returns the line.
     ///
     /// # Errors
     /// As [`super::json`].

@@ -1,10 +1,10 @@
-//! What `features` prints.
+//! The output of `features`.
 
 use alloc::string::String;
 
 use crate::failure::Failure;
 
-/// The text that `features` prints: four blanks a level, as runc has it.
+/// Returns the output of `features`, indented by four blanks per level, like runc's.
 ///
 /// # Errors
 /// As [`super::json`].
@@ -12,7 +12,7 @@ pub fn text() -> Result<String, Failure> {
     let narrow = super::indented_json(&container::features())?;
     let mut text = String::with_capacity(narrow.len() * 2);
     for line in narrow.lines() {
-        // No string of the document has a line break in it, so blanks in front are indent.
+        // The document's strings contain no line breaks, so leading blanks are indentation.
         let content = line.trim_start_matches(' ');
         let indent = (line.len() - content.len()) * 2;
         text.extend(core::iter::repeat_n(' ', indent).chain(content.chars()).chain(['\n']));

@@ -1,4 +1,4 @@
-//! `list`: containers as a table, as JSON, or as bare ids.
+//! `list`: containers as a table, as JSON, or as ids only.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use container::State;
 use super::table;
 use crate::failure::Failure;
 
-/// The table.
+/// Returns the table.
 pub fn table(list: &[State]) -> String {
     let title = ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"].map(String::from);
     let rows = list.iter().map(|state| {
@@ -24,7 +24,7 @@ pub fn table(list: &[State]) -> String {
     table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>())
 }
 
-/// One line of JSON; `null` if there are no containers, as Go prints an empty list.
+/// Returns one line of JSON; `null` if there are no containers, as Go prints an empty list.
 ///
 /// # Errors
 /// As [`super::json`].
@@ -34,7 +34,7 @@ pub fn json(list: &[State]) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The ids, one a line.
+/// Returns the ids, one per line.
 pub fn quiet(list: &[State]) -> String {
     list.iter().flat_map(|state| [state.id.as_str(), "\n"]).collect()
 }

@@ -1,4 +1,4 @@
-//! `plan`: the steps of a container's start, for people and as JSON.
+//! `plan`: the steps of a container's start, as text and as JSON.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use trace::Label;
 
 use crate::failure::Failure;
 
-/// A step a line: actor, phase, what is done, and to what.
+/// Returns one line per step: actor, phase, action and object.
 pub fn text(plan: &Plan) -> String {
     let (parent, init) = plan::labels(plan);
     let mut text = String::new();
@@ -41,7 +41,7 @@ struct Step<'a> {
     object: &'a str,
 }
 
-/// The same as JSON: the steps of `host` and of `init`, each with `phase`, `step` and `object`.
+/// Returns the steps as JSON: those of `host` and of `init`, each with `phase`, `step` and `object`.
 ///
 /// # Errors
 /// As [`super::json`].

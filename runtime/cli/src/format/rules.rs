@@ -1,4 +1,4 @@
-//! `plan --check`: the rules of order and what a look at a plan by them shows, for people and as JSON.
+//! `plan --check`: the rules of order and their verdicts on a plan, as text and as JSON.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use trace::Steps;
 use super::table;
 use crate::failure::Failure;
 
-/// What a look at a plan shows.
+/// The verdicts on a plan.
 pub struct Verdicts<'a> {
     plan: &'a Plan,
     list: Vec<(&'static Rule, Outcome)>,
@@ -38,17 +38,17 @@ struct Step {
 }
 
 impl<'a> Verdicts<'a> {
-    /// Looks at a plan.
+    /// Evaluates the rules on a plan.
     pub fn of(plan: &'a Plan) -> Self {
         Self { plan, list: check::verdicts(plan).collect() }
     }
 
-    /// Whether a rule is broken.
+    /// Returns whether a rule is broken.
     pub fn has_broken(&self) -> bool {
         self.list.iter().any(|(_, outcome)| matches!(outcome, Outcome::Broken(_)))
     }
 
-    /// A rule a line: its name, the verdict, what it says and why. Below one that is broken, the steps.
+    /// Returns one line per rule: its name, verdict, statement and reason. The steps follow a broken one.
     pub fn text(&self) -> String {
         let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
         for (rule, outcome) in &self.list {
@@ -62,8 +62,8 @@ impl<'a> Verdicts<'a> {
         table::layout(&rows)
     }
 
-    /// The same as JSON: a list of rules with `rule`, `verdict`, `what` and `why`; `steps` of one that is broken, each
-    /// with `actor`, `index` (from 0), `step` and `object`.
+    /// Returns the verdicts as JSON: a list of rules with `rule`, `verdict`, `what` and `why`; broken ones also have
+    /// `steps`, each with `actor`, `index` (from 0), `step` and `object`.
     ///
     /// # Errors
     /// As [`super::json`].

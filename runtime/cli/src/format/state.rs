@@ -6,8 +6,7 @@ use container::State;
 
 use crate::failure::Failure;
 
-/// The text that `state` prints: two blanks a level, no line break at the end, and no owner, as runc
-/// has it.
+/// Returns the output of `state`: two blanks per level, without a trailing newline and an owner, like runc's.
 ///
 /// # Errors
 /// As [`super::json`].

@@ -1,4 +1,4 @@
-//! Tables as Go's tabwriter lays them out for runc: columns three blanks apart, at least twelve wide.
+//! Tables in the layout of Go's tabwriter in runc: columns at least twelve wide, three blanks apart.
 
 use alloc::string::String;
 use core::fmt::Write;
@@ -6,7 +6,7 @@ use core::fmt::Write;
 const PADDING: usize = 3;
 const LEAST_WIDTH: usize = 12;
 
-/// Lays out `rows`, each with a line break behind its last cell.
+/// Lays out `rows`, each terminated by a newline.
 pub fn layout<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [LEAST_WIDTH; N];
     for row in rows {

@@ -1,4 +1,4 @@
-//! `--version`, in the lines of runc.
+//! `--version`, in runc's format.
 
 use core::fmt::{self, Display, Formatter};
 
@@ -9,13 +9,13 @@ use crate::definition::NAME;
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the build was made from, if the packager said so.
+/// The source revision, if the packager set it.
 pub const COMMIT: Option<&str> = option_env!("DAYFLY_COMMIT");
 
-/// For which target it was built, and by which compiler.
+/// The build target and compiler.
 pub const BUILD: &str = env!("DAYFLY_BUILD");
 
-/// The version as `--version` prints it.
+/// The output of `--version`.
 pub struct Version;
 
 impl Display for Version {
@@ -28,7 +28,7 @@ impl Display for Version {
             writeln!(f, "built for tests: {switches}")?;
         }
         writeln!(f, "spec: {}", spec::VERSION)?;
-        // No line but the first may have the word "version": Docker takes what follows the last one.
+        // Only the first line may contain the word "version": Docker parses the text after the last one.
         writeln!(f, "build: {BUILD}")
     }
 }

@@ -1,4 +1,4 @@
-//! What a container has of the host for a root filesystem from layers, and how that is taken back.
+//! The record of a container's host resources for a root filesystem from layers, and their release.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -12,36 +12,36 @@ use sys::Context;
 
 use crate::Error;
 
-/// What is in a container's directory in a store besides changes: links to its directory in the state root,
-/// and to its image.
+/// Entries of a container's directory in a store besides changes: links to its directory in the state root, and to its
+/// image.
 const OWNER: &str = "owner";
 const IMAGE: &str = "image";
 
-/// What a container's record has of its root filesystem.
+/// The part of a container's record about its root filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LayeredRecord {
     /// Its directory in the store; empty for none.
     pub directory: String,
-    /// Whether layers are attached below it for a moment.
+    /// Whether layers are attached below it temporarily.
     pub attached: bool,
     /// The image's directory; empty for none.
     pub image: String,
-    /// The store's.
+    /// The store's path.
     pub store: String,
-    /// Its range of ids: the first, and where it is from.
+    /// Its id range: the first id, and the directory that records it.
     pub lease: Option<(u32, String)>,
-    /// Who has it.
+    /// The time of the lease, part of its owner's identity.
     pub since: u64,
     pub owner: String,
 }
 
 impl LayeredRecord {
-    /// Who has the range of ids.
+    /// Returns the owner of the id range.
     pub fn owner(&self) -> Owner {
         Owner { since: self.since, directory: self.owner.clone() }
     }
 
-    /// Makes the container's directory. What a killed command for the same id left is removed.
+    /// Creates the container's directory. Remains of a killed command with the same id are removed.
     pub fn make_directory(&self) -> Result<(), sys::Error> {
         if self.directory.is_empty() {
             return Ok(());
@@ -70,7 +70,7 @@ impl LayeredRecord {
         if self.image.is_empty() {
             return Ok(());
         }
-        // Images are removed under the same lock: this one is there, or was gone before.
+        // Images are removed under the same lock: this image either exists or was removed before.
         let _lock = rootfs::image::lock(&self.store)?;
         link(IMAGE, &self.image)?;
         rustix::fs::accessat(
@@ -82,7 +82,7 @@ impl LayeredRecord {
         .context("find image", &self.image)
     }
 
-    /// Takes everything back that the container has of the host. Can be repeated.
+    /// Releases all host resources of the container. Can be repeated.
     pub fn release(&self) -> Result<(), Error> {
         if !self.directory.is_empty() {
             let path = CString::new(&*self.directory).unwrap_or_default();
@@ -98,7 +98,7 @@ impl LayeredRecord {
     }
 }
 
-/// Makes the directories above a path.
+/// Creates the parents of a path.
 fn make_parents(path: &str) -> Result<(), sys::Error> {
     for (end, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
         let parent = path.get(..end).unwrap_or_default();

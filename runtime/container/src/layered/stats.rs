@@ -1,4 +1,4 @@
-//! What assembling a root filesystem took: `run --stats`, and a line in traces.
+//! The cost of assembling a root filesystem: `run --stats`, and a line in traces.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,7 +8,7 @@ use rootfs::ids::RANGE;
 use rootfs::{Counts, Recipe};
 use trace::{Phase, Timeline};
 
-/// The root filesystem of a container in a line.
+/// Returns a one-line description of a container's root filesystem.
 pub(crate) fn line(recipe: &Recipe, counts: Counts) -> String {
     let on_host = counts.attached + counts.detached;
     format!(
@@ -20,9 +20,9 @@ pub(crate) fn line(recipe: &Recipe, counts: Counts) -> String {
     )
 }
 
-/// The same and more, from what was traced.
+/// Returns a detailed description based on the trace.
 pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> String {
-    /// Steps that the container would not need without layers.
+    /// Steps that a container needs only because of layers.
     const OWN: [&str; 10] = [
         "prepare layers",
         "make directory",
@@ -35,7 +35,7 @@ pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> Stri
         "copy layers",
         "attach root",
     ];
-    /// Steps of init that change its mount table, and how often.
+    /// Steps of init that change its mount table, each with the number of changes.
     const INSIDE: [(&str, u32); 6] = [
         ("attach tree", 1),
         ("mount", 1),
@@ -84,7 +84,7 @@ pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> Stri
     text
 }
 
-/// Nanoseconds, as milliseconds with three places.
+/// Nanoseconds, printed as milliseconds with three decimals.
 struct Milliseconds(u64);
 
 impl core::fmt::Display for Milliseconds {

@@ -1,4 +1,4 @@
-//! Root filesystems in their place in the bundle, for everybody to see.
+//! Root filesystems mounted at their place in the bundle, visible on the host.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -29,11 +29,12 @@ use crate::Error;
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Mounts a root filesystem at `bundle_rootfs` (absolute; made if it is missing), each mount over or below those
-/// before it. No link is followed on the last way: it is attached to what was opened. All or nothing.
+/// Mounts a root filesystem at `bundle_rootfs` (absolute; created if missing), each mount over or below the former
+/// ones. Links in the target are not followed: mounts are attached to the opened directory. On failure nothing stays
+/// mounted.
 ///
 /// # Errors
-/// Mounts that cannot be assembled, by type and reason; what the kernel refuses.
+/// Mounts that cannot be assembled, by type and reason; errors of the kernel.
 pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<(), Error> {
     match mkdir(bundle_rootfs, Permissions::from_raw_mode(0o711)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -46,11 +47,10 @@ pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<()
     result
 }
 
-/// How many mounts may be on top of each other.
+/// The maximum number of stacked mounts.
 const MOST_MOUNTS: u32 = 64;
 
-/// Takes away all that is mounted at a directory, with what is mounted below it. Can be repeated; a directory that
-/// is missing, or nothing mounted there, is no error.
+/// Unmounts everything mounted at a directory and below. Can be repeated; a missing directory or mount is not an error.
 ///
 /// # Errors
 /// Those of umount2(2).
@@ -58,7 +58,7 @@ pub fn unmount_on_host(bundle_rootfs: &str) -> Result<(), Error> {
     for _ in 0..MOST_MOUNTS {
         match unmount(bundle_rootfs, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
-            // Nothing is mounted there any more, or there is no such place.
+            // Nothing is mounted there any more, or the directory does not exist.
             Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => return Ok(()),
             Err(errno) => return Err(sys::Error::new("umount2", bundle_rootfs, errno).into()),
         }
@@ -85,7 +85,7 @@ fn attach(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<(), Error> {
     Ok(move_mount(&tree, c"", &place, c"", flags).context("move_mount", object())?)
 }
 
-/// A mount that is attached nowhere yet.
+/// Returns a detached mount.
 fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
     let (bundle, _) = bundle_rootfs.rsplit_once('/').unwrap_or_default();
     let reader = Reader { version: Kernel::probe().version, mode: None, directory: bundle };
@@ -101,7 +101,7 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
             let tree = assembly.assemble()?;
             assembly.detach_layers()?;
             if recipe.is_attached() {
-                // What was attached had its places in there.
+                // The attached layers had their mount points there.
                 rootfs::remove_places(&recipe.directory)?;
             }
             Ok(tree)
@@ -124,7 +124,7 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
     }
 }
 
-/// A user namespace for nothing but its mappings.
+/// Creates a user namespace that serves only for its mappings.
 fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
     let text = |maps: &[spec::IdMapping]| {
         let mut text = String::new();
@@ -138,7 +138,7 @@ fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
     Ok(sys::user_namespace::make(proc.as_fd(), &text(uids), &text(gids))?)
 }
 
-/// A copy of a directory's mount, with its attributes.
+/// Returns a copy of a directory's mount, with its attributes.
 fn bound(
     entry: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -160,7 +160,7 @@ fn bound(
     Ok(tree)
 }
 
-/// A new filesystem, with its attributes.
+/// Returns a new filesystem, with its attributes.
 fn filesystem(entry: &Mount<'_>, options: &MountOptions<'_>) -> Result<OwnedFd, Error> {
     let object = || format!("{} of {}", &*entry.kind, entry.source.as_deref().unwrap_or_default());
     let c_string = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);

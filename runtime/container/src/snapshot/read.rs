@@ -1,4 +1,4 @@
-//! From a mount as containerd names it to what the compiler takes.
+//! Converts mounts in containerd's format to the compiler's.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -16,34 +16,34 @@ use super::words::{self, Ids, Words};
 use super::{RootMount, is_supported};
 use crate::Error;
 
-/// erofs takes an ordinary file (CONFIG_EROFS_FS_BACKED_BY_FILE).
+/// The first version where erofs accepts a regular file (CONFIG_EROFS_FS_BACKED_BY_FILE).
 const EROFS_OF_FILES: (u32, u32) = (6, 12);
 
-/// What a root filesystem is made of.
+/// The source of a root filesystem.
 #[derive(Debug)]
 pub(crate) enum Root {
     /// An overlay.
     Layers(Box<Recipe>),
-    /// What a mount binds, or a new filesystem; with its mappings.
+    /// A bind mount or a new filesystem, with its mappings.
     Mount(Box<Mount<'static>>),
 }
 
-/// Reads mounts.
+/// The parameters for reading mounts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// The kernel's.
+    /// The kernel's version.
     pub version: (u32, u32),
-    /// How an overlay is assembled; `None` is the best way this kernel has.
+    /// How an overlay is assembled; `None` chooses the best way for this kernel.
     pub mode: Option<Mode>,
-    /// Where layers are attached for a moment, on kernels that need that.
+    /// The directory where layers are attached temporarily, on kernels that need it.
     pub directory: &'a str,
 }
 
 impl Reader<'_> {
-    /// The mount that is the root filesystem, and the mappings of its ids.
+    /// Returns the mount that is the root filesystem, and the mappings of its ids.
     ///
     /// # Errors
-    /// What cannot be assembled.
+    /// A mount that cannot be assembled.
     pub fn root(&self, mount: &RootMount<'_>) -> Result<(Root, Option<Ids>), Error> {
         let words = self.words(mount)?;
         if words.ids.is_some() && sys::user_namespace::is_nested() {
@@ -58,7 +58,7 @@ impl Reader<'_> {
         let upper = upper(mount, &options)?;
         let layers = layers(mount, &options)?;
         if let ([layer], Upper::None) = (&*layers, &upper) {
-            // Overlayfs takes two directories at least. containerd's snapshotters say it like this themselves.
+            // Overlayfs requires at least two directories. containerd's snapshotters use this form themselves.
             let mut rest = words.rest.clone();
             rest.retain(|word| !word.contains('='));
             rest.extend(["ro", "bind"].map(String::from));
@@ -84,13 +84,13 @@ impl Reader<'_> {
         Ok((Root::Layers(Box::new(recipe)), words.ids))
     }
 
-    /// A mount below the root, as one of the configuration.
+    /// Returns a mount below the root as an entry of the configuration.
     ///
     /// # Errors
-    /// What cannot be assembled.
+    /// A mount that cannot be assembled.
     pub fn below<'s>(&self, mount: &RootMount<'_>, is_labelled: bool) -> Result<Mount<'s>, Error> {
         let mut words = self.words(mount)?;
-        // The compiler adds the one of the configuration.
+        // The compiler adds the configuration's label.
         words.rest.retain(|word| !is_labelled || !word.starts_with("context="));
         let mut entry = entry(mount, &words)?;
         if words.ids.is_some() {
@@ -114,7 +114,7 @@ impl Reader<'_> {
             if mount.kind != "erofs" || self.version < EROFS_OF_FILES {
                 return Err(refused(mount, "it needs a loop device"));
             }
-            // The filesystem reads the file itself, which is as loop devices do it with direct I/O.
+            // The filesystem reads the file itself, like a loop device with direct I/O.
             words.rest.retain(|word| word != "direct-io");
         }
         Ok(words)
@@ -134,7 +134,7 @@ impl Reader<'_> {
             None => Mode::choose(self.version, layers, is_mapped),
         };
         match mode {
-            // What is attached needs nothing of the kernel where no ids are mapped.
+            // Attached layers need no support of the kernel if ids are not mapped.
             Mode::Copy if !is_mapped && self.mode.is_none() => Ok(Mode::Parent),
             Mode::Copy if self.mode.is_none() => {
                 Err(refused(mount, "ids of the filesystem its layers are on can't be mapped"))
@@ -145,7 +145,7 @@ impl Reader<'_> {
     }
 }
 
-/// Refuses what is not assembled here.
+/// Refuses types that are not assembled here.
 pub(super) fn check_kind(mount: &RootMount<'_>) -> Result<(), Error> {
     match &*mount.kind {
         kind if is_supported(kind) => Ok(()),
@@ -155,7 +155,7 @@ pub(super) fn check_kind(mount: &RootMount<'_>) -> Result<(), Error> {
     }
 }
 
-/// An error about a mount.
+/// Returns an error about a mount.
 pub(super) fn refused(mount: &RootMount<'_>, text: impl core::fmt::Display) -> Error {
     let at = match &*mount.target {
         "" => String::new(),
@@ -164,7 +164,7 @@ pub(super) fn refused(mount: &RootMount<'_>, text: impl core::fmt::Display) -> E
     Error::Text(format!("root filesystem mount of type {:?}{at}: {text}", &*mount.kind))
 }
 
-/// The host's ids of the container's root.
+/// Returns the host's ids of the container's root.
 fn root_of((uids, gids): &Ids) -> (u32, u32) {
     let first = |maps: &[spec::IdMapping]| {
         let root = maps.iter().find(|map| map.container_id == 0).or(maps.first());
@@ -173,14 +173,14 @@ fn root_of((uids, gids): &Ids) -> (u32, u32) {
     (first(uids), first(gids))
 }
 
-/// A bind mount or a new filesystem as an entry of the configuration.
+/// Converts a bind mount or a new filesystem to an entry of the configuration.
 fn entry(mount: &RootMount<'_>, words: &Words) -> Result<Mount<'static>, Error> {
     let mut options: Vec<Str<'static>> =
         words.rest.iter().map(|word| Str::from(word.clone())).collect();
     let named = MountOptions::parse(&options).bind;
     let is_bind = named.is_some() || matches!(&*mount.kind, "bind" | "rbind");
     if is_bind {
-        // What is left are words for a filesystem, which a bind mount has no use for.
+        // The remaining words are options of a filesystem, which a bind mount ignores.
         let attributes =
             |word: &Str<'static>| MountOptions::parse(core::slice::from_ref(word)).data.is_empty();
         options.retain(attributes);
@@ -200,7 +200,7 @@ fn entry(mount: &RootMount<'_>, words: &Words) -> Result<Mount<'static>, Error> 
     })
 }
 
-/// Refuses a source that is no directory, or a link to one.
+/// Refuses a source that is not a directory or a link to one.
 fn check_directory(mount: &RootMount<'_>) -> Result<(), Error> {
     if !mount.source.starts_with('/') {
         return Err(refused(
@@ -216,7 +216,7 @@ fn check_directory(mount: &RootMount<'_>) -> Result<(), Error> {
     }
 }
 
-/// The layers of an overlay, the top first.
+/// Returns the layers of an overlay, the top first.
 fn layers(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Vec<String>, Error> {
     if let Some(key) = ["lowerdir+", "datadir+"].iter().find(|key| options.value(key).is_some()) {
         return Err(refused(mount, format_args!("option {key} is not for a list of options")));
@@ -232,7 +232,7 @@ fn layers(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Vec<Strin
     Ok(layers)
 }
 
-/// The path without what means nothing in it.
+/// Removes meaningless components from a path.
 fn tidy(path: &str) -> String {
     match path.starts_with('/') && path.split('/').all(|name| name != "..") {
         true => spec::clean(path).to_string(),
@@ -256,7 +256,7 @@ fn upper(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Upper, Err
     }
 }
 
-/// What overlayfs is told besides its directories.
+/// Returns overlayfs options other than its directories.
 fn foreign(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Foreign, Error> {
     const DIRECTORIES: [&str; 3] = ["lowerdir", "upperdir", "workdir"];
     let source = if mount.source.is_empty() { "overlay" } else { &*mount.source };

@@ -1,4 +1,4 @@
-//! Options of a mount as containerd writes them.
+//! Mount options in containerd's format.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,10 +9,10 @@ use spec::IdMapping;
 /// The mappings of users and groups.
 pub(crate) type Ids = (Vec<IdMapping>, Vec<IdMapping>);
 
-/// What the options of a mount say.
+/// The parsed options of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// All words but the following, in order; values without the quotes around them.
+    /// All other words, in order, with values unquoted.
     pub rest: Vec<String>,
     /// `uidmap=` and `gidmap=`.
     pub ids: Option<Ids>,
@@ -21,15 +21,14 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Reads options, each of which may be several with commas between them.
+    /// Parses options, each of which may contain several, separated by commas.
     ///
     /// # Errors
-    /// A mapping that is none, or one of users or groups alone; a word that containerd's mount manager should have
-    /// replaced.
+    /// An invalid mapping, or one of users or groups only; a word that containerd's mount manager should have replaced.
     pub fn read<'a>(options: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut words = Self::default();
         let mut maps = [Vec::new(), Vec::new()];
-        // The map that ranges after a comma belong to.
+        // The map to which ranges after a comma belong.
         let mut current = None;
         for word in options.flat_map(split) {
             if word.starts_with("X-containerd.") || word.contains("{{") {
@@ -62,7 +61,7 @@ impl Words {
     }
 }
 
-/// The words between commas; those in quotes or after a backslash belong to a word.
+/// Splits at commas, except within quotes or after a backslash.
 fn split(option: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let ends = move |character: char| {
@@ -79,7 +78,7 @@ fn unquoted(value: &str) -> &str {
     inner.unwrap_or(value)
 }
 
-/// `CONTAINER:HOST:SIZE`
+/// Parses `CONTAINER:HOST:SIZE`.
 fn range(text: &str) -> Option<IdMapping> {
     let mut numbers = text.split(':').map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten();
@@ -87,8 +86,8 @@ fn range(text: &str) -> Option<IdMapping> {
     (numbers.next().is_none() && map.size > 0).then_some(map)
 }
 
-/// The paths of a list with colons between them. A backslash makes what follows part of a path, as overlayfs
-/// reads it; a path of its layers' data alone comes after an empty one.
+/// Splits a list of paths at colons. A backslash escapes the next character, as in overlayfs; a path of a data-only
+/// layer follows an empty one.
 pub(crate) fn paths(list: &str) -> Vec<String> {
     let mut paths = Vec::from([String::new()]);
     let mut characters = list.chars();
@@ -103,7 +102,7 @@ pub(crate) fn paths(list: &str) -> Vec<String> {
     paths
 }
 
-/// The same of a single path, in which a colon is one.
+/// Unescapes a single path, in which a colon is an ordinary character.
 pub(crate) fn path(text: &str) -> String {
     let mut path = String::with_capacity(text.len());
     let mut characters = text.chars();

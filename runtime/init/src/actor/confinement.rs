@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Op};
 
-/// Has AppArmor change our profile at the next exec. It has files of its own since Linux 5.8; before,
-/// those of the only module there could be.
+/// Makes AppArmor change our profile at the next exec. AppArmor has files of its own since Linux 5.8; before, it uses
+/// those of the only active module.
 pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
     let order = order.as_bytes();
     let applied = match write(proc, c"self/attr/apparmor/exec", order) {
@@ -25,7 +25,7 @@ pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Fai
     })
 }
 
-/// Has SELinux change our label at the next exec.
+/// Makes SELinux change our label at the next exec.
 pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     let written = write(proc, c"self/attr/exec", label.as_bytes());
     written.op(match written {
@@ -34,7 +34,7 @@ pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Fai
     })
 }
 
-/// Has SELinux label the keys that we make; an empty label ends it.
+/// Makes SELinux label the keys that we create; an empty label ends it.
 pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     match write(proc, c"self/attr/keycreate", label.as_bytes()) {
         Err(Errno::NOENT) => Ok(()),
@@ -48,7 +48,7 @@ fn write(proc: BorrowedFd<'_>, attribute: &CStr, value: &[u8]) -> Result<(), Err
     sys::fs::write_at(proc, attribute, value)
 }
 
-/// Labels the root of a mount that takes no context.
+/// Labels the root of a mount whose file system has no context option.
 pub(crate) fn label_mount(tree: impl AsFd, label: &CStr) -> Result<(), Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(tree, c".", flags, Mode::empty()).op("openat")?;

@@ -16,9 +16,9 @@ use crate::failure::{Failure, Op};
 
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
 
-/// Opens a pair in the container's devpts, sends the master to the console socket, and makes the
-/// other end the controlling terminal on 0, 1 and 2. The peer comes from the master itself, not from
-/// a path the container could have put something else at (CVE-2025-52565).
+/// Opens a pseudo terminal in the container's devpts, sends the master to the console socket, and makes the slave the
+/// controlling terminal on 0, 1 and 2. The slave is opened from the master itself, not by a path that the container
+/// could have replaced (CVE-2025-52565).
 pub(crate) fn open(
     root: &Root<'_>,
     socket: BorrowedFd<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn open(
     if carried {
         keep_newlines(peer.as_fd()).op("ioctl TCSETS")?;
     }
-    // With the name that runc sends along.
+    // With the name that runc sends.
     sys::fdpass::send(socket, b"/dev/pts/ptmx", master.as_fd()).op("sendmsg")?;
     if bind {
         let place = root.file(c"dev/console")?;
@@ -61,15 +61,15 @@ pub(crate) fn open(
         .op("dup2")
 }
 
-/// Has newlines pass as they are: the terminal of the command makes the line ends, and what goes to a pipe or
-/// a file gets none (runc: `ClearONLCR` of containerd's console).
+/// Clears ONLCR: the outer terminal already translates NL to CRNL, and pipes and files must not get CRNL (runc:
+/// `ClearONLCR` of containerd's console).
 fn keep_newlines(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut modes = tcgetattr(terminal)?;
     modes.output_modes.remove(OutputModes::ONLCR);
     tcsetattr(terminal, OptionalActions::Now, &modes)
 }
 
-/// The multiplexer must be one: character device 5:2 on a devpts.
+/// Verifies that the multiplexer is character device 5:2 on a devpts.
 fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
     let stat = fstat(master).op("fstat")?;
     let filesystem = fstatfs(master).op("fstatfs")?;
@@ -79,7 +79,7 @@ fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
     if genuine { Ok(()) } else { Err(Failure::new("/dev/pts/ptmx is not a ptmx", Errno::NODEV)) }
 }
 
-/// The path that a terminal has by its number, for builds that shall be open to attack.
+/// Returns a terminal's path by its number, for builds with switched-off defences.
 #[cold]
 fn name_of(terminal: impl AsFd, buffer: &mut [u8; 32]) -> Result<&CStr, Failure> {
     let mut number = minor(fstat(terminal).op("fstat")?.st_rdev);

@@ -1,4 +1,4 @@
-//! tmpcopyup: a tmpfs that starts with what it covers (an option of runc's).
+//! tmpcopyup: a tmpfs with a copy of the directory it covers (an option of runc).
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -13,8 +13,8 @@ use super::root::Root;
 use crate::failure::{Failure, Op};
 use crate::step::Target;
 
-/// Copies what the directory at `target` has into the mount `tree`, which is not attached yet; with
-/// `owner` that gets the directory's owner as well.
+/// Copies the contents of the directory at `target` into the mount `tree`, which is not attached yet; with `owner` also
+/// the directory's owner.
 pub(crate) fn copy_up(
     root: &Root<'_>,
     target: &Target<'_>,
@@ -42,7 +42,7 @@ fn copy_owner(fd: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failure> {
     fchmod(fd, Mode::from_raw_mode(stat.st_mode & 0o7777)).op("fchmod")
 }
 
-// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+// Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn copy_directory(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failure> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 2048];
@@ -103,7 +103,7 @@ fn copy_file(
     name: &CStr,
     stat: &Stat,
 ) -> Result<(), Failure> {
-    // Somebody else may have exchanged it since.
+    // Another process may have replaced it since.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let source = openat(from, name, flags, Mode::empty()).op("openat")?;

@@ -1,4 +1,4 @@
-//! Device nodes and links, all below descriptors of their directories.
+//! Device nodes and links, all created below descriptors of their directories.
 
 use core::ffi::CStr;
 
@@ -12,8 +12,8 @@ use super::root::Root;
 use crate::failure::{Failure, Op};
 use crate::step::{Link, Node};
 
-/// Makes nodes in one directory. One that is there already (an image with a populated /dev) stays.
-/// `open` is that directory, where init has it open.
+/// Creates nodes in one directory. Existing nodes (an image with a populated /dev) stay. `open` is that directory, if
+/// init has it open.
 pub(crate) fn make(
     root: &Root<'_>,
     path: &CStr,
@@ -46,8 +46,8 @@ fn is_link(directory: BorrowedFd<'_>, name: &CStr) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
-/// Makes a node where a link of its name leads to nothing (runc).
-// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+/// Creates a node through a dangling link of its name, like runc.
+// Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn make_behind_link(root: &Root<'_>, directory: &CStr, node: &Node<'_>) -> Result<(), Failure> {
     let (directory, name) = (directory.to_bytes(), node.name.to_bytes_with_nul());
@@ -63,7 +63,7 @@ fn make_behind_link(root: &Root<'_>, directory: &CStr, node: &Node<'_>) -> Resul
     root.make_behind_link(path, |directory, name| make_node(directory, name, node))
 }
 
-/// Makes a node, of its owner; the umask is none.
+/// Creates a node with its owner; the umask must be 0.
 ///
 /// # Errors
 /// Those of mknodat(2) and fchownat(2).
@@ -79,7 +79,8 @@ pub fn make_node(directory: BorrowedFd<'_>, name: &CStr, node: &Node<'_>) -> Res
     chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Makes symbolic links in one directory. With `replace`, what is there goes; otherwise it stays. `open` as in [`make`].
+/// Creates symbolic links in one directory. With `replace`, existing files are removed; otherwise they stay. `open` as
+/// in [`make`].
 pub(crate) fn link(
     root: &Root<'_>,
     proc: BorrowedFd<'_>,
@@ -106,7 +107,7 @@ pub(crate) fn link(
                 unlinkat(directory, name, AtFlags::empty()).op("unlinkat")?;
                 symlinkat(text, directory, name).op("symlinkat")?;
             }
-            // Something of that name is the image's business.
+            // Existing files of the image stay.
             Err(Errno::EXIST) => {}
             result => result.op("symlinkat")?,
         }

@@ -1,8 +1,7 @@
-//! A tmpfs that init has just mounted, and what is made in it by its own descriptor.
+//! A tmpfs that init has just mounted, and files created in it through its descriptor.
 //!
-//! It was empty, and nobody but init has been in it: there is no link on the way to a name right below its root. So
-//! what /dev or /sys/fs/cgroup of cgroup v1 is filled with needs no look-up from the root of the container, which
-//! would find nothing, then the directory, then what has been made there.
+//! It was empty, and only init has accessed it, so names directly below its root are not reached through links. So
+//! files in /dev or /sys/fs/cgroup of cgroup v1 need no path look-up from the container's root.
 
 use core::ffi::CStr;
 
@@ -15,26 +14,26 @@ use super::root::MADE;
 use crate::failure::{Failure, Op};
 use crate::step::MountFs;
 
-/// The last one; only until something is mounted that is not right below it.
+/// The last mounted tmpfs, until something is mounted that is not directly below it.
 pub(crate) struct Fresh<'a> {
-    /// Where it was mounted, by the configuration's words.
+    /// Its mount point, as in the configuration.
     path: &'a CStr,
     top: OwnedFd,
 }
 
 impl<'a> Fresh<'a> {
-    /// What `step` has mounted by `top`, if that is empty and can be filled.
+    /// Returns the mount of `step` with the root `top`, if it is empty and can be filled.
     pub(crate) fn of(step: &MountFs<'a>, top: OwnedFd) -> Option<Self> {
         let path = step.target.path;
         (step.kind == c"tmpfs" && !step.copy_up && !path.is_empty()).then_some(Self { path, top })
     }
 
-    /// Its root, if that is what `path` names.
+    /// Returns its root if `path` names it.
     pub(crate) fn at(&self, path: &CStr) -> Option<BorrowedFd<'_>> {
         (self.path == path).then_some(self.top.as_fd())
     }
 
-    /// Makes the directory at `path`, if that is right below it and not there; its name in it.
+    /// Creates the directory at `path` if it is directly below the root and missing; returns its name there.
     pub(crate) fn make<'p>(&self, path: &'p CStr) -> Result<Option<&'p CStr>, Failure> {
         let Some(name) = self.name(path) else { return Ok(None) };
         match mkdirat(&self.top, name, MADE) {
@@ -44,7 +43,7 @@ impl<'a> Fresh<'a> {
         }
     }
 
-    /// Attaches a detached mount to what was [made](Self::make).
+    /// Attaches a detached mount to a directory that [`Self::make`] created.
     pub(crate) fn attach(&self, tree: BorrowedFd<'_>, name: &CStr) -> Result<(), Failure> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(tree, c"", &self.top, name, flags).op("move_mount")

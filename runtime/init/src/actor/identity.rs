@@ -1,4 +1,4 @@
-//! Who the process is and what it may.
+//! User, groups, limits and capabilities of the process.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -23,22 +23,22 @@ use super::Init;
 use crate::failure::{Failure, Op};
 use crate::step::{Capabilities, InitStep, Limit, WithoutNull};
 
-/// The number of /dev/null.
+/// Returns the device number of /dev/null.
 fn null_number() -> Dev {
     makedev(1, 3)
 }
 
-/// uid 0 and gid 0 of the user namespace, so that what is made belongs to its root.
+/// Becomes uid 0 and gid 0 of the user namespace, so that its root owns created files.
 pub(crate) fn become_root() -> Result<(), Failure> {
     set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).op("setresgid")?;
     set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).op("setresuid")
 }
 
-/// A session keyring of the container's own, if the kernel has keys.
+/// Joins a session keyring of the container's own, if the kernel supports keys.
 pub(crate) fn join_keyring(name: &CStr) -> Result<(), Failure> {
     match sys::keyring::join_session(name) {
         Ok(key) => {
-            // Best effort, as in runc: the key may be gone or not ours in a nested container.
+            // Best effort, as in runc: the key may be gone or belong to another user in a nested container.
             let _ = sys::keyring::allow_owner_search(key);
             Ok(())
         }
@@ -68,7 +68,7 @@ pub(crate) fn limit_capabilities(drop: u64) -> Result<(), Failure> {
         }
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
             Ok(()) => {}
-            // Beyond the last one the kernel knows.
+            // Above the kernel's last capability.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(Failure::new("prctl PR_CAPBSET_DROP", errno)),
         }
@@ -76,7 +76,7 @@ pub(crate) fn limit_capabilities(drop: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The working directory must lie inside the root: one outside has no name here (CVE-2024-21626).
+/// Verifies that the working directory lies inside the root: one outside has no path here (CVE-2024-21626).
 pub(crate) fn verify_directory() -> Result<(), Failure> {
     if sys::fs::working_directory_is_reachable().op("getcwd")? {
         return Ok(());
@@ -100,8 +100,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
     )
     .op("capset")?;
     for bit in (0..u64::BITS).filter(|bit| sets.ambient >> bit & 1 == 1) {
-        // The kernel wants it permitted and inheritable; where it is not, the rest still holds (runc
-        // warns and goes on).
+        // The kernel requires it to be permitted and inheritable; if it is not, the other sets still apply (runc warns
+        // and continues).
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         let _ = configure_capability_in_ambient_set(capability, true);
     }
@@ -109,8 +109,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 }
 
 impl Init<'_> {
-    /// As root first, who may enter what the user may not (a bind of the caller's own directory);
-    /// where root may not (a root-squashing NFS), later as the user.
+    /// Changes the directory first as root, who may enter directories that the user may not (a bind of the caller's own
+    /// directory). If root may not (a root-squashing NFS), it is tried again later as the user.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {
@@ -121,7 +121,7 @@ impl Init<'_> {
         }
     }
 
-    /// Groups before user, since root's power to change them goes with the user; capabilities stay
+    /// Changes groups before the user, since the change of user removes root's right to change them; capabilities stay
     /// until [`set_capabilities`].
     pub(super) fn change_user(
         &mut self,
@@ -132,7 +132,7 @@ impl Init<'_> {
     ) -> Result<(), Failure> {
         own_standard_streams(uid, without_null)?;
         let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        // Only with root's last user id capabilities would go.
+        // Capabilities are lost only when the last uid 0 changes.
         let keeps = uid != 0;
         if keeps {
             set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
@@ -145,7 +145,7 @@ impl Init<'_> {
         if keeps {
             set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
         }
-        // Where fs.suid_dumpable is not 0, the change has made this memory traceable.
+        // If fs.suid_dumpable is not 0, the change has made the process dumpable.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")?;
         if !self.cwd_denied {
             return Ok(());
@@ -158,9 +158,9 @@ impl Init<'_> {
     }
 }
 
-/// Gives pipes and terminals on 0, 1 and 2 to the user, who could not reopen /dev/stdout otherwise; what cannot be
-/// given stays, as in runc. /dev/null is everybody's: the host's gives way to the container's own, since root of the
-/// container may own the inode, and would change its mode by way of /proc/self/fd.
+/// Makes the user the owner of pipes and terminals on 0, 1 and 2, who otherwise could not reopen /dev/stdout. Errors
+/// are ignored, as in runc. /dev/null keeps its owner. The host's /dev/null is replaced by the container's own: root of
+/// the container may own the host's inode, and could change its mode through /proc/self/fd.
 fn own_standard_streams(uid: u32, without_null: WithoutNull) -> Result<(), Failure> {
     let mut own = None;
     let streams = [sys::stdio::stdin(), sys::stdio::stdout(), sys::stdio::stderr()];
@@ -198,8 +198,8 @@ fn own_standard_streams(uid: u32, without_null: WithoutNull) -> Result<(), Failu
     Ok(())
 }
 
-/// A /dev/null of nobody else's, on a file system that is mounted nowhere: whoever has it may do to it what they like. Not
-/// for root of a user namespace to make.
+/// Creates a private /dev/null on a detached file system: the container may change it freely. Fails for root of a user
+/// namespace.
 fn make_null() -> Result<OwnedFd, Errno> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -212,14 +212,14 @@ fn make_null() -> Result<OwnedFd, Errno> {
     openat(&tree, c"null", flags, Mode::empty())
 }
 
-/// Makes standard input a pipe that nobody writes to.
+/// Makes standard input a pipe without a writer.
 fn end_input(stream: BorrowedFd<'static>, uid: u32) -> Result<(), Failure> {
     let (empty, _) = pipe_with(PipeFlags::CLOEXEC).op("pipe2")?;
     let _ = rustix::fs::fchown(&empty, Some(Uid::from_raw(uid)), None);
     sys::stdio::replace(stream, empty.as_fd()).op("dup2")
 }
 
-/// The container's own /dev/null, verified.
+/// Opens the container's own /dev/null, verified.
 fn open_null() -> Result<OwnedFd, Failure> {
     const REOPEN: &str = "reopen /dev/null of the standard streams as the container's own \
          (give it that device, or the streams something other than /dev/null)";

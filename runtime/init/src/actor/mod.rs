@@ -1,7 +1,7 @@
 //! The init actor: runs its steps and becomes the container's process.
 //!
-//! Between clone and exec there are only system calls: no parsing of configuration, no decision that the plan
-//! could have taken. A step that fails ends it; the parent hears why.
+//! Between clone and exec there are only system calls: no parsing of the configuration, no decision that the plan can
+//! make. If a step fails, init reports the error to the parent and exits.
 
 mod attributes;
 mod confinement;
@@ -41,40 +41,40 @@ use crate::take;
 use fresh::Fresh;
 use root::Root;
 
-/// What init carries from step to step.
+/// Init's state between steps.
 pub(crate) struct Init<'a> {
     job: &'a Job,
     slots: &'a Slots,
-    /// The parent; closed once `start` is awaited.
+    /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
-    /// The same, in an intermediate that takes the first steps.
+    /// The same, in an intermediate that runs the first steps.
     intermediate: Option<&'a OwnedFd>,
     /// New namespaces that an intermediate leaves to init.
     left: CloneFlags,
-    /// The `start` command, once it came.
+    /// The connection of the `start` command, once made.
     starter: Option<OwnedFd>,
-    /// What it joins the v1 hierarchies by: `tasks` or `cgroup.procs`.
+    /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
-    /// A working directory that root may not enter, to be tried again as the user.
+    /// Whether root could not enter the working directory, which is tried again as the user.
     cwd_denied: bool,
-    /// The tmpfs that is being filled.
+    /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
-    /// Something that covers files, and something that covers directories, once attached.
+    /// The mounts that cover files and directories, once attached.
     file_mask: Option<OwnedFd>,
     directory_mask: Option<OwnedFd>,
-    /// Index into the candidates of FindProgram.
+    /// Index of the program in the candidates of FindProgram.
     program: usize,
-    /// `HOME=` and the user's home directory, where it is to be added to the environment.
+    /// `HOME=` and the user's home directory, if it must be added to the environment.
     home: [u8; program::LONGEST_HOME],
-    /// What the filter's load gave, until the parent has it.
+    /// The filter's listener, until the parent has it.
     listener: Option<OwnedFd>,
 }
 
-/// Runs the plan's init list, but for what an intermediate has done of it. Never returns.
+/// Runs the plan's init list, except steps done by an intermediate. Never returns.
 pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     sys::signal::reset_dispositions();
-    // Modes given to mkdir and mknod are meant as they are; SetUmask comes before the program.
+    // Modes given to mkdir and mknod apply unchanged; SetUmask comes before the program.
     rustix::process::umask(Mode::empty());
     let done = job.intermediate.map_or(0, |intermediate| intermediate.steps);
     let mut init = Init::new(job, Some(channel));
@@ -84,8 +84,8 @@ pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     sys::start::exit(1)
 }
 
-/// In an intermediate: takes the first steps, whose effect init inherits. False if one has failed, of which the parent
-///  has heard.
+/// Runs the first steps in an intermediate; init inherits their effect. Returns false if one failed, which has been
+/// reported to the parent.
 pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bool {
     let mut init = Init::new(job, None);
     init.intermediate = Some(channel);
@@ -116,7 +116,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Takes what an intermediate has left of its steps. False if that has failed.
+    /// Runs steps that an intermediate has left. Returns false on failure.
     fn catch_up(&mut self, job: &Job) -> bool {
         let Some(number) = job.late_cgroup_namespace() else { return true };
         let unshared = self
@@ -125,7 +125,7 @@ impl<'a> Init<'a> {
         unshared.inspect_err(|failure| self.report(number, failure)).is_ok()
     }
 
-    /// Tells whoever listens which step has failed.
+    /// Reports a failed step to the listening process.
     fn report(&self, number: usize, failure: &Failure) {
         let listener = self.starter.as_ref().or(self.channel.as_ref()).or(self.intermediate);
         if let Some(listener) = listener {
@@ -133,7 +133,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Takes some of the steps, up to one that fails, which the parent is told.
+    /// Runs some of the steps, up to one that fails, which is reported to the parent.
     fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
         for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             if job.pause == Some(number) {
@@ -166,7 +166,7 @@ impl<'a> Init<'a> {
             InitStep::JoinCgroups => self.join_cgroups(),
             InitStep::RunOn(cpus) => attributes::run_on(cpus),
             InitStep::RunOnEveryCpu => {
-                // A cgroup whose CPUs are all offline lets nobody run anywhere else; so does runc.
+                // If all CPUs of the cgroup are offline, the affinity cannot change; runc ignores this, too.
                 let _ = sys::sched::run_on_every_cpu();
                 Ok(())
             }
@@ -285,7 +285,7 @@ impl<'a> Init<'a> {
             }
             InitStep::FindProgram { candidates, .. } => {
                 self.program = program::find(candidates)?;
-                // Before the filter, which need not let pass what this takes.
+                // Before the filter, which need not permit the calls this uses.
                 if let Some(uid) = self.home_of() {
                     program::home(uid, &mut self.home);
                 }
@@ -306,23 +306,24 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// What `path` names, where that is the tmpfs that is being filled.
+    /// Returns the root of the tmpfs being filled if `path` names it.
     fn opened(&self, path: &core::ffi::CStr) -> Option<BorrowedFd<'_>> {
         self.fresh.as_ref().and_then(|fresh| fresh.at(path))
     }
 
-    /// The descriptor in a slot.
+    /// Returns the descriptor in a slot.
     fn fd(&self, slot: Slot) -> Result<BorrowedFd<'_>, Failure> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
     }
 
-    /// Keeps what was taken from the host. In memory of its own: the parent's table would else have
-    /// numbers that mean nothing there.
+    /// Stores a descriptor opened on the host. Only in a process with memory of its own: otherwise the parent's table
+    /// would get numbers that are invalid there.
     fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
         taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
     }
 
-    /// A procfs that nobody can have put anything in. In memory of its own, as [`Init::take`].
+    /// Opens a new procfs, in which nothing can have been mounted. Only in a process with memory of its own, as
+    /// [`Init::take`].
     fn open_own_proc(&self) -> Result<(), Failure> {
         let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
         fsconfig_create(&context).op("fsconfig")?;
@@ -331,7 +332,7 @@ impl<'a> Init<'a> {
         Ok(())
     }
 
-    /// The container's root: the tree being assembled, or `/` where an existing container was joined.
+    /// Returns the container's root: the tree being assembled, or `/` of a joined container.
     fn root(&self) -> Result<Root<'a>, Failure> {
         Ok(Root::new(self.slots.get(Slot::ROOT).unwrap_or(rustix::fs::CWD)))
     }
@@ -346,8 +347,8 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Each call here is under the filter. Our own copy has to go before anything else is asked about: a
-    /// filter whose agent is gone answers ENOSYS only once nobody has the listener any more.
+    /// Sends the listener; each call here is under the filter. Our own copy must be closed first: the kernel returns
+    /// ENOSYS for a missing agent only once no process holds the listener.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -355,9 +356,9 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// v1 has no birth into a cgroup: init moves itself, before it does anything that counts. The CPUs that
-    /// whoever called dayfly was tied to are no business of the container's; as with runc, it is no error
-    /// if they stay. It has one thread, so `tasks` moves all of it (`cgroup::Cgroup::entrances`).
+    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before anything else. The CPU affinity of
+    /// dayfly's caller must not apply to the container; failing to reset it is not an error, as in runc. Init has one
+    /// thread, so `tasks` moves all of it (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: open in this process, which is still to execute its program.
@@ -367,7 +368,7 @@ impl<'a> Init<'a> {
         Ok(())
     }
 
-    /// Leaves the channel open, and what `start` connects to. Slots and masks are not used from here on.
+    /// Closes all descriptors except the channel and the socket for `start`. Slots and masks are not used from here on.
     fn release_descriptors(&mut self, from: u32) -> Result<(), Failure> {
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?.as_fd();
         let listener = self.slots.get(Slot::START).unwrap_or(channel);
@@ -377,8 +378,8 @@ impl<'a> Init<'a> {
         Ok(())
     }
 
-    /// Waits for the `start` command. A connection alone is no start: `state` probes so whether
-    /// someone waits here.
+    /// Waits for the `start` command. A connection without a message is not a start: `state` connects to check whether
+    /// init waits.
     fn await_start(&mut self) -> Result<(), Failure> {
         self.channel = None;
         loop {
@@ -387,8 +388,8 @@ impl<'a> Init<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            // A `start` that was killed after its word has not started anything: whoever asks for
-            // the state next must not be told "created" and then see it run.
+            // A `start` killed after its message has not started anything: otherwise the state could be "created" and
+            // change to running by itself.
             if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
                 let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
                 self.starter = Some(starter);
@@ -397,8 +398,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Those between which and the program only the filter lies run under it: each loads it itself, so that it
-    /// need not let pass what running a hook takes.
+    /// Runs hooks. Those after which only the filter is loaded run under the filter: each loads it itself, so that it
+    /// need not permit the calls for running a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,
@@ -422,7 +423,7 @@ impl<'a> Init<'a> {
             .map_err(|failed| Failure::of_hook(hooks, &failed))
     }
 
-    /// Gives the filter's listener, if it has one.
+    /// Loads the filter; returns its listener, if it has one.
     fn load_filter(&self) -> Result<Option<OwnedFd>, Failure> {
         let filter = self.job.filter.ok_or(Failure::new("seccomp", Errno::INVAL))?;
         sys::seccomp::load(filter.instructions, filter.flags).op("seccomp")
@@ -441,7 +442,7 @@ impl<'a> Init<'a> {
         rustix::io::write(file, value.as_bytes()).map(drop).op("write")
     }
 
-    /// The user whose home directory the program is told.
+    /// Returns the user whose home directory becomes HOME.
     fn home_of(&self) -> Option<u32> {
         self.job.steps.iter().rev().find_map(|step| match step {
             InitStep::Exec { home_of, .. } => *home_of,
@@ -466,8 +467,8 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Whether a step leaves the tmpfs that was mounted last at the path that it was mounted at: it mounts nothing, or
-/// sees to that itself.
+/// Returns whether the last mounted tmpfs is still at its path after a step: the step mounts nothing, or handles this
+/// itself.
 fn fills_fresh(step: &InitStep<'_>) -> bool {
     matches!(
         step,

@@ -1,4 +1,4 @@
-//! Mounts: made detached with their final attributes, then attached by descriptor.
+//! Mounts: created detached with their final attributes, then attached by descriptor.
 
 use core::ffi::CStr;
 
@@ -22,26 +22,26 @@ use crate::slots::Slots;
 use crate::step::{AttachBind, BindLink, BindSource, MountFs, Oversized, Parameter, Target};
 use crate::take;
 
-/// Turns every mount of the copied table into a slave: the host's later mounts arrive, ours stay.
+/// Makes every mount of the copied table a slave: it receives the host's later mounts and sends none.
 pub(crate) fn detach_propagation() -> Result<(), Failure> {
     mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .op("mount MS_SLAVE|MS_REC /")
 }
 
-/// Puts the root filesystem's tree where hooks expect it, and stands in it.
+/// Attaches the root filesystem's tree where hooks expect it, and makes it the working directory.
 pub(crate) fn attach_root(tree: BorrowedFd<'_>, path: &CStr) -> Result<(), Failure> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(tree, c"", CWD, path, flags).op("move_mount")?;
     rustix::process::fchdir(tree).op("fchdir")
 }
 
-/// Attaches a detached mount to an open place.
+/// Attaches a detached mount to an opened mount point.
 pub(crate) fn attach(tree: impl AsFd, place: impl AsFd) -> Result<(), Failure> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(tree, c"", place, c"", flags).op("move_mount")
 }
 
-/// Attaches a tree that the parent took; the place becomes what the tree's root is.
+/// Attaches a tree opened by the parent; the mount point gets the type of the tree's root.
 pub(crate) fn attach_tree(
     root: &Root<'_>,
     tree: BorrowedFd<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn attach_tree(
     attach(tree, place)
 }
 
-/// Attaches a bind mount whose source is in the root, or that leaves links as they are.
+/// Attaches a bind mount whose source is in the root, or that does not follow links.
 pub(crate) fn attach_bind(
     root: &Root<'_>,
     bind: &AttachBind<'_>,
@@ -79,24 +79,24 @@ pub(crate) fn attach_bind(
     }
 }
 
-/// Makes a link that says what `link` says.
-// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+/// Creates a link with the same text as `link`.
+// Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn copy_link(root: &Root<'_>, link: BorrowedFd<'_>, path: &CStr) -> Result<(), Failure> {
     let mut text = [0; 4097];
     root.make_link(path, link_text(link, &mut text)?)
 }
 
-/// What a link says.
+/// Reads a link's text.
 fn link_text<'b>(link: BorrowedFd<'_>, buffer: &'b mut [u8; 4097]) -> Result<&'b CStr, Failure> {
     let too_long = Failure::new("readlinkat", Errno::NAMETOOLONG);
-    // The last byte stays what it is, so that the text has an end.
+    // The last byte stays unchanged, so that the text is terminated.
     let length = readlinkat_raw(link, c"", &mut buffer[..4096]).op("readlinkat")?;
     let text = buffer.get(..=length).ok_or(too_long)?;
     CStr::from_bytes_with_nul(text).map_err(|_| Failure::new("readlinkat", Errno::INVAL))
 }
 
-/// Makes a tmpfs read-only by its superblock; that of anything else may be the host's.
+/// Makes a tmpfs read-only by its superblock; superblocks of other file systems may be the host's.
 pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     let place = root.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -109,8 +109,8 @@ pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> 
     fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure")
 }
 
-/// Changes options of the file system that is mounted at a place; without any, nothing. Where nothing is mounted
-/// is EINVAL.
+/// Changes options of the file system mounted at a path; does nothing without options. Fails with EINVAL if nothing is
+/// mounted there.
 pub(crate) fn reconfigure(
     root: &Root<'_>,
     path: &CStr,
@@ -127,7 +127,7 @@ pub(crate) fn reconfigure(
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
 }
 
-/// Makes a filesystem and attaches it; `fresh` is the tmpfs that was mounted last, and then what was now, if it is one.
+/// Creates and attaches a filesystem; `fresh` is the last mounted tmpfs, and is set to the new one if it is a tmpfs.
 pub(crate) fn mount_fs<'a>(
     root: &Root<'_>,
     step: &MountFs<'a>,
@@ -152,7 +152,7 @@ pub(crate) fn mount_fs<'a>(
     Ok(())
 }
 
-/// Makes a filesystem and what is to be in it.
+/// Creates a filesystem and its contents.
 fn make(root: &Root<'_>, step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
     let tree = filesystem::make(step, mode)?;
     if let Some(label) = step.label {
@@ -164,8 +164,8 @@ fn make(root: &Root<'_>, step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedF
     Ok(tree)
 }
 
-/// The permissions of what is covered, for a tmpfs that is given none. One whose place was not there has those that
-/// the kernel gives it, 1777.
+/// Returns the mode of the covered directory, for a tmpfs without a mode option. If the mount point was created, the
+/// kernel's default applies, 1777.
 fn inherited_mode(step: &MountFs<'_>, place: &Place) -> Result<Option<u32>, Failure> {
     if !(step.inherit_mode && place.was_there) {
         return Ok(None);
@@ -173,8 +173,8 @@ fn inherited_mode(step: &MountFs<'_>, place: &Place) -> Result<Option<u32>, Fail
     Ok(Some(rustix::fs::fstat(&place.fd).op("fstat")?.st_mode & 0o7777))
 }
 
-/// mount(2), for option strings that fsconfig(2) cannot take; by descriptor all the same: the place
-/// is made the working directory, and mounted over as `.`.
+/// Mounts with mount(2), for option strings too long for fsconfig(2). It still works by descriptor: the mount point
+/// becomes the working directory and is mounted over as `.`.
 fn mount_oversized(
     root: &Root<'_>,
     step: &MountFs<'_>,
@@ -185,7 +185,7 @@ fn mount_oversized(
     rustix::process::fchdir(&place.fd).op("fchdir")?;
     let flags = MountFlags::from_bits_retain(options.flags as _);
     mount(step.source, c".", step.kind, flags, options.data).op("mount")?;
-    // What was mounted is seen from here on by its path alone.
+    // The new mount is reachable only by its path.
     if let Some(mode) = mode {
         let top = root.open(step.target.path, OFlags::PATH)?;
         chmodat(top, c".", Mode::from_raw_mode(mode), AtFlags::empty()).op("fchmodat")?;
@@ -199,8 +199,8 @@ fn mount_oversized(
     rustix::process::fchdir(top).op("fchdir")
 }
 
-/// pivot_root(2) onto itself: the old root ends up below the new one, whence it is detached with all
-/// its mounts. Nothing of the host stays reachable.
+/// Calls pivot_root(2) with the same directory twice: the old root ends up below the new one, and is detached from
+/// there with all its mounts. Nothing of the host stays reachable.
 pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::pivot_root(c".", c".").op("pivot_root")?;
@@ -208,17 +208,18 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::chdir(c"/").op("chdir /")
 }
 
-/// chroot(2) into the tree that covers the root of a namespace made from the template. Whatever gets out
-/// of it, by chroot tricks or `umount /`, finds the template's one file system: empty and read-only.
-/// Without a mount namespace the tree covers nothing: it is attached nowhere, its mounts live as long as
-/// somebody has it as root, and who may use chroot(2) in there gets out, as the configuration wants it.
+/// Calls chroot(2) into the tree that covers the root of a namespace copied from the template. A process that escapes,
+/// by chroot tricks or `umount /`, finds only the template's file system: empty and read-only. Without a mount
+/// namespace, the tree is not attached and covers nothing; its mounts live as long as a process has it as root, and a
+/// process with CAP_SYS_CHROOT can escape, which such a configuration accepts.
 pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::chroot(c".").op("chroot")
 }
 
-/// For a root that pivot_root(2) cannot leave (initramfs): moved over `/`, then chroot(2). The host's mounts stay
-/// below, but for those of the kernel, which are covered where they are `locked`; `proc` is the host's procfs.
+/// Changes to a root that pivot_root(2) cannot leave (initramfs): moves it over `/`, then calls chroot(2). The host's
+/// mounts stay below, except proc and sysfs, which are unmounted, or covered if they are `locked`; `proc` is the host's
+/// procfs.
 pub(crate) fn change_root(
     tree: BorrowedFd<'_>,
     proc: BorrowedFd<'_>,

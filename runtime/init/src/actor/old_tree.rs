@@ -1,8 +1,8 @@
-//! What a root that was only moved over `/` leaves below it (`--no-pivot`): the host's mounts.
+//! The host's mounts below a root that was only moved over `/` (`--no-pivot`).
 //!
-//! Nobody reaches them by a path, but the kernel looks at all mounts of a namespace: one procfs in it that nothing
-//! covers, and whoever makes a user namespace of his own may mount a fresh one, without the container's masks
-//! (`mount_too_revealing` in fs/namespace.c). The same goes for sysfs.
+//! No path reaches them, but the kernel considers all mounts of a namespace: if it contains a fully visible procfs, a
+//! process that creates a user namespace may mount a fresh one, without the container's masks (`mount_too_revealing` in
+//! fs/namespace.c). The same holds for sysfs.
 
 use core::ffi::CStr;
 
@@ -16,12 +16,13 @@ use sys::defence::{Defence, is_off};
 
 use crate::failure::{Failure, Op};
 
-/// Room for the longest line of mountinfo: two paths, and the options of an overlay.
+/// Size for the longest line of mountinfo: two paths, and the options of an overlay.
 const LONGEST: usize = 16 << 10;
 
-/// Lets go of every procfs and sysfs of the old tree, or covers them where they are `locked`, and cuts that off from
-/// the host's later mounts. For a process whose root is the old one still; `proc` is the host's procfs.
-// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+/// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`, and makes the tree private, so
+/// that the host's later mounts do not arrive. For a process whose root is still the old one; `proc` is the host's
+/// procfs.
+// Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Result<(), Failure> {
     if is_off(Defence::OldTree) {
@@ -48,7 +49,7 @@ pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Re
     }
 }
 
-/// Takes care of one mount. Those of the new root have names here that mean another one, or nothing.
+/// Handles one mount. Paths of mounts in the new root refer to other mounts here, or to nothing.
 fn hide(line: &mut [u8], locked: bool) -> Result<(), Failure> {
     let Some((place, kind)) = parse(line) else { return Ok(()) };
     let _ = mount_change(place, MountPropagationFlags::PRIVATE);
@@ -73,7 +74,7 @@ enum Kind {
     Other,
 }
 
-/// The place of a mount and what it is (proc_pid_mountinfo(5)), the place's escapes replaced.
+/// Returns a mount's path, with escapes decoded, and its type (proc_pid_mountinfo(5)).
 fn parse(line: &mut [u8]) -> Option<(&CStr, Kind)> {
     let is_space = |byte: &u8| *byte == b' ';
     let start = line.iter().enumerate().filter(|(_, byte)| is_space(byte)).nth(3)?.0 + 1;
@@ -84,7 +85,7 @@ fn parse(line: &mut [u8]) -> Option<(&CStr, Kind)> {
         b"proc" | b"sysfs" => Kind::Kernel,
         _ => Kind::Other,
     };
-    // A space after the name: room for the NUL.
+    // The space after the path becomes the NUL.
     let name = line.get_mut(start..=end)?;
     let (mut from, mut to) = (0, 0);
     while let Some(&byte) = name.get(from) {

@@ -9,18 +9,18 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// Room for `HOME=`, a path and NUL.
+/// Size for `HOME=`, a path and NUL.
 pub(crate) const LONGEST_HOME: usize = 512;
-/// Bytes of /etc/passwd that are looked at.
+/// Bytes of /etc/passwd that are read.
 const LONGEST_PASSWD: usize = 1 << 20;
 
-/// The place of the first candidate that may be executed.
+/// Returns the index of the first executable candidate.
 pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
     let mut why = Errno::NOENT;
     for (index, candidate) in candidates.iter().enumerate() {
         match executable(candidate) {
             Ok(()) => return Ok(index),
-            // A program that is there but may not be run says more than the others' absence.
+            // An existing program without permission is a better error than missing ones.
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR) if candidates.len() > 1 => {}
             Err(errno) => why = errno,
@@ -36,21 +36,21 @@ fn executable(path: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// `HOME=` and the home directory that the container's /etc/passwd gives `uid`, else `/`, in `buffer`. What is
-/// at that path is the container's to choose.
+/// Writes `HOME=` and the home directory of `uid` from the container's /etc/passwd, or else `/`, to `buffer`. The
+/// container controls that file.
 pub(crate) fn home(uid: u32, buffer: &mut [u8; LONGEST_HOME]) {
     if open_passwd().and_then(|file| find_home(&file, uid, buffer)).is_none() {
         write_home(b"/", buffer);
     }
 }
 
-/// The entry of the environment that [`home`] has found; none before.
+/// Returns the environment entry that [`home`] wrote; `None` before.
 pub(crate) fn found_home(buffer: &[u8; LONGEST_HOME]) -> Option<&CStr> {
     CStr::from_bytes_until_nul(buffer).ok().filter(|home| !home.is_empty())
 }
 
-/// The file, if it is an ordinary one, through no link of procfs. Nothing is waited for: a FIFO has no writer, a
-/// terminal becomes nobody's.
+/// Opens the file if it is a regular one, following no magic link of procfs. Never blocks on a FIFO, and no terminal
+/// becomes the controlling one.
 fn open_passwd() -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = sys::inside::open_absolute(c"/etc/passwd", flags).ok()?;
@@ -58,9 +58,8 @@ fn open_passwd() -> Option<OwnedFd> {
     (kind == FileType::RegularFile).then_some(file)
 }
 
-/// Reads passwd(5) in pieces, a line at a time, into what the stack holds; longer lines are nobody's, and so is what
-/// is beyond the longest file.
-// Apart, for its buffer: every init would touch the pages of a frame with room for it.
+/// Parses passwd(5) line by line in a stack buffer; skips longer lines, and everything beyond the maximum size.
+// Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<usize> {
     let mut line = [0u8; 1024];
@@ -71,7 +70,7 @@ fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<
         let (bytes, _) = rustix::io::read(file, &mut piece).ok()?;
         seen += bytes.len();
         if bytes.is_empty() {
-            // The last line may end with the file.
+            // The last line may lack a newline.
             let path = line.get(..length).and_then(|line| home_in(line, uid))?;
             return write_home(path, home);
         }
@@ -92,7 +91,7 @@ fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<
     None
 }
 
-/// The sixth field of a line whose third is `uid`.
+/// Returns the sixth field of a line whose third is `uid`.
 fn home_in(line: &[u8], uid: u32) -> Option<&[u8]> {
     let mut fields = line.split(|&byte| byte == b':');
     let third = core::str::from_utf8(fields.nth(2)?).ok()?;

@@ -1,8 +1,8 @@
 //! Masked and read-only paths.
 //!
-//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The
-//! first of each is attached, the others are copies of it, so that a hundred masked per-CPU
-//! directories make one superblock (runc issue 5262).
+//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The first of each is
+//! attached, the others are copies of it, so that a hundred masked per-CPU directories need only one superblock (runc
+//! issue 5262).
 
 use core::ffi::CStr;
 
@@ -32,7 +32,7 @@ fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
 }
 
 impl Init<'_> {
-    /// Covers a path so that it reads as nothing; one that is not there needs no cover.
+    /// Covers a path so that it appears empty; a missing one needs no cover.
     pub(super) fn mask(
         &mut self,
         path: &CStr,
@@ -60,7 +60,7 @@ impl Init<'_> {
         Ok(())
     }
 
-    /// The parent took it from the host and verified it (CVE-2025-31133).
+    /// Returns the /dev/null that the parent took from the host and verified (CVE-2025-31133).
     fn null(&self) -> Result<OwnedFd, Failure> {
         if is_off(Defence::VerifyDevice) {
             return clone_mount(self.root()?.open(c"dev/null", OFlags::PATH)?, false);
@@ -80,12 +80,12 @@ fn empty_directory(context: Option<&CStr>) -> Result<OwnedFd, Failure> {
     fsmount(tmpfs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
 }
 
-/// Makes a path read-only by binding it over itself; one that is not there needs nothing.
+/// Makes a path read-only by binding it over itself; a missing one is ignored.
 pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
     let Some(place) = root.find(path)? else { return Ok(()) };
     let tree = clone_mount(&place, true)?;
     let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    // Attached before anything can fail: a detached mount that is dropped waits for RCU.
+    // Attached before anything can fail: dropping a detached mount waits for RCU.
     let changed = mount_setattr(tree.as_fd(), false, &readonly).op("mount_setattr");
     attach(&tree, &place)?;
     changed

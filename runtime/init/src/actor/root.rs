@@ -1,10 +1,9 @@
-//! The container's root, by descriptor: every path of a configuration is resolved inside it.
+//! The container's root by descriptor: every path of a configuration is resolved inside it.
 //!
-//! After the root is open, no path string reaches the kernel but through here (DESIGN §9.1): openat2(2)
-//! with RESOLVE_IN_ROOT keeps symbolic links of a hostile image inside, and missing directories are
-//! made one by one below descriptors (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579). Where a link of the
-//! image leads to what is not there (/etc/resolv.conf of a host with systemd-resolved), that is made, inside,
-//! by the walk of `sys::inside`.
+//! Once the root is open, path strings reach the kernel only through this module: openat2(2) with RESOLVE_IN_ROOT
+//! confines symbolic links of a hostile image, and missing directories are created one by one below descriptors
+//! (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579). If a link of the image dangles (/etc/resolv.conf of a host with
+//! systemd-resolved), its target is created inside the root, by the walk of `sys::inside`.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -21,32 +20,32 @@ use crate::step::Target;
 /// PATH_MAX
 const LONGEST: usize = 4096;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// Of what is made as a place to mount on, or to have one below.
+/// The mode of created mount points and their parents.
 pub(crate) const MADE: Mode = Mode::from_raw_mode(0o755);
 
 /// A directory that paths cannot leave.
 pub(crate) struct Root<'a>(BorrowedFd<'a>);
 
-/// Where something is to be mounted.
+/// A mount point.
 pub(crate) struct Place {
     pub fd: OwnedFd,
-    /// Else it has just been made.
+    /// Whether it existed; otherwise it has just been created.
     pub was_there: bool,
 }
 
 impl<'a> Root<'a> {
-    /// The root behind `fd`. AT_FDCWD is right where an existing container was joined: setns(2) leaves
-    /// the working directory at the root of its mount namespace.
+    /// Returns the root behind `fd`. AT_FDCWD is correct after joining an existing container: setns(2) sets the working
+    /// directory to the root of its mount namespace.
     pub(crate) fn new(fd: BorrowedFd<'a>) -> Self {
         Self(fd)
     }
 
-    /// Opens what `path` names inside; an empty path is the root itself.
+    /// Opens `path` inside the root; an empty path is the root itself.
     pub(crate) fn open(&self, path: &CStr, flags: OFlags) -> Result<OwnedFd, Failure> {
         self.resolve(path, flags, Links::Follow).op("openat2")
     }
 
-    /// Opens a path, or `None` where there is nothing.
+    /// Opens a path; returns `None` if it does not exist.
     pub(crate) fn find(&self, path: &CStr) -> Result<Option<OwnedFd>, Failure> {
         match self.resolve(path, OFlags::PATH, Links::Follow) {
             Ok(fd) => Ok(Some(fd)),
@@ -63,7 +62,7 @@ impl<'a> Root<'a> {
         inside::open(self.0, path, flags, links)
     }
 
-    /// Opens the place of a mount, made if it is missing: a directory, or a file to bind a file on.
+    /// Opens a mount point and creates it if missing: a directory, or a file for binding a file.
     pub(crate) fn target(
         &self,
         target: &Target<'_>,
@@ -72,7 +71,7 @@ impl<'a> Root<'a> {
         self.place(target, of_directory).map(|place| place.fd)
     }
 
-    /// The same, and whether it was there before.
+    /// Opens a mount point like [`Root::target`], and returns whether it existed.
     pub(crate) fn place(&self, target: &Target<'_>, of_directory: bool) -> Result<Place, Failure> {
         let links = match target.no_symlinks && !is_off(Defence::OrdinaryProc) {
             true => Links::Refuse,
@@ -94,7 +93,7 @@ impl<'a> Root<'a> {
         Ok(Place { fd, was_there })
     }
 
-    /// Opens a file to bind on, made if it is missing.
+    /// Opens a file to bind on, and creates it if missing.
     pub(crate) fn file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         match self.resolve(path, OFlags::PATH, Links::Follow) {
             Err(Errno::NOENT) => self.make_file(path),
@@ -102,13 +101,14 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Opens the source of a bind mount inside; with `keep_link`, a link itself.
+    /// Opens the source of a bind mount inside the root; with `keep_link`, a link itself.
     pub(crate) fn source(&self, path: &CStr, keep_link: bool) -> Result<OwnedFd, Failure> {
         let links = if keep_link { Links::KeepLast } else { Links::Follow };
         self.resolve(path, OFlags::PATH, links).op("openat2")
     }
 
-    /// As [`Root::target`], but a link is a place itself. Not on procfs, whose links are what others go by.
+    /// Opens a mount point like [`Root::target`], but does not follow a final link. Not on procfs, whose links other
+    /// steps rely on.
     pub(crate) fn place_of_link(
         &self,
         path: &CStr,
@@ -126,8 +126,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Makes a symbolic link, with the directories above it that are missing. One that says the same may be there.
-    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    /// Creates a symbolic link and its missing parents. An identical link may exist.
+    // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     pub(crate) fn make_link(&self, path: &CStr, text: &CStr) -> Result<(), Failure> {
         let (parent, name) = self.parent_of(path)?;
@@ -145,8 +145,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Opens the directory above a path, made with its parents if it is missing, and gives the path's last name.
-    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    /// Opens the parent directory of a path, creating missing ones, and returns the path's last component.
+    // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     fn parent_of<'p>(&self, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Failure> {
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
@@ -159,7 +159,7 @@ impl<'a> Root<'a> {
         Ok((parent, name))
     }
 
-    /// Opens a directory, made with its parents if it is missing.
+    /// Opens a directory, and creates it with its missing parents.
     pub(crate) fn make_directories(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         match self.resolve(path, DIRECTORY, Links::Follow) {
             Err(Errno::NOENT) => self.make_missing(path, Links::Follow),
@@ -167,8 +167,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Has `make` make a file of its own kind at `path`, where the kernel has said that there is one: it is a link,
-    /// and if that leads to nothing, the file is made where it leads.
+    /// Calls `make` to create a file of another type at `path`, where the kernel has reported an existing one: if that
+    /// is a dangling link, the file is created at its target.
     pub(crate) fn make_behind_link(
         &self,
         path: &CStr,
@@ -177,11 +177,10 @@ impl<'a> Root<'a> {
         inside::make_with(self.0, path, MADE, make).map(drop).op("mknodat")
     }
 
-    /// Makes a directory that is not there, with those of its parents that are not. Each prefix is
-    /// looked up from the root, the longest first, so that links on the way mean what they mean inside;
-    /// only what is missing is made, below the descriptor of its parent. A name that is there all the same is a
-    /// link to what is not.
-    // Apart, for its buffer: every init would touch the pages of a frame with room for it.
+    /// Creates a missing directory and its missing parents. Each prefix is looked up from the root, the longest first,
+    /// so that links resolve inside the root; only missing components are created, below the descriptor of their
+    /// parent. A component that exists nevertheless is a dangling link.
+    // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     fn make_missing(&self, path: &CStr, links: Links) -> Result<OwnedFd, Failure> {
         let mut buffer = [MaybeUninit::uninit(); LONGEST];
@@ -208,7 +207,7 @@ impl<'a> Root<'a> {
                 Err(Errno::EXIST) if links == Links::Follow => {
                     return inside::make_directories(self.0, path, MADE).op("openat");
                 }
-                // Somebody else has made it meanwhile.
+                // Another process has created it meanwhile.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Failure::new("mkdirat", errno)),
             }
@@ -227,7 +226,7 @@ impl<'a> Root<'a> {
         }
         match openat(&parent, name, flags, MADE) {
             Ok(_) => {}
-            // A link to what is not there.
+            // A dangling link.
             Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE).op("openat"),
             Err(Errno::NOENT) if is_off(Defence::ResolveInRoot) => {
                 return inside::make_file(self.0, path, MADE).op("openat");
@@ -239,13 +238,13 @@ impl<'a> Root<'a> {
     }
 }
 
-/// Where each name of a path ends.
+/// Iterates over the end offsets of a path's components.
 fn ends_of_names(path: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     slashes.chain(core::iter::once(path.len())).filter(|&end| end > 0)
 }
 
-/// `path[start..end]` as a C string in `buffer`.
+/// Returns `path[start..end]` as a C string in `buffer`.
 fn c_prefix<'b>(
     buffer: &'b mut [MaybeUninit<u8>; LONGEST],
     path: &[u8],
@@ -263,7 +262,7 @@ fn c_prefix<'b>(
     CStr::from_bytes_with_nul(room).map_err(|_| Failure::new("path", Errno::INVAL))
 }
 
-/// Whether a descriptor is a directory.
+/// Returns whether a descriptor refers to a directory.
 pub(crate) fn is_directory(fd: impl AsFd) -> Result<bool, Failure> {
     let stat = rustix::fs::fstat(fd).op("fstat")?;
     Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory)

@@ -1,4 +1,4 @@
-//! What init does.
+//! Init's steps.
 
 use core::ffi::CStr;
 
@@ -14,16 +14,16 @@ use super::{
     Slot, Target,
 };
 
-/// What init does, in order.
+/// Init's steps, in order.
 #[derive(Debug, Clone, Copy)]
 pub enum InitStep<'a> {
     /// Moves into the cgroups of the v1 hierarchies.
     JoinCgroups,
-    /// Runs on these CPUs from now on, as far as the cgroup has them.
+    /// Sets the CPU affinity, limited to the cgroup's CPUs.
     RunOn(&'a CpuSet),
-    /// Runs on every CPU that its cgroup has, whatever CPUs the caller was tied to (as runc since 1.2).
+    /// Resets the CPU affinity to every CPU of its cgroup, whatever the caller's was (like runc since 1.2).
     RunOnEveryCpu,
-    /// Makes a procfs of the PID namespace it is in, attached nowhere, for [`Slot::PROC`], which had the host's.
+    /// Creates a detached procfs of its PID namespace for [`Slot::PROC`], which held the host's.
     OpenProc,
     /// Joins a namespace.
     JoinNamespace {
@@ -36,39 +36,39 @@ pub enum InitStep<'a> {
     JoinProcess {
         /// The pidfd.
         slot: Slot,
-        /// Which of its namespaces.
+        /// The types of namespaces to join.
         kinds: CloneFlags,
     },
-    /// Waits for what must come from outside: id mappings, resource limits.
+    /// Waits for the parent's steps: id mappings, resource limits.
     AwaitAdmission,
-    /// Makes a time namespace and enters it. This process must not share its memory (Linux 5.6).
+    /// Creates a time namespace and enters it. This process must not share its memory (Linux 5.6).
     EnterTime {
-        /// What is written to its timens_offsets.
+        /// The text for its timens_offsets.
         offsets: &'a str,
         /// Nanoseconds by which its monotonic clock is ahead.
         ahead: i64,
     },
-    /// Makes itself untraceable until its exec, in memory of its own.
+    /// Makes itself undumpable, and so untraceable, until its exec; only in memory of its own.
     Undumpable,
-    /// Takes a detached copy of a mount tree, where only init may take mounts.
+    /// Makes a detached copy of a mount tree, if only init has permission.
     CloneTree(CloneTree<'a>),
-    /// Takes a detached copy of a device node, where only init may.
+    /// Makes a detached copy of a device node, if only init has permission.
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
-    /// Leaves namespaces for new ones: the cgroup namespace, whose root is the cgroup it is in, and
-    /// the mount namespace where it joined the template.
+    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if it
+    /// joined the template.
     Unshare(CloneFlags),
-    /// Joins the network namespace that is being made meanwhile.
+    /// Joins the network namespace that another process creates meanwhile.
     JoinNetwork,
-    /// Has SELinux label the keys that are made from now on; empty for no more.
+    /// Makes SELinux label new keys from now on; empty to stop.
     LabelKeys(&'a str),
     /// Joins a new session keyring.
     JoinKeyring {
         /// `_ses.` and the container's id.
         name: &'a CStr,
     },
-    /// Starts a session of its own.
+    /// Starts a new session.
     NewSession,
     /// Brings `lo` up.
     LoopbackUp,
@@ -76,71 +76,72 @@ pub enum InitStep<'a> {
     SetHostname(&'a str),
     /// Sets the NIS domain name.
     SetDomainname(&'a str),
-    /// Cuts the mount namespace off from the host's: what happens inside does not travel out.
+    /// Makes the mount namespace's mounts slaves: its mount events do not propagate to the host.
     DetachPropagation,
     /// Attaches the root filesystem.
     AttachRoot {
-        /// On the host; where hooks look for it.
+        /// Its path on the host, where hooks look for it.
         path: &'a CStr,
     },
-    /// Attaches a tree that the parent took.
+    /// Attaches a tree opened by the parent.
     AttachTree {
         /// The tree.
         slot: Slot,
-        /// Where.
+        /// The mount point.
         target: Target<'a>,
     },
-    /// Attaches a bind mount whose source is in the root, or one that has symbolic links left as they are.
+    /// Attaches a bind mount whose source is in the root, or that does not follow symbolic links.
     AttachBind(AttachBind<'a>),
-    /// Makes and attaches a filesystem.
+    /// Creates and attaches a filesystem.
     MountFs(MountFs<'a>),
-    /// Makes device nodes in one directory.
+    /// Creates device nodes in one directory.
     MakeDevices {
-        /// In the root.
+        /// Its path in the root.
         directory: &'a CStr,
         /// The nodes.
         nodes: &'a [Node<'a>],
     },
-    /// Makes symbolic links in one directory.
+    /// Creates symbolic links in one directory.
     MakeLinks {
-        /// In the root.
+        /// Its path in the root.
         directory: &'a CStr,
         /// The links.
         links: &'a [Link<'a>],
     },
-    /// Makes a directory with its parents.
+    /// Creates a directory with its parents.
     MakeDirectory {
-        /// In the root.
+        /// Its path in the root.
         path: &'a CStr,
     },
-    /// Lets the parent run prestart and createRuntime hooks.
+    /// Waits while the parent runs prestart and createRuntime hooks.
     AwaitHooks,
     /// Runs hooks itself.
     RunHooks {
         /// The hooks.
         hooks: Hooks<'a>,
-        /// As with [`InitStep::Exec`], for those with the process's environment.
+        /// See [`InitStep::Exec`]; for hooks with the process's environment.
         home_of: Option<u32>,
-        /// Where the filter is not loaded yet: what each hook does to itself before its exec.
+        /// If the filter is not loaded yet: what each hook applies to itself before its exec.
         confined: Option<Confined>,
     },
-    /// Makes the root filesystem the root, and lets go of the host's.
+    /// Makes the root filesystem the root, and detaches the host's mounts.
     PivotRoot,
-    /// Makes the root filesystem the root where nothing of the host is below it.
+    /// Makes the root filesystem the root if no mounts of the host are below it.
     EnterRoot,
-    /// Makes the root of a container that has no mount namespace the own one.
+    /// Changes the root to that of a container without a mount namespace.
     EnterRootOf {
         /// A directory.
         slot: Slot,
     },
-    /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). Of the host's mounts below it those of
-    /// the kernel are taken away, since who sees one in full may mount a fresh one in a user namespace.
+    /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). Of the host's mounts below it, proc and
+    /// sysfs are unmounted: a process that sees a complete one may mount a fresh one in a user namespace.
     ChangeRoot {
-        /// Whether they cannot be, and are covered instead: a user namespace has them from its parent.
+        /// Whether they cannot be unmounted and are covered instead: a user namespace cannot unmount mounts inherited
+        /// from its parent.
         locked: bool,
     },
-    /// Opens a terminal in the container's devpts, sends its master out, and makes its other end
-    /// standard input, output and error.
+    /// Opens a terminal in the container's devpts, sends its master, and makes its slave standard input, output and
+    /// error.
     OpenConsole {
         /// Rows and columns, if given.
         size: Option<(u16, u16)>,
@@ -148,80 +149,80 @@ pub enum InitStep<'a> {
         uid: u32,
         /// Whether to bind it to /dev/console.
         bind: bool,
-        /// Whether it is carried to the terminal of the command, which makes the line ends then.
+        /// Whether its data is relayed to the terminal of the command, which then translates line ends.
         carried: bool,
     },
-    /// Makes a tmpfs itself read-only: attributes of a mount that is part of no mount namespace, and not
-    /// the root of its tree, can't be changed.
+    /// Makes a tmpfs read-only by its superblock: mount attributes cannot be changed for a mount that is in no mount
+    /// namespace and is not the root of its tree.
     FreezeTmpfs {
-        /// In the root.
+        /// Its path in the root.
         path: &'a CStr,
     },
-    /// Changes options of the file system that is mounted at a place in the root (`remount`).
+    /// Changes options of the file system mounted at a path in the root (`remount`).
     Reconfigure {
-        /// In the root.
+        /// Its path in the root.
         path: &'a CStr,
-        /// A flag, or key and value. Without any, that something is mounted there is all that is asked.
+        /// Flags, or keys and values. If empty, the step only checks that something is mounted there.
         parameters: &'a [Parameter<'a>],
     },
-    /// Sets mount attributes at a place in the root.
+    /// Sets mount attributes at a path in the root.
     SetMountAttr {
-        /// In the root; empty for the root itself.
+        /// Its path in the root; empty for the root itself.
         path: &'a CStr,
-        /// With the mounts below it.
+        /// Whether mounts below it are included.
         recursive: bool,
-        /// What to change.
+        /// The attributes to change.
         attr: MountAttr,
     },
     /// Writes a kernel parameter of the container's namespaces.
     WriteSysctl {
-        /// In procfs: `sys/net/ipv4/…`.
+        /// Its path in procfs: `sys/net/ipv4/…`.
         path: &'a CStr,
         /// The value.
         value: &'a str,
     },
-    /// Covers a path so that it reads as nothing.
+    /// Covers a path so that it appears empty.
     MaskPath {
-        /// In the root.
+        /// Its path in the root.
         path: &'a CStr,
-        /// Whether what covers directories is shared by all that are masked.
+        /// Whether all masked directories share their cover.
         shared: bool,
-        /// The SELinux label of what covers directories.
+        /// The SELinux label of a directory's cover.
         context: Option<&'a CStr>,
     },
     /// Makes a path read-only.
     ReadonlyPath {
-        /// In the root.
+        /// Its path in the root.
         path: &'a CStr,
     },
     /// Sets resource limits, before the user changes.
     LimitResources(&'a [Limit]),
     /// Sets scheduling policy and parameters.
     SetScheduler(Attributes),
-    /// Sets the I/O priority: class and level, as ioprio_set(2) takes them.
+    /// Sets the I/O priority: class and level in ioprio_set(2)'s encoding.
     SetIoPriority(u16),
-    /// Sets the execution domain, as personality(2) numbers it.
+    /// Sets the execution domain, in personality(2)'s numbering.
     SetPersonality(u32),
     /// Sets the NUMA memory policy.
     SetMemoryPolicy {
-        /// Mode and flags, as set_mempolicy(2) numbers them.
+        /// Mode and flags in set_mempolicy(2)'s encoding.
         mode: u32,
-        /// Memory nodes, number 0 the lowest bit of the first word.
+        /// Memory nodes; node 0 is the lowest bit of the first word.
         nodes: &'a [u64; 16],
     },
     /// Sets the file mode creation mask.
     SetUmask(u32),
-    /// Gives up capabilities for good.
+    /// Drops capabilities permanently.
     LimitCapabilities {
         /// Bits to drop from the bounding set.
         drop: u64,
     },
-    /// Enters the working directory, now or (if root may not) as the user.
+    /// Enters the working directory, now or, if root may not, later as the user.
     ChangeDirectory {
-        /// In the container.
+        /// Its path in the container.
         path: &'a CStr,
     },
-    /// Gives the standard streams to the user, and changes groups and user, keeping capabilities.
+    /// Makes the user the owner of the standard streams, and changes groups and user, keeping capabilities.
     ChangeUser {
         /// User.
         uid: u32,
@@ -229,66 +230,65 @@ pub enum InitStep<'a> {
         gid: u32,
         /// Supplementary groups; `None` where setgroups(2) is denied.
         groups: Option<&'a [Gid]>,
-        /// What becomes of standard streams that are the host's /dev/null, where the container has none.
+        /// The treatment of standard streams that are the host's /dev/null, if the container has none.
         without_null: WithoutNull,
     },
-    /// Proves that the working directory lies inside the root (CVE-2024-21626).
+    /// Verifies that the working directory lies inside the root (CVE-2024-21626).
     VerifyDirectory,
     /// Sets the capability sets.
     SetCapabilities(Capabilities),
-    /// Forbids gaining privileges by exec.
+    /// Sets no_new_privs.
     NoNewPrivileges,
-    /// Has AppArmor change the profile at the exec: `exec` and the profile.
+    /// Makes AppArmor change the profile at exec: `exec` and the profile.
     ApplyProfile(&'a str),
-    /// Has SELinux change the label at the exec.
+    /// Makes SELinux change the label at exec.
     LabelProcess(&'a str),
     /// Finds the program.
     FindProgram {
         /// Paths in the order to try.
         candidates: &'a [&'a CStr],
-        /// What was asked for.
+        /// The requested name.
         name: &'a str,
-        /// Whether `PATH` is searched.
+        /// Whether `PATH` was searched.
         searched: bool,
     },
-    /// Closes what was leaked to us, on exec.
+    /// Makes leaked descriptors close-on-exec.
     CloseFds {
         /// The first descriptor to close.
         from: u32,
     },
-    /// Tells the parent that all is set up.
+    /// Reports to the parent that the set-up is complete.
     AnnounceReady,
-    /// Waits until it is on record.
+    /// Waits until the container is recorded.
     AwaitCommit,
-    /// Closes every descriptor that is no longer needed. Whoever is let into the container while init is
-    /// still in it, by exec or as a hook, could reach them through /proc/1/fd (the lesson of
-    /// CVE-2024-21626).
+    /// Closes every descriptor that is no longer needed. Processes that enter the container before init's exec, by
+    /// `exec` or as a hook, could reach them through /proc/1/fd (as in CVE-2024-21626).
     ReleaseDescriptors {
-        /// Descriptors below are the process's own.
+        /// Descriptors below this number are the process's own.
         from: u32,
     },
     /// Waits for the `start` command.
     AwaitStart,
     /// Loads the seccomp filter.
     LoadSeccomp {
-        /// Its length; the filter is the plan's.
+        /// Its length; the filter itself is in the plan.
         instructions: usize,
     },
-    /// Tells the parent where the filter's listener is, and lets go of it once that has a copy.
+    /// Reports the filter's listener to the parent, and closes it once the parent has a copy.
     HandOverListener,
-    /// Becomes the container's process.
+    /// Executes the container's program.
     Exec {
         /// Its arguments.
         argv: StringArray<'a>,
         /// Its environment.
         envp: StringArray<'a>,
-        /// If HOME is to be added: the user whose home directory the container's /etc/passwd has.
+        /// If HOME must be added: the user whose home directory in the container's /etc/passwd is used.
         home_of: Option<u32>,
     },
 }
 
 impl InitStep<'_> {
-    /// Whether a child of the process that does this has its effect as well.
+    /// Returns whether children inherit the step's effect.
     pub fn is_inherited(&self) -> bool {
         matches!(
             self,
@@ -302,7 +302,7 @@ impl InitStep<'_> {
         )
     }
 
-    /// The slots that it reads.
+    /// Returns the slots that it reads.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let slots = match self {
             Self::JoinNamespace { slot, .. }
@@ -380,10 +380,10 @@ impl InitStep<'_> {
     }
 }
 
-/// A process that loads the plan's seccomp filter, and then sets its last capabilities.
+/// A process that loads the plan's seccomp filter, and then sets its final capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confined {
-    /// Those that change with the filter.
+    /// The sets that change with the filter.
     pub capabilities: Option<Capabilities>,
 }
 
@@ -400,15 +400,15 @@ pub struct Capabilities {
     pub ambient: u64,
 }
 
-/// What becomes of standard streams that are the host's /dev/null where the container has no /dev/null, or another file of
-/// that name. The host's is not for the root of a container, who could change its mode.
+/// The treatment of standard streams that are the host's /dev/null, if the container has no /dev/null, or another file
+/// there. They must not be left to the container's root, who could change the mode of the host's inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutNull {
     /// The container does not start.
     Refuse,
-    /// They stay where there is no file of that name: all of /dev is bound from outside.
+    /// They stay if there is no file of that name: /dev is a bind mount.
     Keep,
-    /// They become a device of nobody else's. Root of a user namespace may not make one: there standard input is an
-    /// empty pipe, which ends at once as well, and output, which has nowhere to go, is refused.
+    /// They become a private device. Root of a user namespace cannot create one: there standard input becomes an empty
+    /// pipe, which also ends at once, and a start with such an output is refused.
     Private,
 }

@@ -1,7 +1,7 @@
-//! The steps that init reads, and what they are made of: one variant a kernel object.
+//! The steps that init reads, and their parts: one variant per kernel object.
 //!
-//! A step is pure data, and borrowed: whoever compiles it keeps what it names until init's exec. So between clone and
-//! exec init only issues system calls.
+//! A step is pure data, and borrowed: the compiler of the plan keeps the data alive until init's exec. So between clone
+//! and exec init only issues system calls.
 
 mod birth;
 mod init;
@@ -18,12 +18,12 @@ pub use init::*;
 pub use mount::*;
 pub use state::StateText;
 
-/// A numbered place for a descriptor that the parent opens and init uses.
+/// A numbered slot for a descriptor that the parent opens and init uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// The host's procfs, opened before anything of the container exists (DESIGN: private procfs).
+    /// The host's procfs, opened before anything of the container exists.
     pub const PROC: Self = Self(0);
     /// The root filesystem's tree.
     pub const ROOT: Self = Self(1);
@@ -39,16 +39,16 @@ impl Slot {
     pub const TEMPLATE: Self = Self(6);
     /// The socket over which init gets its network namespace.
     pub const NETWORK: Self = Self(7);
-    /// The cgroup's device program, loaded, where the caller has it.
+    /// The cgroup's loaded device program, if the caller has one.
     pub const DEVICES: Self = Self(8);
-    /// The first slot that compile hands out.
+    /// The first slot that the compiler allocates.
     pub const FIRST_FREE: Self = Self(9);
 }
 
 /// One resource limit; `None` is unlimited.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Which.
+    /// The resource.
     pub resource: Resource,
     /// The soft limit.
     pub soft: Option<u64>,
@@ -61,21 +61,21 @@ pub struct Limit {
 pub struct Hooks<'a> {
     /// The kind, as config.json names it.
     pub kind: &'static str,
-    /// In order.
+    /// The hooks, in order.
     pub list: &'a [Hook<'a>],
 }
 
 /// One hook.
 #[derive(Debug, Clone, Copy)]
 pub struct Hook<'a> {
-    /// The program.
+    /// The program's path.
     pub path: &'a CStr,
     /// Its arguments.
     pub argv: StringArray<'a>,
     /// Its environment.
     pub envp: StringArray<'a>,
-    /// Whether that is the container's process's, HOME included.
+    /// Whether it is the environment of the container's process, including HOME.
     pub is_of_process: bool,
-    /// Seconds it may take.
+    /// The timeout in seconds.
     pub timeout: Option<u32>,
 }

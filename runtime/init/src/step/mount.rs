@@ -1,4 +1,4 @@
-//! What is put into the root filesystem.
+//! Mounts, nodes and links of the root filesystem.
 
 use core::ffi::CStr;
 
@@ -6,33 +6,33 @@ use sys::mount::MountAttr;
 
 use super::Slot;
 
-/// A mount tree to take.
+/// A mount tree to clone.
 #[derive(Debug, Clone, Copy)]
 pub struct CloneTree<'a> {
-    /// Where it goes.
+    /// The slot for the copy.
     pub slot: Slot,
-    /// On the host; of [`BindSource::Inside`] in the root, without a leading slash.
+    /// Its path on the host; for [`BindSource::Inside`] in the root, without a leading slash.
     pub source: &'a CStr,
-    /// A source that is a symbolic link is taken itself.
+    /// Whether a source that is a symbolic link is not followed.
     pub keep_link: bool,
-    /// With the mounts below it.
+    /// Whether mounts below it are included.
     pub recursive: bool,
-    /// How events travel, one change after the other.
+    /// Changes of propagation, one after the other.
     pub propagation: &'a [Propagation],
-    /// For the top mount.
+    /// Attributes of the top mount.
     pub attr: MountAttr,
-    /// For all mounts of the tree (`rro` and its kin).
+    /// Attributes of all mounts of the tree (`rro` and similar).
     pub recursive_attr: MountAttr,
-    /// Whose mappings the ids of its files go through.
+    /// The mapping of its files' ids.
     pub id_map: Option<TreeIdMap>,
 }
 
-/// A change of how mount events travel.
+/// A change of propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Propagation {
-    /// `MS_PRIVATE` and its kin.
+    /// `MS_PRIVATE` and similar.
     pub kind: u64,
-    /// With the mounts below it.
+    /// Whether mounts below it are included.
     pub recursive: bool,
 }
 
@@ -42,50 +42,49 @@ pub type Parameter<'a> = (&'a CStr, Option<&'a CStr>);
 /// [`InitStep::AttachBind`](super::InitStep::AttachBind).
 #[derive(Debug, Clone, Copy)]
 pub struct AttachBind<'a> {
-    /// What is bound.
+    /// The source.
     pub source: BindSource<'a>,
-    /// Where it goes.
+    /// The mount point.
     pub target: Target<'a>,
-    /// What becomes of symbolic links.
+    /// The treatment of symbolic links.
     pub link: BindLink,
 }
 
-/// Where init has from what it binds.
+/// The source of a bind mount.
 #[derive(Debug, Clone, Copy)]
 pub enum BindSource<'a> {
-    /// It was taken from the host.
+    /// A tree opened on the host.
     Taken(Slot),
-    /// It is what the container has there by now: an earlier mount covers what the host had. Its slot stays
-    /// empty.
+    /// A path in the container: an earlier mount covers the host's file. Its slot stays empty.
     Inside(CloneTree<'a>),
 }
 
-/// What becomes of symbolic links of a bind.
+/// The treatment of symbolic links by a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindLink {
-    /// The destination's are followed.
+    /// Links in the destination are followed.
     Follow,
-    /// The destination is mounted on, if it is one (`dest-nofollow`).
+    /// A destination that is a link is mounted on itself (`dest-nofollow`).
     Keep,
-    /// A source that is one is made again at the destination (`copy-symlink`).
+    /// A source that is a link is created again at the destination (`copy-symlink`).
     Copy,
 }
 
-/// How the ids of a tree are mapped.
+/// The id mapping of a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeIdMap {
     /// A user namespace.
     pub user_namespace: Slot,
-    /// For all mounts of the tree (`ridmap`).
+    /// Whether it applies to all mounts of the tree (`ridmap`).
     pub recursive: bool,
 }
 
-/// A device node to take, verified by type and number.
+/// A device node to clone, verified by type and number.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSource<'a> {
-    /// Where it goes.
+    /// The slot for the copy.
     pub slot: Slot,
-    /// On the host.
+    /// Its path on the host.
     pub path: &'a CStr,
     /// S_IFCHR or S_IFBLK.
     pub file_type: u32,
@@ -95,54 +94,53 @@ pub struct DeviceSource<'a> {
     pub minor: u32,
 }
 
-/// Where a mount goes.
+/// The destination of a mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// In the root, without a leading slash; empty for the root itself.
+    /// The path in the root, without a leading slash; empty for the root itself.
     pub path: &'a CStr,
-    /// Refuse symbolic links on the way (/proc and /sys: CVE-2019-19921).
+    /// Whether symbolic links in the path are refused (/proc and /sys: CVE-2019-19921).
     pub no_symlinks: bool,
 }
 
 /// [`InitStep::MountFs`](super::InitStep::MountFs).
 #[derive(Debug, Clone, Copy)]
 pub struct MountFs<'a> {
-    /// Such as `tmpfs`.
+    /// The type, such as `tmpfs`.
     pub kind: &'a CStr,
-    /// What mountinfo shows as the source.
+    /// The source shown in mountinfo.
     pub source: &'a CStr,
     /// Options of the filesystem: a flag, or key and value.
     pub parameters: &'a [Parameter<'a>],
     /// MOUNT_ATTR_* and propagation of the new mount.
     pub attr: MountAttr,
-    /// Where it goes.
+    /// The mount point.
     pub target: Target<'a>,
-    /// The SELinux label of its root, set once it is mounted.
+    /// The SELinux label of its root, set after the mount.
     pub label: Option<&'a CStr>,
-    /// Fill it with what it covers.
+    /// Whether the covered contents are copied into it.
     pub copy_up: bool,
-    /// Give it the permissions of what it covers.
+    /// Whether it gets the permissions of the covered directory.
     pub inherit_mode: bool,
-    /// Give it the owner of what it covers, where that is copied into it.
+    /// Whether it gets the owner of the covered directory, if its contents are copied.
     pub inherit_owner: bool,
-    /// The whole option string for mount(2), where a value is longer than the 255 bytes that
-    /// fsconfig(2) takes.
+    /// The whole option string for mount(2), if a value is longer than fsconfig(2)'s 255 bytes.
     pub oversized: Option<Oversized<'a>>,
 }
 
-/// What mount(2) is given instead of parameters and attributes.
+/// The arguments of mount(2) in place of parameters and attributes.
 #[derive(Debug, Clone, Copy)]
 pub struct Oversized<'a> {
     /// The options.
     pub data: &'a CStr,
-    /// `MS_*`: attributes, and flags of the superblock.
+    /// `MS_*` flags of the mount and of the superblock.
     pub flags: u32,
 }
 
-/// A device node to make.
+/// A device node to create.
 #[derive(Debug, Clone, Copy)]
 pub struct Node<'a> {
-    /// In its directory.
+    /// Its name in the directory.
     pub name: &'a CStr,
     /// Type and permission bits.
     pub mode: u32,
@@ -154,15 +152,15 @@ pub struct Node<'a> {
     pub gid: u32,
 }
 
-/// A symbolic link to make.
+/// A symbolic link to create.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
-    /// In its directory.
+    /// Its name in the directory.
     pub name: &'a CStr,
-    /// What it says.
+    /// Its text.
     pub text: &'a CStr,
-    /// Whether it takes the place of what is there; else that stays.
+    /// Whether it replaces an existing file; otherwise that stays.
     pub replace: bool,
-    /// Only if this exists in the host's procfs.
+    /// Create it only if this exists in the host's procfs.
     pub only_if: Option<&'a CStr>,
 }

@@ -1,23 +1,23 @@
-//! The state of runtime-spec (runtime.md, "State"), as hooks read it from standard input.
+//! The state of runtime-spec (runtime.md, "State"), which hooks read from standard input.
 
-/// The state's JSON text, with room for what changes over time.
+/// The state's JSON text, except status and pid, which change over time.
 #[derive(Debug, Clone, Copy)]
 pub struct StateText<'a> {
     head: &'a str,
 }
 
 impl<'a> StateText<'a> {
-    /// The constant part as text.
+    /// Returns a state with this constant part.
     pub fn from_head(head: &'a str) -> Self {
         Self { head }
     }
 
-    /// Everything before `status` and `pid`.
+    /// Returns everything before `status` and `pid`.
     pub fn head(&self) -> &'a str {
         self.head
     }
 
-    /// What follows the head, without a pid when it is 0.
+    /// Returns the part after the head, without a pid if it is 0.
     pub fn tail(status: &str, pid: i32) -> impl core::fmt::Display {
         core::fmt::from_fn(move |f| {
             write!(f, ",\"status\":\"{status}\"")?;

@@ -1,4 +1,4 @@
-//! The parent and cgroups: the container's own, and its group of resctrl.
+//! The parent's cgroup steps: the container's cgroup, and its resctrl group.
 
 use cgroup::Cgroup;
 use plan::step::Slot;
@@ -35,7 +35,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// The cgroup that the container's init has moved to, for an exec that asks for none in particular.
+    /// Returns the cgroup to which the container's init has moved, for an exec that requests no particular one.
     pub(super) fn cgroup_of_init(&self) -> Option<Cgroup> {
         let Some(CgroupPlan::Join { location, or_that_of: Some(init) }) = &self.plan.cgroup else {
             return None;
@@ -43,8 +43,8 @@ impl Parent<'_> {
         Cgroup::open(&location.moved_to_by(*init)?).ok()
     }
 
-    /// Goes after the container's init where that has moved below its cgroup, which can have no processes of its own
-    /// then; whether it did.
+    /// Follows the container's init if it has moved to a descendant cgroup, so that the original one cannot contain
+    /// processes; returns whether it has.
     pub(super) fn follows_init(&mut self) -> bool {
         let is_closed = self.cgroup.as_ref().is_some_and(Cgroup::hands_down);
         match self.cgroup_of_init().filter(|_| is_closed) {
@@ -66,8 +66,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Lets go of what kept the scope alive, once init is in all of the cgroup. That init would move
-    /// there itself is not enough: it may not have come to that.
+    /// Ends the holder of the scope once init is in all of the cgroup. It is not enough that init would move there
+    /// itself, since it may not have done so yet.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
         let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;

@@ -1,4 +1,4 @@
-//! The parent makes init.
+//! The parent creates init.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -24,38 +24,38 @@ use crate::{Error, intermediate};
 use init::channel::{self, Message, Word};
 use init::{Filter, Job, hooks};
 
-/// How init gets into its cgroup.
+/// How init joins its cgroup.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// By birth, on cgroup v2.
+    /// By CLONE_INTO_CGROUP, on cgroup v2.
     pub into_cgroup: bool,
-    /// On v1 as the one thread that it has.
+    /// On v1, as its only thread.
     pub thread_move: bool,
 }
 
-/// What an attempt has made.
+/// The result of an attempt.
 pub(super) struct Born {
     child: Child,
     channel: OwnedFd,
     recorder: Option<Recorder>,
-    /// Whether init waits to be moved, to make its cgroup namespace.
+    /// Whether init waits to be moved before it creates its cgroup namespace.
     awaits_move: bool,
-    /// Whether the parent came back from the time namespace.
+    /// Whether the parent returned from the time namespace.
     back: Result<(), sys::Error>,
 }
 
-/// Makes init, or the intermediate that makes it.
+/// Creates init, or the intermediate that creates it.
 fn begin(
     job: &'static Job,
     flags: CloneFlags,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Child, Errno> {
-    // SAFETY: the runtime has one thread. Whoever made `birth` holds both ends of the channel, and has leaked it.
+    // SAFETY: the runtime has one thread. The creator of `birth` holds both ends of the channel, and has leaked it.
     unsafe { init::begin(job, flags, cgroup) }
 }
 
 impl Parent<'_> {
-    /// setns(2) of a PID namespace changes where the caller's children are born, not the caller.
+    /// Selects the PID namespace for children: setns(2) does not change the caller's own.
     pub(super) fn enter_pid_namespace(&mut self, slot: Slot) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = openat(CWD, c"/proc/self/ns/pid", flags, Mode::empty())
@@ -70,7 +70,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Children run where their parent does.
+    /// Sets the affinity, which children inherit.
     pub(super) fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
         sched_setaffinity(None, &sys::sched::cpu_set(cpus.iter()))
@@ -79,7 +79,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Makes init, and comes back from wherever that took this process.
+    /// Creates init, and returns from all namespaces that this process entered for it.
     pub(super) fn clone_init(
         &mut self,
         wanted: Wanted,
@@ -120,17 +120,17 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Makes init in one way.
+    /// Makes one attempt to create init.
     pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
         let Wanted { flags, intermediate, time } = wanted;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
-        // Who waits for an intermediate's end needs no word from it.
+        // If the parent waits for the intermediate's exit, it needs no message from it.
         let relay = match (intermediate, attempt.memory) {
             (Some(_), Memory::Copied) => Some(channel::pair().context("socketpair", "")?),
             _ => None,
         };
         let steps = self.plan.init.len();
-        // What is shared by an intermediate is not by init.
+        // If the intermediate shares the memory, init does not.
         let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
         let recorder = match (self.tracer.is_on(), is_shared) {
             (false, _) => None,
@@ -146,8 +146,8 @@ impl Parent<'_> {
                 .as_ref()
                 .map(|program| Filter { instructions: &program.filter, flags: program.flags }),
             state: self.plan.state,
-            // SAFETY: for init, which has copies of them, and releases them by its exec or by close_range(2),
-            // after which it uses the table no longer; the intermediate hands them down.
+            // SAFETY: for init, which has copies of them and closes them by exec or close_range(2), after which it does
+            // not use the table; the intermediate passes them on.
             slots: unsafe { self.slots.of_init() },
             procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
             channel: theirs.as_raw_fd(),
@@ -169,7 +169,7 @@ impl Parent<'_> {
                 None => None,
             };
         if job.relay_shares() {
-            // Init is known by its number until there is a pidfd, which must not be another one's by then.
+            // Until there is a pidfd, init is known by its pid, which must not be reused before.
             sys::signal::hear_of_children();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
@@ -190,7 +190,7 @@ impl Parent<'_> {
         }
     }
 
-    /// What init comes into its cgroup by, where it is not born there.
+    /// Opens the files by which init joins its cgroup, if it is not created there.
     pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
         let mut procs = cgroup.entrances(way.thread_move)?;
@@ -200,8 +200,8 @@ impl Parent<'_> {
         Ok(procs)
     }
 
-    /// What an intermediate that strips leaves open for init: what init's own steps use, and of cgroups only those
-    /// that it joins itself.
+    /// Returns the descriptors that a stripping intermediate leaves open for init: those of init's own steps, and of
+    /// cgroups only those that init joins itself.
     fn kept(
         &self,
         intermediate: Option<Intermediate>,
@@ -214,7 +214,7 @@ impl Parent<'_> {
         };
         let own = self.plan.init.get(intermediate.steps..).unwrap_or_default();
         let joins = own.iter().any(|step| matches!(step, InitStep::JoinCgroups));
-        // Where init opens one of its own, the host's is not for it.
+        // If init opens a procfs of its own, it does not need the host's.
         let has_own_proc = own.iter().any(|step| matches!(step, InitStep::OpenProc));
         let slots = own.iter().flat_map(InitStep::slots);
         let slots = slots.filter(|slot| !(has_own_proc && *slot == Slot::PROC));
@@ -224,14 +224,14 @@ impl Parent<'_> {
         slots.chain(procs).chain(ends).collect::<Vec<RawFd>>().leak()
     }
 
-    /// Whether init may come to its cgroups from outside, which takes longer.
+    /// Returns whether init may be moved to its cgroups from outside, which takes longer.
     pub(super) fn may_move(&self, intermediate: Option<Intermediate>) -> bool {
         let steps = intermediate.map_or(0, |intermediate| intermediate.steps);
         let first = self.plan.init.get(..steps).unwrap_or_default();
         self.cgroup.is_some() && first.iter().any(|step| matches!(step, InitStep::JoinCgroups))
     }
 
-    /// Takes init from the intermediate, which then ends.
+    /// Receives init from the intermediate, which then exits.
     fn receive_init(
         &self,
         intermediate: Child,
@@ -279,7 +279,7 @@ impl Parent<'_> {
     }
 }
 
-/// Where init enters a time namespace of its own, and by how much its clock is ahead then.
+/// Returns where init enters a time namespace of its own, and by how much its clock is then ahead.
 fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
     match step {
         InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),

@@ -1,4 +1,4 @@
-//! What the parent hears of init, and says to it.
+//! The parent's messages from and to init.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,7 +21,7 @@ impl Parent<'_> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
             Ok(()) => Ok(()),
-            // Init is gone; it may have said why, or have left words of ours unread.
+            // Init is gone; it may have reported why, or have left messages of ours unread.
             Err(Errno::PIPE | Errno::CONNRESET) => {
                 self.await_message(&Message::Closed).and(Err(self.death()))
             }
@@ -34,15 +34,15 @@ impl Parent<'_> {
         await_message(self.plan, channel, expected, || self.death())
     }
 
-    /// How init ended, when it did not say.
+    /// Returns how init exited, if it did not report it.
     pub(super) fn death(&self) -> Error {
         let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
         Error::death(status.and_then(|status| status.terminating_signal()))
     }
 }
 
-/// Waits for what init says, and puts into words what it was not expected to say. `death` tells of an
-/// init that ended without a word.
+/// Waits for a message from init, and turns unexpected ones into errors. `death` returns the error for an init that
+/// exited without a message.
 pub(crate) fn await_message(
     plan: &Plan,
     channel: &OwnedFd,
@@ -73,7 +73,7 @@ pub(super) fn unexpected(
     }
 }
 
-/// Puts a failure of init into words.
+/// Describes a failure of init.
 fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> Error {
     let reason = sys::errno::describe(errno);
     match plan.init.get(step) {
@@ -94,7 +94,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
             Error::Program { text: format!("exec {program}: {reason}"), errno }
         }
         Some(InitStep::RunHooks { .. }) => Error::Hook(detail),
-        // SCHED_DEADLINE may not be kept to a part of the CPUs: sched_setattr(2).
+        // SCHED_DEADLINE requires an affinity of all CPUs: sched_setattr(2).
         Some(InitStep::SetScheduler(_)) if errno == Errno::PERM && names_cpus(plan) => {
             Error::Init {
                 step: "process scheduler can't be used together with AllowedCPUs".into(),

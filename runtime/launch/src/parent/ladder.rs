@@ -1,13 +1,13 @@
-//! The ladder of ways to make init: where one fails for a reason that another one has an answer to, that is tried.
+//! The ways to create init: if one fails for a reason that another one avoids, that one is tried.
 //!
-//! | rung | what failed before | what is done instead |
+//! | rung | reason of the failure | alternative |
 //! |---|---|---|
-//! | [`beside_init`] | the cgroup takes no processes, or is gone | born in the cgroup that the container's init has moved to |
-//! | [`by_itself`] | a filter refuses clone3(2), and clone(2) puts nobody into a cgroup | init writes itself to its cgroup |
-//! | [`by_systemd`] | the caller may not put it there, whose systemd may | born outside; the parent has systemd move it |
-//! | [`past_the_limit`] | the intermediate took the last process that the cgroup has room for | born outside, both; the parent moves init, which is not counted then |
+//! | [`beside_init`] | the cgroup accepts no processes, or is gone | init starts in the current cgroup of the container's init |
+//! | [`by_itself`] | a filter refuses clone3(2), and clone(2) lacks CLONE_INTO_CGROUP | init moves itself to its cgroup |
+//! | [`by_systemd`] | only the caller's systemd may move init there | init starts outside; systemd moves it |
+//! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | both start outside; the parent moves init |
 //!
-//! Each is tried once at most, from the top down.
+//! Each is tried at most once, from top to bottom. A move, unlike a fork, is not checked against the PID limit.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -22,43 +22,43 @@ use super::Parent;
 use super::clone::{Born, Way};
 use crate::Error;
 
-/// What the plan has a clone be, however it is made.
+/// The plan's requirements for the clone, however init is created.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
-    /// Namespaces that are made for it.
+    /// The new namespaces.
     pub flags: CloneFlags,
     pub intermediate: Option<Intermediate>,
     pub time: Option<TimeNamespace>,
 }
 
-/// One way to make it.
+/// One way to create it.
 pub(super) struct Attempt {
     pub way: Way,
     pub memory: Memory,
-    /// What init comes into its cgroup by, where it is not born there.
+    /// The files by which init joins its cgroup, if it is not created there.
     pub procs: Vec<OwnedFd>,
-    /// The cgroup to be born in, if it is not the plan's.
+    /// The cgroup to create it in, if not the plan's.
     pub beside: Option<Cgroup>,
-    /// Who moves it, where it is born outside of its cgroup on v2 and does not go there itself.
+    /// How it is moved, if it is created outside its v2 cgroup and does not move itself.
     pub moved: Moved,
 }
 
-/// Whether the parent moves init to its cgroups once it is there.
+/// Whether the parent moves init to its cgroups after the clone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It is born there, or moves itself.
+    /// It is created there, or moves itself.
     No,
-    /// On v2; to those of v1 it moves itself.
+    /// On v2; init moves itself to those of v1.
     Unified,
-    /// To all of them, so that neither it nor its intermediate moves.
+    /// To all of them, so that neither init nor its intermediate moves.
     Everywhere,
 }
 
 /// Why an attempt has failed.
 pub(super) enum Fell {
-    /// By the clone itself.
+    /// The clone itself failed.
     Clone(Errno),
-    /// Before or after it.
+    /// A step before or after it failed.
     Other(Error),
 }
 
@@ -68,13 +68,13 @@ impl From<sys::Error> for Fell {
     }
 }
 
-/// Changes an attempt that failed into one that may not; false if this rung is no answer to it.
+/// Changes a failed attempt into one that may succeed; returns false if this rung does not apply.
 type Rung = fn(&mut Parent<'_>, Wanted, &mut Attempt, &Fell) -> Result<bool, Error>;
 
 const LADDER: [Rung; 4] = [beside_init, by_itself, by_systemd, past_the_limit];
 
 impl Attempt {
-    /// The directory that init, or its intermediate, is born in.
+    /// Returns the directory in which init, or its intermediate, is created.
     pub fn born_in<'a>(&'a self, own: Option<&'a Cgroup>) -> Option<BorrowedFd<'a>> {
         let is_born_inside = self.way.into_cgroup && self.moved == Moved::No;
         let cgroup = self.beside.as_ref().or(own).filter(|_| is_born_inside);
@@ -83,7 +83,7 @@ impl Attempt {
 }
 
 impl Parent<'_> {
-    /// Makes init in the first way that works.
+    /// Creates init in the first way that works.
     pub(super) fn make_init(
         &mut self,
         wanted: Wanted,
@@ -115,10 +115,11 @@ impl Parent<'_> {
         }
     }
 
-    /// Whoever goes to its cgroup itself learns too late that nobody may be there.
+    /// Follows the container's init, for an init that moves itself: it would learn too late that its cgroup accepts no
+    /// processes.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
-            // Of limits in there nothing is known.
+            // The limits there are unknown.
             attempt.memory = Memory::Copied;
         }
     }
@@ -146,13 +147,13 @@ impl Parent<'_> {
 }
 
 impl Wanted {
-    /// The namespaces that its first process is born in: an intermediate makes them later.
+    /// Returns the namespaces of the clone: an intermediate creates them later.
     pub fn at_birth(self) -> CloneFlags {
         if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
     }
 }
 
-/// The cgroup hands controllers down to those below it and so has no processes itself, or is gone.
+/// Handles a cgroup that enables controllers for its children, and so cannot contain processes itself, or is gone.
 fn beside_init(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -165,13 +166,13 @@ fn beside_init(
     }
     attempt.beside = parent.cgroup_of_init();
     if attempt.beside.is_some() {
-        // Of limits in there nothing is known.
+        // The limits there are unknown.
         attempt.memory = Memory::Copied;
     }
     Ok(attempt.beside.is_some())
 }
 
-/// clone(2), where a filter has no clone3(2), puts nobody into a cgroup: init goes there itself.
+/// Handles clone(2), used if a filter refuses clone3(2): it cannot create a process in a cgroup, so init moves itself.
 fn by_itself(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -189,7 +190,7 @@ fn by_itself(
     Ok(true)
 }
 
-/// A user in a session may not put it there, and the user's systemd may.
+/// Handles a user in a session who lacks permission to move processes there, while the user's systemd does not.
 fn by_systemd(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -204,8 +205,8 @@ fn by_systemd(
     Ok(helps)
 }
 
-/// There was room for the intermediate in a cgroup, and then none for init: what moves there is not counted against a limit
-/// of pids. It takes longer.
+/// Handles a cgroup with room for the intermediate but then not for init: moved processes are not checked against the
+/// PID limit. This takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
     wanted: Wanted,
@@ -223,7 +224,7 @@ fn past_the_limit(
     Ok(helps)
 }
 
-/// Why nobody can be born in a cgroup. It begins as runc's words do.
+/// Returns why no process can be created in a cgroup. It begins with runc's words.
 #[cold]
 fn handing_down(path: &str) -> sys::Error {
     let object = format!(

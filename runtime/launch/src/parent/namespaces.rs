@@ -1,4 +1,4 @@
-//! Namespaces that init gets from its parent: the parent goes there, and comes back.
+//! Namespaces that init inherits: the parent enters them, and returns.
 
 use alloc::format;
 
@@ -32,8 +32,9 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// How the init of the clone that follows comes into its cgroup. With nsdelegate a move out of a cgroup namespace is
-    /// refused, and since Linux 5.16 that of who opened the file counts (`cgroup_procs_write_permission`).
+    /// Opens the files by which the init of the next clone joins its cgroup. With nsdelegate a move out of a cgroup
+    /// namespace is refused, and since Linux 5.16 the namespace of the file's opener counts
+    /// (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
         let way = self.plan.parent.iter().find_map(|step| match step {
             ParentStep::Clone { into_cgroup, thread_move, .. } => {
@@ -44,7 +45,7 @@ impl Parent<'_> {
         way.map(|way| self.open_entrances(way)).transpose()
     }
 
-    /// Goes back to where it was before.
+    /// Returns to its former namespaces.
     pub(crate) fn leave_namespaces(&mut self) -> Result<(), sys::Error> {
         while let Some((own, kind)) = self.own_namespaces.pop() {
             sys::ns::join(own.as_fd(), kind).context("setns", "own namespace")?;
@@ -53,7 +54,7 @@ impl Parent<'_> {
     }
 }
 
-/// What it is called in /proc/PID/ns.
+/// Returns its name in /proc/PID/ns.
 fn name(kind: CloneFlags) -> Result<&'static str, sys::Error> {
     match kind {
         CloneFlags::NEWNET => Ok("net"),

@@ -1,5 +1,5 @@
-//! Device nodes for a container that may not make them: on a file system that is mounted as a whole nowhere, each
-//! handed over as a mount. Their inodes are the container's alone.
+//! Device nodes for a container that cannot create them: on a file system that is never attached as a whole, each
+//! passed on as a mount. Only the container uses their inodes.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::error::words;
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
 impl Parent<'_> {
-    /// Makes them, and puts each into its slot.
+    /// Creates the nodes, and puts each into its slot.
     pub(super) fn make_nodes(&mut self, step: &OwnNodes) -> Result<(), Error> {
         let tree = filesystem::make(&step.filesystem, None).map_err(|failure| {
             let object = format!("tmpfs of device nodes: {}", words(&failure));
@@ -40,7 +40,7 @@ impl Parent<'_> {
         for (OwnNode { node, host }, is_made) in step.nodes.iter().zip(made) {
             let taken = match (is_made, host.slot) {
                 (false, _) => take::device(host).map_err(taken_from(host.path))?,
-                // What covers masked files is nobody's to change, be it the container's own.
+                // The cover of masked files must be unchangeable, even if it is the container's own.
                 (true, Slot::NULL) => clone_with(tree.as_fd(), node.name, &take::COVER)
                     .context("open_tree", node.name.to_string_lossy())?,
                 (true, _) => open_tree(&tree, node.name, CLONE)
@@ -52,8 +52,7 @@ impl Parent<'_> {
     }
 }
 
-/// Makes one, unless the caller may not: root has no CAP_MKNOD, or is in a cgroup whose device rules deny it, or has no
-/// CAP_CHOWN.
+/// Creates one, unless the caller may not: root has no CAP_MKNOD or no CAP_CHOWN, or its cgroup's device rules deny it.
 fn make(tree: &OwnedFd, own: &OwnNode) -> Result<bool, sys::Error> {
     match make_node(tree.as_fd(), own.node.name, &own.node) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! What the parent does to init from outside.
+//! Steps of the parent that act on init from outside.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -19,7 +19,7 @@ use crate::{Error, hooks, net_devices};
 use init::channel::{self, Message, Word};
 
 impl Parent<'_> {
-    /// Sets init's score if it has another one than this process, from which it has its own.
+    /// Sets init's OOM score if it differs from this process's, which init inherits.
     pub(super) fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let score = score.to_string();
         let own = self.open_oom_score(&score)?;
@@ -30,7 +30,7 @@ impl Parent<'_> {
         self.write_proc("oom_score_adj", &score)
     }
 
-    /// Takes on the score that init is to have.
+    /// Sets this process's OOM score to init's.
     pub(super) fn take_on_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let score = score.to_string();
         let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
@@ -45,7 +45,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// The file of this process's score and what that is, if it is not `score`.
+    /// Returns the file of this process's score and its value, if that is not `score`.
     pub(super) fn open_oom_score(
         &self,
         score: &str,
@@ -66,7 +66,7 @@ impl Parent<'_> {
         if self.plan.parent.iter().all(|step| !matches!(step, ParentStep::AwaitExec)) {
             self.await_message(&Message::Closed)?;
         }
-        // Best effort: a lower score than init's may be forbidden, and the container runs by now.
+        // Best effort: a score lower than init's may be forbidden, and the container is already running.
         let _ = rustix::io::pwrite(&file, &own, 0);
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Parent<'_> {
         Ok(net_devices::move_all(devices, namespace)?)
     }
 
-    /// Fails if a namespace to join is the one this process is in itself.
+    /// Fails if a namespace to join is this process's own.
     pub(super) fn refuse_own(
         &self,
         namespace: &OwnedFd,
@@ -143,7 +143,7 @@ impl Parent<'_> {
         for kind in &self.plan.runtime_hooks {
             let (directory, tracer) = (Some(self.bundle), Some(self.tracer));
             let manner = hooks::Manner { directory, tracer };
-            // prestart is from a time when create was done by then, and callers look for that word.
+            // prestart dates from a time when create was complete by then, and callers look for that word.
             let status = if kind.kind == "prestart" { "created" } else { "creating" };
             hooks::run_all(kind, &self.plan.state, status, pid, &manner)
                 .map_err(|failed| Error::Hook(failed.describe(kind).to_string()))?;
@@ -151,7 +151,7 @@ impl Parent<'_> {
         self.say(Word::HooksDone)
     }
 
-    /// Sends the filter's listener to its agent, on a connection of its own that is then closed.
+    /// Sends the filter's listener to its agent, over a connection of its own, which is then closed.
     pub(super) fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
         let child = self.child.as_ref().ok_or_else(no_child)?;
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
@@ -175,14 +175,14 @@ impl Parent<'_> {
         self.say(Word::ListenerSent)
     }
 
-    /// The root of the container's init, in the verified procfs.
+    /// Opens the root of the container's init, in the verified procfs.
     pub(super) fn open_root_of(&self, init: i32) -> Result<OwnedFd, Error> {
         let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
         let path = format!("{init}/root");
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(proc, path.as_str(), flags, Mode::empty())
             .context("open", format!("/proc/{path}"))?;
-        // The number was init's if init lives still.
+        // If init is still alive, the pid was init's.
         let container = self.slots.get(Slot::CONTAINER).ok_or_else(no_child)?;
         sys::signal::send(container, 0).context("kill", "container init")?;
         Ok(root)

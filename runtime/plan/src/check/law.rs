@@ -1,4 +1,4 @@
-//! What a rule can say of the steps of a plan, and how it is looked at.
+//! The laws that make up rules, and their evaluation on the steps of a plan.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -7,57 +7,57 @@ use crate::Plan;
 use crate::check::pick::{init, parent};
 use crate::step::{InitStep, ParentStep};
 
-/// A step, by one of the two actors.
+/// A step of one of the two actors.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
-    /// Of the parent.
+    /// The step, if it is the parent's.
     pub parent: Option<&'a ParentStep>,
-    /// Of init.
+    /// The step, if it is init's.
     pub init: Option<&'a InitStep>,
 }
 
-/// Which steps are meant.
+/// A predicate that selects steps.
 pub type Pick = fn(Step<'_>) -> bool;
 
-/// A part of a rule. *Before* means: always, whatever the two actors' pace ([`Look::is_before`]).
+/// A part of a rule. *Before* means always, whatever the timing of the two actors ([`Look::is_before`]).
 #[derive(Debug)]
 pub enum Law {
-    /// There is one such step.
+    /// There is exactly one such step.
     Once(Pick),
-    /// There is one such step, and it is the last of init's.
+    /// There is exactly one such step, and it is init's last.
     Last(Pick),
-    /// All of the first are before all of the second.
+    /// All steps of the first kind are before all of the second.
     Before(Pick, Pick),
-    /// Each of the first has one of the second before it.
+    /// A step of the second kind precedes each of the first.
     Needs(Pick, Pick),
-    /// After each of the first comes one of the second, with nothing between them but the third.
+    /// A step of the second kind follows each of the first, with only steps of the third between them.
     Then(Pick, Pick, Pick),
-    /// Each of the first is one of the second as well.
+    /// Each step of the first kind is also of the second.
     Each(Pick, Pick),
-    /// Something else.
+    /// A custom check.
     Own(fn(&Look<'_>, &mut Finding)),
 }
 
-/// What the laws of a rule have found in a plan.
+/// The result of a rule's laws for a plan.
 #[derive(Debug)]
 pub struct Finding {
-    /// The plan has what the rule is about.
+    /// Whether the plan contains steps the rule is about.
     pub applies: bool,
-    /// The plan follows it.
+    /// Whether the plan follows the rule.
     pub holds: bool,
-    /// The steps that break it.
+    /// The steps that break the rule.
     pub steps: Vec<usize>,
 }
 
 impl Finding {
-    /// A step that breaks the rule.
+    /// Records a step that breaks the rule.
     pub fn blame(&mut self, number: usize) {
         self.holds = false;
         self.steps.push(number);
     }
 }
 
-/// Where one actor speaks and the other one listens.
+/// A message from one actor to the other: its sending and its receiving step.
 struct Meeting {
     parent: Pick,
     init: Pick,
@@ -104,16 +104,16 @@ static MEETINGS: [Meeting; 6] = [
     },
 ];
 
-/// The number of the last of them, init's exec.
+/// The index of the last meeting, init's exec.
 const END: usize = MEETINGS.len() - 1;
 
-/// A plan that is looked at. Its steps are numbered as of one list, the parent's before init's.
+/// A plan under examination. Its steps are numbered in one sequence, the parent's before init's.
 pub struct Look<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The parent's step that makes init.
+    /// The number of the parent's step that creates init.
     clone: Option<usize>,
-    /// The steps of each meeting.
+    /// The step numbers of each meeting.
     meetings: [(Option<usize>, Option<usize>); MEETINGS.len()],
 }
 
@@ -127,17 +127,17 @@ impl<'a> Look<'a> {
         look
     }
 
-    /// The numbers of all steps.
+    /// Returns the numbers of all steps.
     pub fn steps(&self) -> Range<usize> {
         0..self.plan.parent.len() + self.plan.init.len()
     }
 
-    /// The numbers of init's steps.
+    /// Returns the numbers of init's steps.
     pub fn init(&self) -> Range<usize> {
         self.plan.parent.len()..self.steps().end
     }
 
-    /// The step of a number.
+    /// Returns the step with this number.
     pub fn step(&self, number: usize) -> Step<'a> {
         let init = number.checked_sub(self.plan.parent.len());
         match init {
@@ -146,7 +146,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The numbers of such steps.
+    /// Returns the numbers of all selected steps.
     pub fn all(&self, pick: Pick) -> Vec<usize> {
         let mut all = Vec::new();
         for number in self.steps() {
@@ -157,13 +157,13 @@ impl<'a> Look<'a> {
         all
     }
 
-    /// The number of the first such step.
+    /// Returns the number of the first selected step.
     pub fn first(&self, pick: Pick) -> Option<usize> {
         self.all(pick).first().copied()
     }
 
-    /// Whether one step is always done when the other one is taken: by the same actor, by the clone between them, or
-    /// by a word between them.
+    /// Returns whether one step is always complete when the other begins: by order in one actor, by the clone between
+    /// them, or by a message between them.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         let is_parent = |number| number < self.plan.parent.len();
         let by_parent = is_parent(first);
@@ -186,7 +186,7 @@ impl<'a> Look<'a> {
         false
     }
 
-    /// Whether the words of both actors are the same, in the same order. The end of a program need not be heard.
+    /// Checks that both actors have the same messages in the same order. The exit of a program needs no receiver.
     pub fn words_match(&self, finding: &mut Finding) {
         let mut init = self.init().filter(|number| meeting_of(self.step(*number)).is_some());
         for heard in 0..self.plan.parent.len() {
@@ -204,13 +204,13 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Which meeting a step is half of.
+/// Returns the meeting that a step is part of.
 fn meeting_of(step: Step<'_>) -> Option<usize> {
     MEETINGS.iter().position(|meeting| (meeting.parent)(step) || (meeting.init)(step))
 }
 
 impl Law {
-    /// Looks at a plan.
+    /// Evaluates this law on a plan.
     pub(super) fn weigh(&self, look: &Look<'_>, finding: &mut Finding) {
         let all = |pick: &Pick| look.all(*pick);
         match self {

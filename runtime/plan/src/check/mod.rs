@@ -1,9 +1,9 @@
-//! The rules of order that security or correctness rest on.
+//! The rules of order that security or correctness depend on.
 //!
-//! A plan is data, so what must come before what can be looked at before anything runs. [`rules()`] is the table:
-//! each rule has a name, what it says and why. [`verdicts`] looks at a plan by all of them, [`check`] gives the first
-//! that is broken. Debug builds assert it for every plan (`finished`), tests and the fuzz targets too, and
-//! `dayfly plan --check` prints it; a start of a released build does not look.
+//! A plan is data, so its order can be checked before it runs. [`rules()`] is the table: each rule has a name, a
+//! statement and a reason. [`verdicts`] evaluates all rules on a plan, [`check`] returns the first broken one. Debug
+//! builds assert it for every plan (`finished`), as do tests and the fuzz targets, and `dayfly plan --check` prints it.
+//! Starts of released builds do not check.
 
 mod law;
 mod pick;
@@ -21,23 +21,23 @@ use law::{Finding, Law, Look};
 /// A rule of order.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, by which comments and reports call it.
+    /// The name that comments and reports use.
     pub name: &'static str,
-    /// What it says.
+    /// The statement of the rule.
     pub what: &'static str,
-    /// Why: the attack, or what the kernel would do.
+    /// The reason: the attack it prevents, or what the kernel would do.
     pub why: &'static str,
     laws: &'static [Law],
 }
 
-/// What a look by one rule has shown.
+/// The result of one rule for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The plan follows it.
     Holds,
-    /// The plan has nothing that it is about.
+    /// The plan has no steps that the rule is about.
     DoesNotApply,
-    /// The plan breaks it, by these steps; none where one is missing.
+    /// The plan breaks the rule by these steps; empty if a step is missing.
     Broken(Vec<Place>),
 }
 
@@ -46,12 +46,12 @@ pub enum Outcome {
 pub struct Place {
     /// `parent` or `init`.
     pub actor: &'static str,
-    /// Its number in that list, from 0.
+    /// Its index in that actor's list, from 0.
     pub index: usize,
 }
 
 impl Place {
-    /// Where the step is among the parent's, followed by init's, as [`Steps`] counts them.
+    /// Returns the step's number in the sequence of the parent's and then init's steps, as in [`Steps`].
     pub fn number(self, plan: &Plan) -> usize {
         match self.actor {
             trace::PARENT => self.index,
@@ -67,12 +67,12 @@ impl Place {
     }
 }
 
-/// All rules.
+/// Returns all rules.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::ALL.into_iter().flatten()
 }
 
-/// Looks at a plan by every rule.
+/// Evaluates every rule on a plan.
 pub fn verdicts(plan: &Plan) -> impl Iterator<Item = (&'static Rule, Outcome)> {
     let look = Look::new(plan);
     rules().map(move |rule| (rule, outcome(&look, rule)))
@@ -95,10 +95,10 @@ fn outcome(look: &Look<'_>, rule: &Rule) -> Outcome {
     }
 }
 
-/// Looks at a plan by the rules, up to one that is broken.
+/// Evaluates the rules on a plan up to the first broken one.
 ///
 /// # Errors
-/// That rule, with the steps.
+/// The broken rule, with its steps.
 pub fn check(plan: &Plan) -> Result<(), Broken<'_>> {
     let broken = verdicts(plan).find_map(|(rule, outcome)| match outcome {
         Outcome::Broken(places) => Some(Broken { plan, rule, places }),
@@ -107,8 +107,8 @@ pub fn check(plan: &Plan) -> Result<(), Broken<'_>> {
     broken.map_or(Ok(()), Err)
 }
 
-/// A plan at the end of its making: where every plan comes by, and debug builds look at it. Without the defence
-/// `after-pivot` a plan breaks rules on purpose.
+/// Returns a finished plan; debug builds check every plan here. Without the defence `after-pivot`, a plan breaks rules
+/// on purpose.
 pub(crate) fn finished(plan: Plan) -> Plan {
     if cfg!(debug_assertions)
         && !is_off(Defence::AfterPivot)
@@ -133,7 +133,7 @@ impl core::error::Error for Broken<'_> {}
 
 impl fmt::Display for Broken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Of many steps the first will do.
+        /// The number of steps named in a message.
         const NAMED: usize = 4;
         write!(f, "rule {} is broken: {}", self.rule.name, self.rule.what)?;
         for (number, place) in self.places.iter().take(NAMED).enumerate() {

@@ -1,10 +1,10 @@
-//! Which steps a rule is about.
+//! Predicates that select steps for rules.
 
 use crate::check::law::Step;
 use crate::step::{InitStep, ParentStep, Slot};
 use sys::clone::CloneFlags;
 
-/// Steps of the parent.
+/// Selects steps of the parent.
 macro_rules! parent {
     ($pattern:pat $(if $guard:expr)?) => {
         (|step: $crate::check::law::Step<'_>| matches!(step.parent, Some($pattern) $(if $guard)?))
@@ -12,7 +12,7 @@ macro_rules! parent {
     };
 }
 
-/// Steps of init.
+/// Selects steps of init.
 macro_rules! init {
     ($pattern:pat $(if $guard:expr)?) => {
         (|step: $crate::check::law::Step<'_>| matches!(step.init, Some($pattern) $(if $guard)?))
@@ -22,7 +22,7 @@ macro_rules! init {
 
 pub(super) use {init, parent};
 
-/// The parent takes something to be mounted from the host, or makes it.
+/// The parent opens a mount source of the host, or creates one.
 pub fn parent_takes(step: Step<'_>) -> bool {
     matches!(
         step.parent,
@@ -41,17 +41,17 @@ pub fn parent_takes(step: Step<'_>) -> bool {
     )
 }
 
-/// Init takes something to be mounted from the host.
+/// Init opens a mount source of the host.
 pub fn init_takes(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::CloneTree(_) | InitStep::CloneDevice(_)))
 }
 
-/// Either of them does.
+/// Either actor opens a mount source.
 pub fn takes(step: Step<'_>) -> bool {
     parent_takes(step) || init_takes(step)
 }
 
-/// Something is mounted.
+/// Mounts something.
 pub fn mounts(step: Step<'_>) -> bool {
     matches!(
         step.init,
@@ -64,7 +64,7 @@ pub fn mounts(step: Step<'_>) -> bool {
     )
 }
 
-/// Something is made in the root filesystem.
+/// Creates something in the root filesystem.
 pub fn fills(step: Step<'_>) -> bool {
     mounts(step)
         || matches!(
@@ -77,7 +77,7 @@ pub fn fills(step: Step<'_>) -> bool {
         )
 }
 
-/// The root filesystem becomes the root.
+/// Makes the root filesystem the root.
 pub fn enters_root(step: Step<'_>) -> bool {
     matches!(
         step.init,
@@ -85,7 +85,7 @@ pub fn enters_root(step: Step<'_>) -> bool {
     )
 }
 
-/// The same, for processes that are added to a container as well.
+/// Makes the root filesystem the root, also for processes added to a container.
 pub fn gets_root(step: Step<'_>) -> bool {
     let joined = match step.init {
         Some(InitStep::JoinProcess { kinds, .. }) => kinds.contains(CloneFlags::NEWNS),
@@ -95,7 +95,7 @@ pub fn gets_root(step: Step<'_>) -> bool {
     joined || enters_root(step)
 }
 
-/// Init joins namespaces that others are in.
+/// Init joins namespaces shared with others.
 pub fn joins(step: Step<'_>) -> bool {
     match step.init {
         Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::TEMPLATE,
@@ -104,7 +104,7 @@ pub fn joins(step: Step<'_>) -> bool {
     }
 }
 
-/// The parent goes to a namespace for the time of the clone.
+/// The parent enters a namespace for the duration of the clone.
 pub fn goes_elsewhere(step: Step<'_>) -> bool {
     matches!(
         step.parent,
@@ -112,27 +112,27 @@ pub fn goes_elsewhere(step: Step<'_>) -> bool {
     )
 }
 
-/// Hooks between the mounts and the root.
+/// Runs hooks between the mounts and the change of root.
 pub fn container_hooks(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "createContainer")
 }
 
-/// Hooks between `start` and the program.
+/// Runs hooks between `start` and the program.
 pub fn start_hooks(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "startContainer")
 }
 
-/// Init is in its program.
+/// Init executes the program.
 pub fn executes(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::Exec { .. }))
 }
 
-/// A mask or a read-only path.
+/// Makes a path masked or read-only.
 pub fn protects(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::MaskPath { .. } | InitStep::ReadonlyPath { .. }))
 }
 
-/// What takes privileges that go with the user.
+/// Needs privileges that are lost with the change of user.
 pub fn sets_up(step: Step<'_>) -> bool {
     fills(step)
         || gets_root(step)

@@ -54,8 +54,7 @@ pub(super) fn compile(
         id_map,
     };
     if context.caller.is_confined() && *destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
-        // A read-only /sys has the host's cgroups below it, of which the caller's own would stay
-        // writable (CVE-2023-25809).
+        // A read-only /sys includes the host's cgroups, of which the caller's own would stay writable (CVE-2023-25809).
         tree.recursive_attr.set |= attr::RDONLY;
     }
     let target = Target { path: in_root(destination)?, no_symlinks: false };
@@ -73,7 +72,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// What becomes of the destination's links, by crun's words.
+/// Returns how links in the destination are treated, by crun's options.
 fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error> {
     match (options.copy_symlink, options.destination_nofollow) {
         (true, false) if !options.source_nofollow => Ok(BindLink::Copy),
@@ -85,9 +84,9 @@ fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error
     }
 }
 
-/// The source as a path of the container, where that is what it is by the time of its mount: it lies in the root
-/// filesystem, at or below the place of an earlier mount (or has one below it, if those are bound as well). All
-/// others are taken from the host before anything is mounted.
+/// Returns the source as a path in the container if it will be one at the time of the mount: it lies in the root
+/// filesystem, at or below the destination of an earlier mount (or above one, for a recursive bind). All other sources
+/// are opened on the host before anything is mounted.
 fn source_inside<'p>(
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
@@ -104,7 +103,7 @@ fn source_inside<'p>(
     places.any(covers).then_some(path)
 }
 
-/// Whether the source of a bind mount lies in the root filesystem, at or below this place of it.
+/// Returns whether the source of a bind mount lies in the root filesystem, at or below this path.
 pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &str) -> bool {
     let is_bind = |word: &spec::Str<'_>| *word == "bind" || *word == "rbind";
     if mount.kind != "bind" && !mount.options.iter().any(is_bind) {
@@ -116,9 +115,9 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
     })
 }
 
-/// Changes of the propagation of a bound tree, in the order of the options. Before them it is a slave: that
-/// hears of the host's later mounts and tells nothing back, as in runc; so a shared one is shared among
-/// containers, and with the host only where the root is.
+/// Returns propagation changes of a bound tree, in the order of the options. Initially it is a slave: as in runc, it
+/// receives the host's later mounts and sends nothing back. So a shared one is shared among containers, and with the
+/// host only if the root is.
 fn propagation_of_bind(
     context: &Context<'_, '_>,
     options: &MountOptions<'_>,
@@ -134,7 +133,7 @@ fn propagation_of_bind(
     for change in &options.propagation {
         let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
         match change.kind {
-            // Nothing is left of those before it.
+            // It overrides all changes before it.
             propagation::PRIVATE | propagation::UNBINDABLE if change.recursive == recursive => {
                 changes.clear();
             }

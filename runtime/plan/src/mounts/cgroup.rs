@@ -17,9 +17,9 @@ use crate::path::{c_str, in_root};
 use crate::step::{CloneTree, InitStep, MountFs, Propagation, Target};
 use crate::{Error, devices, keep};
 
-/// /sys/fs/cgroup: a fresh mount where the container has its own cgroup namespace (cheap, and rooted
-/// at its cgroup), else what the host has, bound. (A fresh cgroup2 mount from the initial cgroup
-/// namespace costs about 6 ms and may change flags of the host's root: research/floor.md §8.)
+/// Mounts /sys/fs/cgroup: a fresh mount if the container has its own cgroup namespace (cheap, and rooted at its
+/// cgroup), otherwise a bind of the host's. (A fresh cgroup2 mount from the initial cgroup namespace costs about 6 ms
+/// and may change flags of the host's root.)
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -72,7 +72,7 @@ pub(super) fn compile(
         } else {
             bind_cgroup(builder, context, hierarchy.place.directory(), &own, &below)?;
         }
-        // Co-mounted controllers are found under each of their names: cpu beside cpu,cpuacct.
+        // Co-mounted controllers are also available under each of their names: cpu in addition to cpu,cpuacct.
         for link in name.split(',').filter(|link| *link != name) {
             links.push(devices::link(c_str(link)?, c_str(name)?));
         }
@@ -94,8 +94,8 @@ fn bind_cgroup(
     destination: &InRoot<'_>,
 ) -> Result<(), Error> {
     let slot = builder.slot();
-    // What a caller without privileges may write to in the host's hierarchy, its container may as well:
-    // all of its cgroups, not just the container's (CVE-2023-25809).
+    // If a caller without privileges can write to parts of the host's hierarchy, so can its container: to all of the
+    // caller's cgroups, not just the container's (CVE-2023-25809).
     let undefended = is_off(Defence::CgroupReadOnly);
     let protection = if context.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
     let taken_back = if undefended { attr::RDONLY } else { 0 };

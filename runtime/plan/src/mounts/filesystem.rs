@@ -17,7 +17,7 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Target};
 use crate::{Error, confinement, keep};
 
-/// Adds a new file system. The parent makes one that is made from its own paths.
+/// Adds a new file system. The parent creates one whose source is a path of the host.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -35,7 +35,7 @@ pub(super) fn compile(
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
-        // What is mounted below it, and the device nodes in /dev, still have to be made.
+        // Mount points below it, and the device nodes in /dev, are still to be created.
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path));
     }
@@ -56,8 +56,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses what cannot be made for a root that is attached nowhere: mount(2) does not reach it, and it is nobody's
-/// working directory yet.
+/// Refuses file systems that cannot be created for a detached root: mount(2) does not reach it, and it is not a working
+/// directory yet.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
@@ -69,7 +69,7 @@ fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     Err(Error::config(text))
 }
 
-/// The step that makes one; `context` is the option with the label of its files.
+/// Returns the step that creates a file system; `context` is the option with the label of its files.
 pub(super) fn new(
     kind: &str,
     source: Option<&str>,
@@ -79,7 +79,7 @@ pub(super) fn new(
 ) -> Result<MountFs, Error> {
     let mut parameters = parameters(options)?;
     if kind == "devpts" {
-        // Each is an instance of its own since Linux 4.7, which takes the word for the sake of those who say it.
+        // Every devpts is an instance of its own since Linux 4.7, which accepts and ignores the option.
         parameters.retain(|parameter| *parameter != (c"newinstance", None));
     }
     let is_oversized = |(_, value): &Parameter| {
@@ -111,10 +111,10 @@ pub(super) fn new(
     })
 }
 
-/// Options of the file system, for fsconfig(2).
+/// Returns the options of the file system, for fsconfig(2).
 pub(super) fn parameters(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
     let mut parameters = Vec::new();
-    // "ro" is an attribute of the mount here: on a superblock that others share it would fail.
+    // "ro" becomes an attribute of the mount: for a shared superblock it would fail.
     let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
     words.extend_from_slice(&options.data);
     for word in words {
@@ -131,7 +131,7 @@ pub(super) fn parameters(options: &MountOptions<'_>) -> Result<Vec<Parameter>, E
     Ok(parameters)
 }
 
-/// The same with all attributes, for mount(2).
+/// Returns the options with all attributes, for mount(2).
 fn oversized(options: &MountOptions<'_>, context: Option<Parameter>) -> Result<Oversized, Error> {
     const FLAGS: [(u64, u32); 8] = [
         (mount_options::MOUNT_ATTR_RDONLY, 1),
@@ -153,12 +153,12 @@ fn oversized(options: &MountOptions<'_>, context: Option<Parameter>) -> Result<O
     Ok(Oversized { data: c_str(data)?, flags })
 }
 
-/// The last propagation named wins; mount_setattr(2) knows one.
+/// Returns the last propagation: mount_setattr(2) accepts only one.
 fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
     options.propagation.last().map(|propagation| propagation.kind)
 }
 
-/// The option that gives the files of such a file system the SELinux label of the container's mounts.
+/// Returns the option that sets the SELinux label of the container's mounts on the files of such a file system.
 pub(super) fn context_of(
     kind: &str,
     context: &Context<'_, '_>,
@@ -167,7 +167,7 @@ pub(super) fn context_of(
     Ok(label.map(|label| (c"context", Some(label))))
 }
 
-/// Makes a tmpfs read-only once everything in it is made.
+/// Makes a tmpfs read-only after its contents are created.
 pub(super) fn read_only(context: &Context<'_, '_>, path: &'static CStr) -> InitStep {
     if !context.namespaces.has(CloneFlags::NEWNS) {
         return InitStep::FreezeTmpfs { path };

@@ -1,34 +1,34 @@
-//! File systems that are made from paths of the host.
+//! File systems created from paths of the host.
 
 use spec::Mount;
 use spec::mount_options::MountOptions;
 
-/// fsconfig(2) takes strings of up to 255 bytes.
+/// fsconfig(2) accepts strings of up to 255 bytes.
 pub(super) const LONGEST_PARAMETER: usize = 255;
 
-/// Whether a new file system is made from something that a path names: a device, layers of an overlay.
-/// Sources of bind mounts are others' business.
+/// Returns whether a new file system is created from paths: a device, layers of an overlay. Sources of bind mounts are
+/// handled elsewhere.
 pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     const WITHOUT: [&str; 8] =
         ["proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2", "bind"];
     if WITHOUT.contains(&mount.kind.as_str()) {
         return false;
     }
-    // `//host/share` is found through the container's network.
+    // `//host/share` is reached through the container's network.
     let named =
         |text: &str| text.starts_with('/') && !text.starts_with("//") || text.contains("=/");
     let mut texts = mount.source.iter().chain(&mount.options);
     texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
 }
 
-/// Whether it is init that makes such a file system after all, and so has to see the host's mounts: mount(2)
-/// makes none that is mounted nowhere, and relative paths start at the root, where init is.
+/// Returns whether init creates such a file system and so must see the host's mounts: mount(2) cannot create a detached
+/// one, and relative paths start at the root, where init is.
 pub fn needs_host_table(mount: &Mount<'_>) -> bool {
     let is_long = mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER);
     (is_long || has_relative_layers(mount)) && names_host_path(mount)
 }
 
-/// Whether it is an overlay with layers that are looked up from the root.
+/// Returns whether it is an overlay whose layers are relative to the root.
 pub(super) fn has_relative_layers(mount: &Mount<'_>) -> bool {
     mount.kind == "overlay" && mount.options.iter().any(|option| names_relative_layer(option))
 }
@@ -37,7 +37,7 @@ fn names_relative_layer(option: &str) -> bool {
     let Some((key, value)) = option.split_once('=') else { return false };
     let is_relative = |path: &str| !path.is_empty() && !path.starts_with('/');
     match key {
-        // What follows an escaped colon counts as a path: then init does what the parent could.
+        // Text after an escaped colon counts as a path: then init does the parent's work.
         "lowerdir" => value.split(':').any(is_relative),
         "lowerdir+" | "datadir+" | "upperdir" | "workdir" => is_relative(value),
         _ => false,

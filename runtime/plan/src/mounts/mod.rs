@@ -22,8 +22,7 @@ use crate::builder::Builder;
 use crate::context::Context;
 use crate::step::{InitStep, MountFs};
 
-/// Adds one mount. What must wait until everything below it is in place (read-only tmpfs) goes to
-/// `later`.
+/// Adds one mount. Steps that must wait until everything below it exists (read-only tmpfs) go to `later`.
 pub fn compile_mount(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -36,7 +35,7 @@ pub fn compile_mount(
         return remount::compile(builder, later, context, mount, &options, destination);
     }
     if *destination == "/" {
-        // Processes that are in the root already would not see it.
+        // Processes already in the root would not see it.
         return Err(Error::config(format!(
             "mount {destination}: the mountpoint is on the top of the rootfs: name it in root.path instead"
         )));
@@ -54,8 +53,8 @@ pub fn compile_mount(
     filesystem::compile(builder, later, context, mount, &options, destination)
 }
 
-/// The file system of device nodes that are made for a container, mounted as a whole nowhere. Not noexec, which is for
-/// mmap(2) as well.
+/// Returns the file system for a container's device nodes, which stays detached as a whole. It is not noexec, which
+/// also affects mmap(2).
 pub fn of_nodes(context: &Context<'_, '_>) -> Result<MountFs, Error> {
     let words = ["nosuid", "mode=0755"].map(spec::Str::from);
     let label = filesystem::context_of("tmpfs", context)?;

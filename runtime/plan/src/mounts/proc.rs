@@ -1,4 +1,4 @@
-//! What may be mounted at /proc and below it.
+//! Checks of mounts at /proc and below it.
 
 use alloc::format;
 
@@ -6,8 +6,8 @@ use sys::defence::{Defence, is_off};
 
 use crate::Error;
 
-/// What may be bound below /proc: files that lxcfs and engines replace. Anything else there could
-/// redirect the runtime's own writes (CVE-2019-16884, CVE-2019-19921).
+/// Files below /proc that may be bind-mounted: those that lxcfs and engines replace. Other mounts there could redirect
+/// the runtime's own writes (CVE-2019-16884, CVE-2019-19921).
 const ALLOWED_IN_PROC: [&str; 10] = [
     "/proc/cpuinfo",
     "/proc/diskstats",
@@ -21,7 +21,7 @@ const ALLOWED_IN_PROC: [&str; 10] = [
     "/proc/sys/crypto/fips_enabled",
 ];
 
-/// Refuses a new file system where only procfs, or none, may be.
+/// Refuses a new file system at or below /proc, except procfs at /proc.
 pub(super) fn check_filesystem(kind: &str, destination: &str) -> Result<(), Error> {
     if kind == "proc" {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn check_filesystem(kind: &str, destination: &str) -> Result<(), Erro
     check_inside(destination)
 }
 
-/// Refuses a bind where only the host's own /proc, or one of [`ALLOWED_IN_PROC`], may be.
+/// Refuses a bind mount at or below /proc, except the host's own /proc and [`ALLOWED_IN_PROC`].
 pub(super) fn check_bind(source: &str, destination: &str) -> Result<(), Error> {
     if destination == "/proc" && source != "/proc" && !is_off(Defence::ProcCovers) {
         return Err(Error::config(format!(

@@ -1,4 +1,4 @@
-//! Changes of what is mounted already.
+//! Changes of existing mounts.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, Parameter};
 use crate::{Error, keep};
 
-/// Changes what is mounted already. Only what the options name is changed: with mount(2) everything
-/// else would be taken back. A file system is only touched where options of its own are named.
+/// Changes an existing mount. Only named options change; mount(2) would reset all others. The file system itself is
+/// changed only if its own options are named.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -55,10 +55,10 @@ pub(super) fn compile(
         set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
     }
     if steps.is_empty() {
-        // Something has to be mounted there all the same.
+        // There must be a mount nevertheless.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
-    // What is mounted below it, and the device nodes in /dev, still have to be made.
+    // Mount points below it, and the device nodes in /dev, are still to be created.
     match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
         0 => builder.init.append(&mut steps),
         _ => later.append(&mut steps),
@@ -66,7 +66,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Options of the file system, those that are taken back first.
+/// Returns the options of the file system, cleared ones first.
 fn changes(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
     let cleared = options.cleared_superblock_words().map(|word| Ok((c_str(word)?, None)));
     let mut changes = cleared.collect::<Result<Vec<_>, Error>>()?;

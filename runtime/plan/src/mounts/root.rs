@@ -1,4 +1,4 @@
-//! The root filesystem, and the propagation it has.
+//! The root filesystem and its propagation.
 
 use alloc::format;
 
@@ -16,10 +16,9 @@ use crate::request::RootSource;
 use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
-/// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the
-/// container's mount namespace once that is cut off from the host's. A container in the host's mount
-/// namespace has its mounts on the detached copy itself, where the host does not see them and they go
-/// with its last process.
+/// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the container's mount
+/// namespace after that is disconnected from the host's. A container in the host's mount namespace gets its mounts on
+/// the detached copy itself, which the host does not see and which vanishes with its last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     match context.given.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),
@@ -36,14 +35,14 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
     Ok(())
 }
 
-/// The root filesystem that is a directory.
+/// Adds a root filesystem that is a directory.
 fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let tree = root_tree(context, context.rootfs.as_str())?;
     builder.take(tree);
     Ok(())
 }
 
-/// A copy of a directory of the host, with all that is mounted below it.
+/// Returns a copy of a directory of the host, with all mounts below it.
 fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
     let kind = match root_propagation(context)? {
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
@@ -61,7 +60,7 @@ fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error
     })
 }
 
-/// The root filesystem that a mount describes: what it binds, or a new filesystem.
+/// Adds a root filesystem described by a mount: a bind mount or a new file system.
 fn compile_given(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -91,7 +90,7 @@ fn compile_given(
     let mut filesystem =
         filesystem::new(&mount.kind, mount.source.as_deref(), &options, &place, None)?;
     if options.superblock_set & SB_RDONLY != 0 {
-        // A device may be one that cannot be written to.
+        // The device may be read-only.
         let mut parameters = filesystem.parameters.to_vec();
         parameters.push((c"ro", None));
         filesystem.parameters = keep::all(parameters);
@@ -108,8 +107,8 @@ pub(super) fn root_propagation(context: &Context<'_, '_>) -> Result<Option<Propa
     }
 }
 
-/// Adds the propagation that the root has for the container's own mounts. Only after the pivot:
-/// pivot_root(2) refuses shared mounts, and before it the change would reach the host.
+/// Adds the root's propagation for the container's own mounts. This follows the pivot: pivot_root(2) refuses shared
+/// mounts, and before it the change would affect the host.
 pub fn compile_root_propagation(
     builder: &mut Builder,
     context: &Context<'_, '_>,

@@ -1,4 +1,4 @@
-//! /sys of a container that does not own its network.
+//! /sys of a container that does not own its network namespace.
 
 use spec::InRoot;
 use spec::mount_options::MountOptions;
@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::path::{in_root, is_at_or_below};
 use crate::step::{CloneTree, InitStep, Propagation, Target};
 
-/// Binds the host's /sys, with all that is mounted there: the kernel lets a sysfs be mounted only by whoever owns the
-/// network namespace that it shows. Read-only throughout, as it has the host's cgroups.
+/// Binds the host's /sys with all mounts there: the kernel allows mounting a sysfs only to the owner of the network
+/// namespace it shows. It is recursively read-only, since it includes the host's cgroups.
 pub(super) fn bind(
     builder: &mut Builder,
     options: &MountOptions<'_>,
@@ -35,8 +35,8 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// Whether a mount that shows nothing of the network lies over a sysfs of before, or binds something of it: then that
-/// sysfs cannot wait for the network namespace until the others are made.
+/// Returns whether a mount that does not show the network lies over an earlier sysfs, or binds a part of it: then that
+/// sysfs cannot be deferred until the network namespace is ready.
 pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
     context.birth.parallel_network
         && context.mounts.iter().enumerate().any(|(index, mount)| {

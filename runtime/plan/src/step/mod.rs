@@ -1,7 +1,7 @@
-//! The steps: what the parent and the init actor do, one variant a kernel object.
+//! The steps: what the parent and the init actor do, one variant per kernel object.
 //!
-//! Those of init, and what the parent's steps have in common with them, are `dayfly-init`'s, which borrows all that it
-//! reads. A plan has them for as long as the process lives (`keep.rs`).
+//! Init's steps, and types they share with the parent's, are defined in `dayfly-init` and borrow all their data. A plan
+//! keeps that data alive for the life of the process (`keep.rs`).
 
 mod parent;
 
@@ -14,29 +14,29 @@ pub use spec::NumberSet;
 
 /// What init does, in order.
 pub type InitStep = init::step::InitStep<'static>;
-/// A mount tree to take.
+/// A mount tree to clone.
 pub type CloneTree = init::step::CloneTree<'static>;
-/// A bind mount that is more than a tree at its place.
+/// A bind mount that needs more than attaching a tree.
 pub type AttachBind = init::step::AttachBind<'static>;
-/// Where init has from what it binds.
+/// The source of init's bind mounts.
 pub type BindSource = init::step::BindSource<'static>;
-/// A device node to take.
+/// A device node to clone.
 pub type DeviceSource = init::step::DeviceSource<'static>;
-/// Where a mount goes.
+/// The destination of a mount.
 pub type Target = init::step::Target<'static>;
-/// A file system to make.
+/// A file system to create.
 pub type MountFs = init::step::MountFs<'static>;
-/// What mount(2) is given instead of parameters and attributes.
+/// The arguments of mount(2) in place of parameters and attributes.
 pub type Oversized = init::step::Oversized<'static>;
 /// An option of a file system: a flag, or key and value.
 pub type Parameter = init::step::Parameter<'static>;
-/// A device node to make.
+/// A device node to create.
 pub type Node = init::step::Node<'static>;
-/// A symbolic link to make.
+/// A symbolic link to create.
 pub type Link = init::step::Link<'static>;
 /// Hooks of one kind.
 pub type Hooks = init::step::Hooks<'static>;
 /// One hook.
 pub type Hook = init::step::Hook<'static>;
-/// The time namespace that a process is born in.
+/// The time namespace of a new process.
 pub type TimeNamespace = init::step::TimeNamespace<'static>;

@@ -1,4 +1,4 @@
-//! What the parent does.
+//! The parent's steps.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -11,164 +11,161 @@ use super::{
     TimeNamespace,
 };
 
-/// What the parent does, in order.
+/// The parent's steps, in order.
 #[derive(Debug)]
 pub enum ParentStep {
-    /// Makes this process and the init it makes untraceable by what init will share namespaces with,
+    /// Makes this process, and the init it creates, untraceable by processes that will share namespaces with init,
     /// until init's exec.
     Undumpable,
     /// Opens the host's procfs and verifies that it is one.
     OpenProc,
-    /// Fails where the kernel has not this security module at work.
+    /// Fails if this security module is not active in the kernel.
     RequireModule(SecurityModule),
-    /// Makes a user namespace for nothing but its mappings.
+    /// Creates a user namespace that serves only for its mappings.
     MakeUserNamespace {
-        /// Where it goes.
+        /// The slot for it.
         slot: Slot,
         /// Its mappings.
         maps: IdMaps,
     },
-    /// Takes a detached copy of a mount tree and gives it its final attributes.
+    /// Makes a detached copy of a mount tree with its final attributes.
     CloneTree(CloneTree),
-    /// Makes a file system from something of the host's, mounted nowhere yet: from a device that the
-    /// container may not open, from directories that it does not see.
+    /// Creates a detached file system from resources of the host: from a device that the container may not open, from
+    /// directories that it does not see.
     MakeTree {
-        /// Where it goes.
+        /// The slot for it.
         slot: Slot,
-        /// All but its place.
+        /// The file system without its destination.
         filesystem: MountFs,
-        /// The user namespace that its ids are mapped by.
+        /// The user namespace that maps its ids.
         user_namespace: Option<Slot>,
     },
-    /// Takes copies of what has the layers of the root filesystem, with ids as in a user namespace.
+    /// Makes id-mapped copies of the mounts that contain the layers of the root filesystem.
     MapLayers {
-        /// The user namespace; none leaves the ids.
+        /// The user namespace; without one, ids are unchanged.
         user_namespace: Option<Slot>,
     },
-    /// Opens the layers, and hands each to overlayfs.
+    /// Opens the layers and passes each to overlayfs.
     OpenLayers,
-    /// Makes what takes the changes.
+    /// Creates the upper directory.
     MakeUpper,
-    /// Mounts the overlay, attached nowhere yet, for [`Slot::ROOT`].
+    /// Creates the overlay mount, detached, for [`Slot::ROOT`].
     AssembleRootfs,
-    /// Takes away what older kernels need on the host while the overlay is mounted.
+    /// Removes what older kernels need on the host while the overlay is mounted.
     DetachLayers,
     /// Copies the files of all layers, for [`Slot::ROOT`].
     CopyLayers,
-    /// Takes a detached copy of a device node, verified by type and number (CVE-2025-31133).
+    /// Makes a detached copy of a device node, verified by type and number (CVE-2025-31133).
     CloneDevice(DeviceSource),
-    /// Makes device nodes for a container in a user namespace, which may not.
+    /// Creates device nodes for a container in a user namespace, which may not create them itself.
     MakeNodes(OwnNodes),
     /// Opens a namespace to be joined.
     OpenNamespace {
-        /// Where it goes.
+        /// The slot for it.
         slot: Slot,
         /// A file of nsfs, such as /proc/1/ns/net.
         path: CString,
-        /// Its type, verified when it is joined.
+        /// Its type, verified at the setns(2).
         kind: CloneFlags,
-        /// If it must not be the caller's own: where that is seen in procfs, and what to say then.
+        /// If it must differ from the caller's own namespace: the caller's path in procfs, and the error message.
         foreign: Option<(CString, String)>,
     },
     /// Opens the root of a container that has no mount namespace.
     OpenRoot {
-        /// Where it goes.
+        /// The slot for it.
         slot: Slot,
-        /// The container's init, the one of [`Slot::CONTAINER`].
+        /// The container's init, the process of [`Slot::CONTAINER`].
         init: i32,
     },
-    /// Connects to the socket that receives the terminal, unless the caller has already.
+    /// Connects to the socket that receives the terminal, unless the caller has already done so.
     ConnectConsole {
-        /// A Unix socket.
+        /// The Unix socket's path.
         path: CString,
     },
-    /// Makes the cgroup with its limits and device rules.
+    /// Creates the cgroup with its limits and device rules.
     CreateCgroup,
-    /// Makes children be born in the PID namespace of a slot; undone after the clone.
+    /// Selects the PID namespace of a slot for children; undone after the clone.
     EnterPidNamespace {
         /// A PID namespace, or a pidfd.
         slot: Slot,
     },
-    /// Joins a namespace that init is to have from its parent; undone after the clone.
+    /// Joins a namespace that init inherits; undone after the clone.
     EnterNamespace {
         /// The namespace.
         slot: Slot,
         /// Its type: network, IPC, UTS or cgroup.
         kind: CloneFlags,
     },
-    /// Runs on these CPUs, and so does the process it makes; undone after the clone that follows, if one
-    /// does.
+    /// Sets the CPU affinity, which children inherit; undone after the next clone, if there is one.
     RunOn(Box<NumberSet>),
-    /// Makes init.
+    /// Creates init.
     Clone {
-        /// The namespaces it is born in.
+        /// The new namespaces.
         flags: CloneFlags,
-        /// If set, init is made by an intermediate process: one that joins a user namespace first, so
-        /// that the new namespaces belong to it; one that joins what the parent may not; one that
-        /// has init be born with nothing of the host.
+        /// If set, an intermediate process creates init: one that joins a user namespace first, so that it owns the new
+        /// namespaces; one that joins namespaces the parent may not join; or one that gives init no resources of the
+        /// host.
         intermediate: Option<Intermediate>,
-        /// Whose memory init works in until its exec.
+        /// The memory init works in until its exec.
         memory: Memory,
-        /// The time namespace it is born in, if not the host's.
+        /// The time namespace for init, if not the host's.
         time: Option<TimeNamespace>,
-        /// Whether it is born in its cgroup; else, as always on cgroup v1, it moves there itself.
+        /// Whether init is created in its cgroup; otherwise, as always on cgroup v1, it moves there itself.
         into_cgroup: bool,
-        /// Whether it moves to v1 cgroups by the file `tasks`, as the one thread that it has.
+        /// Whether init moves to v1 cgroups by the file `tasks`, as its only thread.
         thread_move: bool,
     },
-    /// Lets the scope that systemd made go on with init alone.
+    /// Leaves init alone in the scope that systemd created.
     ReleaseScope {
-        /// Whether init was born in all of its cgroup; else it has to be moved there first.
+        /// Whether init was created in all of its cgroups; otherwise it must be moved there first.
         born_inside: bool,
     },
-    /// Has a process make init's network namespace, with `lo` up, and hand it over; it may have been
-    /// started before.
+    /// Makes a process create init's network namespace, with `lo` up, and pass it on; the process may have been started
+    /// before.
     MakeNetwork,
     /// Moves network devices of the host to init's network namespace.
     MoveNetDevices {
-        /// The namespace, where it is not init's own.
+        /// The namespace, if not init's own.
         namespace: Option<Slot>,
-        /// Which.
+        /// The devices.
         devices: Vec<NetDevice>,
     },
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
-    /// Writes those of a caller without privileges who maps nothing but its own user and group, which
-    /// takes that setgroups(2) is denied (user_namespaces(7)).
+    /// Writes the id mappings of a caller without privileges who maps only its own user and group, which requires that
+    /// setgroups(2) is denied (user_namespaces(7)).
     MapOwnId(IdMaps),
-    /// Has newuidmap(1) and newgidmap(1) write them, from the ranges that /etc/subuid and /etc/subgid
-    /// give the caller.
+    /// Runs newuidmap(1) and newgidmap(1), which map ids from the caller's ranges in /etc/subuid and /etc/subgid.
     MapIdsThrough([IdHelper; 2]),
-    /// Sets resource limits of init from outside, where init lives in a user namespace whose root may
-    /// not raise them.
+    /// Sets resource limits of init from outside, if init is in a user namespace, whose root may not raise them.
     LimitResources(Vec<Limit>),
-    /// Tells init that what must come from outside is done.
+    /// Tells init that the id mappings and limits it waits for are in place.
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
-    /// Takes that score on before the clone, for init to inherit it: once untraceable, a caller without
-    /// privileges may not write there.
+    /// Sets our own OOM score before the clone, so that init inherits it: without privileges, the score of an
+    /// undumpable process cannot be written.
     InheritOomScore(i32),
-    /// Takes the own score back, if it went along with that of an init in the same memory; once init
-    /// has left that.
+    /// Restores our own OOM score if it changed with that of an init in the same memory, after init has left that
+    /// memory.
     RestoreOomScore,
-    /// Puts init into its group of the resctrl file system.
+    /// Moves init into its group of the resctrl file system.
     EnterResctrl,
-    /// Writes down the new process, before anything can run.
+    /// Records the new process before it can run anything.
     RecordBirth,
-    /// Runs prestart and createRuntime hooks when init says its namespaces are there.
+    /// Runs prestart and createRuntime hooks after init reports that its namespaces exist.
     RunHooks,
-    /// Takes the seccomp listener from init, sends it to the agent, and tells init so.
+    /// Receives the seccomp listener from init, sends it to the agent, and confirms that to init.
     SendListener(Agent),
     /// Waits until init is ready to become the container's process.
     AwaitReady,
-    /// Tells init that everything is on record.
+    /// Tells init that everything is recorded.
     Commit,
     /// Waits until init has become the container's process, or has failed.
     AwaitExec,
 }
 
-/// A security module that a configuration may name profiles or labels of.
+/// A security module whose profiles or labels a configuration may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecurityModule {
     /// Profiles by name.
@@ -177,25 +174,25 @@ pub enum SecurityModule {
     SeLinux,
 }
 
-/// Who decides about system calls that the filter asks about, and what it is told.
+/// The agent that decides about system calls, and the data sent to it.
 #[derive(Debug)]
 pub struct Agent {
-    /// A listening Unix socket.
+    /// Its listening Unix socket.
     pub socket: CString,
     /// Metadata of the configuration; empty for none.
     pub metadata: String,
     /// The container's status.
     pub status: &'static str,
-    /// The container's init, if that is not the process whose listener it is.
+    /// The container's init, if the listener belongs to another process.
     pub init: Option<i32>,
 }
 
 /// A setuid program that writes one of the maps.
 #[derive(Debug)]
 pub struct IdHelper {
-    /// The program.
+    /// The program's path.
     pub path: CString,
-    /// What it is called.
+    /// The program's name.
     pub name: &'static str,
     /// Lines "inside outside size".
     pub map: String,
@@ -213,29 +210,29 @@ pub struct IdMaps {
 /// [`ParentStep::MakeNodes`].
 #[derive(Debug)]
 pub struct OwnNodes {
-    /// What they are on; seen nowhere as a whole.
+    /// The file system that contains them; never visible as a whole.
     pub filesystem: MountFs,
-    /// The user namespace whose ids their owners are; else they are the host's.
+    /// The user namespace that maps their owners; without one, owners are the host's ids.
     pub id_map: Option<Slot>,
     /// The nodes.
     pub nodes: Vec<OwnNode>,
 }
 
-/// A device node that is made for one container.
+/// A device node created for one container.
 #[derive(Debug)]
 pub struct OwnNode {
-    /// What to make.
+    /// The node to create.
     pub node: Node,
-    /// What is lent instead to a caller who may not make it (no CAP_MKNOD, a cgroup whose device rules deny it), and
-    /// the slot that either goes to, a mount of its own.
+    /// The host's node, bound instead if the caller may not create one (no CAP_MKNOD, a cgroup whose device rules deny
+    /// it), and the slot for either, each a mount of its own.
     pub host: DeviceSource,
 }
 
-/// A network device to be moved.
+/// A network device to move.
 #[derive(Debug)]
 pub struct NetDevice {
     /// Its name on the host.
     pub name: String,
-    /// Its name in the container; with `%d` in it, the first number that is free.
+    /// Its name in the container; `%d` stands for the first free number.
     pub inside: String,
 }

@@ -1,4 +1,4 @@
-//! For each rule plans that keep it, and what to do to them to break it.
+//! Plans that follow each rule, and changes that break it.
 
 use dayfly_plan::step::{Capabilities, InitStep, Memory, ParentStep};
 use dayfly_plan::{Labelled, Plan};
@@ -7,7 +7,7 @@ use sys::clone::CloneFlags;
 
 use crate::cases::{Case, limit};
 
-/// A rule, something to compile, and what breaks the rule then.
+/// A rule, an input to compile, and a change of the plan that breaks the rule.
 pub type Breaker = (&'static str, fn() -> Case, fn(&mut Plan));
 
 const ALL: CloneFlags = CloneFlags::NEWNS
@@ -328,11 +328,11 @@ fn with_clone(plan: &mut Plan, change: fn(&mut ParentStep)) {
     change(plan.parent.iter_mut().find(|step| step.is("clone")).expect("a clone"));
 }
 
-/// Steps by the names that `dayfly plan` prints.
+/// Access to steps by the names that `dayfly plan` prints.
 trait Named {
     fn words(&self) -> String;
 
-    /// Whether it has this name, or, with a star, name and object begin so.
+    /// Returns whether the step has this name or, with a star, whether name and object begin with it.
     fn is(&self, name: &str) -> bool {
         let words = self.words();
         match name.strip_suffix('*') {
@@ -363,7 +363,7 @@ fn remove<T: Named>(steps: &mut Vec<T>, name: &str) {
     drop(take(steps, name));
 }
 
-/// Moves the first step of a name to where it is before one of another name.
+/// Moves the first step of one name before the first of another.
 #[track_caller]
 fn before<T: Named>(steps: &mut Vec<T>, name: &str, other: &str) {
     let step = take(steps, name);
@@ -371,7 +371,7 @@ fn before<T: Named>(steps: &mut Vec<T>, name: &str, other: &str) {
     steps.insert(index.unwrap_or_else(|| panic!("no {other}")), step);
 }
 
-/// The same, after the last one of it.
+/// Moves the first step of one name after the last of another.
 #[track_caller]
 fn after<T: Named>(steps: &mut Vec<T>, name: &str, other: &str) {
     let step = take(steps, name);

@@ -1,4 +1,4 @@
-//! Plans to look at: a configuration, a caller and a request, each with or without what there is.
+//! Plans for the checks: a configuration, a caller and a request, with and without optional parts.
 
 use dayfly_plan::{
     Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot, Kernel, Plan,
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use spec::{NumberSet, Process, Spec};
 use sys::clone::CloneFlags;
 
-/// Something to compile.
+/// An input to compile.
 pub struct Case {
     config: Value,
     caller: Caller,
@@ -26,7 +26,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// What engines ask for: a container with namespaces of its own that waits for `start`.
+    /// Returns the usual request of engines: a container with namespaces of its own that waits for `start`.
     pub fn new() -> Self {
         let kill = json!(["CAP_KILL"]);
         let config = json!({
@@ -68,13 +68,13 @@ impl Case {
         }
     }
 
-    /// The same with a change of the configuration.
+    /// Changes the configuration.
     pub fn with(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// With this at a place of the configuration, `process/rlimits` for example.
+    /// Sets a value in the configuration, at `process/rlimits` for example.
     pub fn set(self, place: &str, value: Value) -> Self {
         self.with(|config| {
             let mut at = config;
@@ -85,7 +85,7 @@ impl Case {
         })
     }
 
-    /// With one more namespace, new or joined.
+    /// Adds a namespace, new or joined.
     pub fn namespace(self, kind: &str, path: Option<&str>) -> Self {
         self.with(|config| {
             let list = config["linux"]["namespaces"].as_array_mut().unwrap();
@@ -97,57 +97,57 @@ impl Case {
         })
     }
 
-    /// In a user namespace of its own.
+    /// Adds a user namespace of its own.
     pub fn in_user_namespace(self, outside: u32, size: u32) -> Self {
         let map = json!([{ "containerID": 0, "hostID": outside, "size": size }]);
         let case = self.namespace("user", None).set("linux/uidMappings", map.clone());
         case.set("linux/gidMappings", map)
     }
 
-    /// By a user who maps nothing but its own ids.
+    /// Sets the caller to a user who maps only its own ids.
     pub fn rootless(mut self) -> Self {
         self.caller = Caller { uid: 1000, gid: 1000, ..Caller::default() };
         self.in_user_namespace(1000, 1)
     }
 
-    /// By uid 0 of a user namespace that is not the host's.
+    /// Sets the caller to uid 0 of a user namespace other than the host's.
     pub fn nested(mut self) -> Self {
         self.caller.nested = true;
         self
     }
 
-    /// That runs its program at once.
+    /// Runs the program at once.
     pub fn run(mut self) -> Self {
         self.wait_for_start = false;
         self
     }
 
-    /// With a root filesystem from layers.
+    /// Uses a root filesystem from layers.
     pub fn layered(mut self) -> Self {
         self.layers = Some(rootfs::Mode::Fd);
         self
     }
 
-    /// In a scope of systemd.
+    /// Uses a scope of systemd.
     pub fn in_scope(mut self) -> Self {
         self.unit = true;
         self
     }
 
-    /// A process that is added to a container with these namespaces.
+    /// Compiles a process that joins a container with these namespaces.
     pub fn exec(mut self, namespaces: CloneFlags) -> Self {
         self.exec = Some(namespaces);
         self
     }
 
-    /// With hooks of these kinds.
+    /// Adds hooks of these kinds.
     pub fn hooks(self, kinds: &[&str]) -> Self {
         kinds.iter().fold(self, |case, kind| {
             case.set(&format!("hooks/{kind}"), json!([{ "path": "/bin/hook" }]))
         })
     }
 
-    /// With a filter that allows all but one call, or has a listener asked about that.
+    /// Adds a filter that denies one call, or notifies a listener of it.
     pub fn filter(self, listens: bool) -> Self {
         let action = if listens { "SCMP_ACT_NOTIFY" } else { "SCMP_ACT_ERRNO" };
         let mut profile = json!({
@@ -248,7 +248,7 @@ impl Case {
         cgroup::Location::resolve(&hierarchies, Some("/test"), "test").unwrap()
     }
 
-    /// A case by chance; the same for the same number.
+    /// Returns a random case; the same seed gives the same case.
     pub fn any(seed: u32) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9) | 1);
         let mut case = match dice.roll(4) {
@@ -347,13 +347,13 @@ impl Case {
         case
     }
 
-    /// With one more mount.
+    /// Adds a mount.
     pub fn mount(self, mount: Value) -> Self {
         self.with(|config| config["mounts"].as_array_mut().unwrap().push(mount))
     }
 }
 
-/// An entry of `process.rlimits`.
+/// Returns an entry of `process.rlimits`.
 pub fn limit(kind: &str, number: u64) -> Value {
     json!({ "type": kind, "soft": number, "hard": number })
 }

@@ -1,5 +1,5 @@
-//! The rules of order (`plan::check`): that each has a plan that breaks it and is named then, that each is about
-//! something, and that plans of all kinds keep them.
+//! Tests of the rules of order (`plan::check`): each rule has a plan that breaks it and is then reported, each applies
+//! to some plan, and plans of all kinds follow them.
 
 mod breakers;
 mod cases;
@@ -15,12 +15,12 @@ use trace::Steps;
 use cases::Case;
 use common::checked;
 
-/// What a look at a plan by one rule shows.
+/// Returns the outcome of one rule for a plan.
 fn outcome(plan: &Plan, name: &str) -> Outcome {
     check::verdicts(plan).find(|(rule, _)| rule.name == name).expect("a rule").1
 }
 
-/// A rule is kept by a plan of the compiler, and broken once steps of it are moved or taken away.
+/// The compiler's plan follows each rule, and breaks it once steps are moved or removed.
 #[test]
 fn every_rule_has_its_breaker() {
     let mut rest: BTreeSet<&str> = check::rules().map(|rule| rule.name).collect();
@@ -37,7 +37,7 @@ fn every_rule_has_its_breaker() {
     assert!(rest.is_empty(), "no plan breaks {rest:?}");
 }
 
-/// What a broken rule is told with.
+/// The report of a broken rule.
 #[test]
 fn a_broken_rule_is_named_with_its_steps() {
     let mut plan = Case::new().plan().unwrap();
@@ -59,12 +59,11 @@ fn names_and_texts_are_short() {
         assert!(rule.name.bytes().all(is_plain) && rule.name.len() <= 30, "{}", rule.name);
         size += rule.name.len() + rule.what.len() + rule.why.len();
     }
-    // They are in every released binary.
+    // Every released binary contains them.
     assert!(names.len() > 30 && size < 8 << 10, "{} rules of {size} bytes", names.len());
 }
 
-/// A thousand combinations of what configurations and callers may ask for keep the rules; and no rule is about
-/// something that never comes up.
+/// A thousand combinations of configurations and callers follow the rules, and each rule applies to some of them.
 #[test]
 fn plans_of_all_kinds_keep_the_rules() {
     let mut rest: BTreeSet<&str> = check::rules().map(|rule| rule.name).collect();

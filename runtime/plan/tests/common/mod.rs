@@ -1,8 +1,8 @@
-//! What the tests of plans have in common.
+//! Helpers shared by the tests of plans.
 
 use dayfly_plan::{Plan, check};
 
-/// A plan that keeps every rule of order, as all have to that tests compile.
+/// Returns the plan after checking every rule of order, as for all plans that tests compile.
 #[track_caller]
 pub fn checked(plan: Plan) -> Plan {
     if let Err(broken) = check::check(&plan) {

@@ -1,4 +1,4 @@
-//! `google.protobuf.Any`: a message of any type, or something in JSON, and what it is.
+//! `google.protobuf.Any`: a message of any type, or JSON, with its type.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,32 +9,31 @@ use crate::wire::{Malformed, Reader, Writer};
 message! {
     /// `google.protobuf.Any`.
     pub struct Any {
-        /// What `value` is: the full name of a message, as containerd writes it, or a URL that ends in one; of
-        /// what is JSON, one of [`specs`](crate::messages::specs).
+        /// The type of `value`: the full name of a message, as written by containerd, or a URL that ends in one; for
+        /// JSON, one of [`specs`](crate::messages::specs).
         1 => type_url: String,
-        /// The message, encoded.
+        /// The encoded message.
         2 => value: Vec<u8>,
     }
 }
 
 impl Any {
-    /// A message and its type.
+    /// Packs a message with its type.
     pub fn pack<M: Packed>(message: &M) -> Self {
         let mut writer = Writer::default();
         message.write(&mut writer);
         Self { type_url: M::TYPE_URL.into(), value: writer.into_bytes() }
     }
 
-    /// Whether it says that it is a message of type `M`. What stands before a slash is some server's name and
-    /// does not count.
+    /// Returns whether its type is `M`. The part before a slash is a server's name and is ignored.
     pub fn is<M: Packed>(&self) -> bool {
         self.type_url.rsplit('/').next() == Some(M::TYPE_URL)
     }
 
-    /// The message, if it says that it is of type `M`.
+    /// Decodes the message if its type is `M`.
     ///
     /// # Errors
-    /// If it says so and is not.
+    /// If its type is `M`, but its value is invalid.
     pub fn unpack<M: Packed>(&self) -> Result<Option<M>, Malformed> {
         if !self.is::<M>() {
             return Ok(None);

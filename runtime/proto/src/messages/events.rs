@@ -1,6 +1,5 @@
-//! What a shim tells containerd without having been asked: an event in an [`Any`], in
-//! an [`Envelope`], in a [`ForwardRequest`] to the service [`SERVICE`], which answers
-//! [`Empty`](crate::messages::time::Empty).
+//! Events that a shim sends to containerd: an event in an [`Any`], in an [`Envelope`], in a [`ForwardRequest`] to the
+//! service [`SERVICE`], which answers [`Empty`](crate::messages::time::Empty).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,12 +8,12 @@ use crate::messages::any::Any;
 use crate::messages::mount::Mount;
 use crate::messages::time::Timestamp;
 
-/// The service that takes events, at containerd's own ttrpc socket.
+/// The service that receives events, on containerd's own ttrpc socket.
 pub const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
 /// Its only call.
 pub const FORWARD: &str = "Forward";
 
-/// What events are about: an [`Envelope`]'s `topic` (core/runtime/events.go).
+/// The topics of events: an [`Envelope`]'s `topic` (core/runtime/events.go).
 pub mod topic {
     /// [`TaskCreate`](super::TaskCreate).
     pub const TASK_CREATE: &str = "/tasks/create";
@@ -41,13 +40,13 @@ pub mod topic {
 message! {
     /// `containerd.services.events.ttrpc.v1.ForwardRequest`.
     pub struct ForwardRequest {
-        /// What is to be published.
+        /// The event to publish.
         1 => envelope: Option<Envelope>,
     }
 
     /// `containerd.types.Envelope`.
     pub struct Envelope = "containerd.types.Envelope" {
-        /// When it happened.
+        /// The time of the event.
         1 => timestamp: Option<Timestamp>,
         /// containerd's namespace.
         2 => namespace: String,
@@ -59,107 +58,107 @@ message! {
 
     /// `containerd.events.TaskCreate`: a container was created.
     pub struct TaskCreate = "containerd.events.TaskCreate" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
         /// Its bundle.
         2 => bundle: String,
-        /// What was mounted.
+        /// Its root filesystem's mounts.
         3 => rootfs: Vec<Mount>,
         /// Its standard streams.
         4 => io: Option<TaskIO>,
-        /// The checkpoint that it was restored from.
+        /// The checkpoint it was restored from.
         5 => checkpoint: String,
-        /// Its first process.
+        /// The pid of its first process.
         6 => pid: u32,
     }
 
     /// `containerd.events.TaskStart`: a container was started.
     pub struct TaskStart = "containerd.events.TaskStart" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
-        /// Its first process.
+        /// The pid of its first process.
         2 => pid: u32,
     }
 
     /// `containerd.events.TaskDelete`: a container, or a process of it, was removed.
     pub struct TaskDelete = "containerd.events.TaskDelete" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
-        /// The process that was.
+        /// The pid of the removed process.
         2 => pid: u32,
-        /// How it ended.
+        /// Its exit status.
         3 => exit_status: u32,
-        /// When it ended.
+        /// The time of its exit.
         4 => exited_at: Option<Timestamp>,
-        /// What was started by Exec; empty for the container itself.
+        /// The id given to Exec; empty for the container itself.
         5 => id: String,
     }
 
-    /// `containerd.events.TaskIO`: standard streams, as they were asked for.
+    /// `containerd.events.TaskIO`: standard streams as requested.
     pub struct TaskIO = "containerd.events.TaskIO" {
-        /// Where input comes from.
+        /// The source of input.
         1 => stdin: String,
-        /// Where output goes.
+        /// The sink of output.
         2 => stdout: String,
-        /// Where errors go.
+        /// The sink of errors.
         3 => stderr: String,
-        /// Whether they are a terminal's.
+        /// Whether they belong to a terminal.
         4 => terminal: bool,
     }
 
-    /// `containerd.events.TaskExit`: a process has ended.
+    /// `containerd.events.TaskExit`: a process has exited.
     pub struct TaskExit = "containerd.events.TaskExit" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
-        /// What was started by Exec; for the first process the container once more.
+        /// The id given to Exec; for the first process the container's id.
         2 => id: String,
-        /// The process that was.
+        /// The pid of the exited process.
         3 => pid: u32,
-        /// How it ended.
+        /// Its exit status.
         4 => exit_status: u32,
-        /// When it ended.
+        /// The time of its exit.
         5 => exited_at: Option<Timestamp>,
     }
 
     /// `containerd.events.TaskOOM`: the OOM killer has killed a process of a container.
     pub struct TaskOOM = "containerd.events.TaskOOM" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
     }
 
     /// `containerd.events.TaskExecAdded`: Exec has prepared a process.
     pub struct TaskExecAdded = "containerd.events.TaskExecAdded" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
-        /// The process's name.
+        /// The process's exec id.
         2 => exec_id: String,
     }
 
-    /// `containerd.events.TaskExecStarted`: it was started.
+    /// `containerd.events.TaskExecStarted`: a process prepared by Exec was started.
     pub struct TaskExecStarted = "containerd.events.TaskExecStarted" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
-        /// The process's name.
+        /// The process's exec id.
         2 => exec_id: String,
-        /// The process.
+        /// The process's pid.
         3 => pid: u32,
     }
 
     /// `containerd.events.TaskPaused`: a container was frozen.
     pub struct TaskPaused = "containerd.events.TaskPaused" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
     }
 
     /// `containerd.events.TaskResumed`: a container was thawed.
     pub struct TaskResumed = "containerd.events.TaskResumed" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
     }
 
     /// `containerd.events.TaskCheckpointed`: a checkpoint was made.
     pub struct TaskCheckpointed = "containerd.events.TaskCheckpointed" {
-        /// The container.
+        /// The container's id.
         1 => container_id: String,
         /// The directory of the checkpoint.
         2 => checkpoint: String,

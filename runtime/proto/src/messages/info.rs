@@ -1,5 +1,5 @@
-//! What a shim writes to its stdout when it is executed with `-info`: a [`RuntimeInfo`], after it has read the
-//! runtime's options (an Any, or nothing) from its stdin.
+//! The output of a shim executed with `-info`: a [`RuntimeInfo`] on stdout, after it has read the runtime's options (an
+//! Any, or nothing) from stdin.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -21,20 +21,20 @@ message! {
         1 => name: String,
         /// The shim's version.
         2 => version: Option<RuntimeVersion>,
-        /// The options that it was asked with.
+        /// The options from its stdin.
         3 => options: Option<Any>,
-        /// What the runtime can do: JSON of features.md ([`specs::FEATURES`](crate::messages::specs::FEATURES)).
+        /// The runtime's features: JSON of features.md ([`specs::FEATURES`](crate::messages::specs::FEATURES)).
         4 => features: Option<Any>,
         /// The shim's annotations.
         5 => annotations: BTreeMap<String, String>,
     }
 
-    /// `containerd.types.RuntimeRequest`: what a client asks of containerd's introspection, which executes the
+    /// `containerd.types.RuntimeRequest`: a client's request to containerd's introspection service, which executes the
     /// shim.
     pub struct RuntimeRequest = "containerd.types.RuntimeRequest" {
-        /// The shim.
+        /// The shim's path.
         1 => runtime_path: String,
-        /// What becomes the shim's stdin.
+        /// The shim's stdin.
         2 => options: Option<Any>,
     }
 }

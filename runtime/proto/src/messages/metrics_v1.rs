@@ -1,4 +1,4 @@
-//! What a container has used, by cgroup v1: `io.containerd.cgroups.v1`
+//! Resource usage of a container by cgroup v1: `io.containerd.cgroups.v1`
 //! (github.com/containerd/cgroups/v3/cgroup1/stats). Memory is in bytes.
 
 use alloc::string::String;
@@ -21,7 +21,7 @@ message! {
         6 => rdma: Option<RdmaStat>,
         /// Network devices.
         7 => network: Vec<NetworkStat>,
-        /// How many tasks do what, by taskstats.
+        /// Numbers of tasks by state, from taskstats.
         8 => cgroup_stats: Option<CgroupStats>,
         /// memory.oom_control.
         9 => memory_oom_control: Option<MemoryOomControl>,
@@ -31,23 +31,23 @@ message! {
     pub struct HugetlbStat {
         /// Bytes used.
         1 => usage: u64,
-        /// Bytes used at most.
+        /// Maximum bytes used.
         2 => max: u64,
-        /// How often the limit was reached.
+        /// How often the limit was hit.
         3 => failcnt: u64,
-        /// The size, as in the files' names: `2MB`.
+        /// The page size as in the files' names: `2MB`.
         4 => pagesize: String,
     }
 
     /// pids.current and pids.max.
     pub struct PidsStat {
-        /// How many tasks there are.
+        /// The number of tasks.
         1 => current: u64,
-        /// How many there may be; 0 for any number.
+        /// The limit of tasks; 0 for none.
         2 => limit: u64,
     }
 
-    /// What was used of CPUs.
+    /// CPU usage.
     pub struct CPUStat {
         /// cpuacct.
         1 => usage: Option<CPUUsage>,
@@ -57,7 +57,7 @@ message! {
 
     /// cpuacct.usage, .stat and .usage_percpu, in nanoseconds.
     pub struct CPUUsage {
-        /// All of it.
+        /// Total.
         1 => total: u64,
         /// In the kernel.
         2 => kernel: u64,
@@ -67,13 +67,13 @@ message! {
         4 => per_cpu: Vec<u64>,
     }
 
-    /// cpu.stat: what the quota did.
+    /// cpu.stat: throttling by the quota.
     pub struct Throttle {
         /// Periods.
         1 => periods: u64,
-        /// Those in which the quota was used up.
+        /// Periods in which the quota ran out.
         2 => throttled_periods: u64,
-        /// Nanoseconds waited therefore.
+        /// Throttled time in nanoseconds.
         3 => throttled_time: u64,
     }
 
@@ -91,7 +91,7 @@ message! {
         5 => dirty: u64,
         /// `writeback`.
         6 => writeback: u64,
-        /// `pgpgin`, a count as the next three.
+        /// `pgpgin`, a count like the next three.
         7 => pg_pg_in: u64,
         /// `pgpgout`.
         8 => pg_pg_out: u64,
@@ -113,7 +113,7 @@ message! {
         16 => hierarchical_memory_limit: u64,
         /// `hierarchical_memsw_limit`.
         17 => hierarchical_swap_limit: u64,
-        /// `total_cache`: with all below, as those that follow.
+        /// `total_cache`: includes descendants, like the following fields.
         18 => total_cache: u64,
         /// `total_rss`.
         19 => total_rss: u64,
@@ -125,7 +125,7 @@ message! {
         22 => total_dirty: u64,
         /// `total_writeback`.
         23 => total_writeback: u64,
-        /// `total_pgpgin`, a count as the next three.
+        /// `total_pgpgin`, a count like the next three.
         24 => total_pg_pg_in: u64,
         /// `total_pgpgout`.
         25 => total_pg_pg_out: u64,
@@ -181,15 +181,15 @@ message! {
         1 => io_service_bytes_recursive: Vec<BlkIOEntry>,
         /// Requests.
         2 => io_serviced_recursive: Vec<BlkIOEntry>,
-        /// Requests that wait now.
+        /// Requests in the queue.
         3 => io_queued_recursive: Vec<BlkIOEntry>,
-        /// Nanoseconds of service.
+        /// Service time in nanoseconds.
         4 => io_service_time_recursive: Vec<BlkIOEntry>,
-        /// Nanoseconds of waiting.
+        /// Wait time in nanoseconds.
         5 => io_wait_time_recursive: Vec<BlkIOEntry>,
         /// Requests that were merged.
         6 => io_merged_recursive: Vec<BlkIOEntry>,
-        /// Milliseconds of the device.
+        /// Device time in milliseconds.
         7 => io_time_recursive: Vec<BlkIOEntry>,
         /// Sectors.
         8 => sectors_recursive: Vec<BlkIOEntry>,
@@ -205,15 +205,15 @@ message! {
         3 => major: u64,
         /// Its minor number.
         4 => minor: u64,
-        /// How much.
+        /// The count.
         5 => value: u64,
     }
 
     /// rdma.current and rdma.max.
     pub struct RdmaStat {
-        /// What is used.
+        /// Usage.
         1 => current: Vec<RdmaEntry>,
-        /// What may be.
+        /// Limits.
         2 => limit: Vec<RdmaEntry>,
     }
 
@@ -227,7 +227,7 @@ message! {
         3 => hca_objects: u32,
     }
 
-    /// A network device, by its counters.
+    /// The counters of a network device.
     pub struct NetworkStat {
         /// Its name.
         1 => name: String,
@@ -235,21 +235,21 @@ message! {
         2 => rx_bytes: u64,
         /// Packets received.
         3 => rx_packets: u64,
-        /// Of them, with errors.
+        /// Receive errors.
         4 => rx_errors: u64,
-        /// Of them, dropped.
+        /// Received packets dropped.
         5 => rx_dropped: u64,
         /// Bytes sent.
         6 => tx_bytes: u64,
         /// Packets sent.
         7 => tx_packets: u64,
-        /// Of them, with errors.
+        /// Transmit errors.
         8 => tx_errors: u64,
-        /// Of them, dropped.
+        /// Outgoing packets dropped.
         9 => tx_dropped: u64,
     }
 
-    /// How many tasks do what.
+    /// Numbers of tasks by state.
     pub struct CgroupStats {
         /// Sleeping.
         1 => nr_sleeping: u64,
@@ -257,9 +257,9 @@ message! {
         2 => nr_running: u64,
         /// Stopped.
         3 => nr_stopped: u64,
-        /// Waiting uninterruptibly.
+        /// In uninterruptible sleep.
         4 => nr_uninterruptible: u64,
-        /// Waiting for input and output.
+        /// Waiting for I/O.
         5 => nr_io_wait: u64,
     }
 }

@@ -1,5 +1,5 @@
-//! What a container has used, by cgroup v2: `io.containerd.cgroups.v2`
-//! (github.com/containerd/cgroups/v3/cgroup2/stats). Of limits, [`u64::MAX`] is none (`max`). Memory is in bytes.
+//! Resource usage of a container by cgroup v2: `io.containerd.cgroups.v2`
+//! (github.com/containerd/cgroups/v3/cgroup2/stats). A limit of [`u64::MAX`] means none (`max`). Memory is in bytes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,31 +27,31 @@ message! {
         9 => network: Vec<NetworkStat>,
     }
 
-    /// A line of a `.pressure` file: of the last seconds, how much was spent waiting.
+    /// A line of a `.pressure` file: the share of time that tasks were stalled.
     pub struct PSIData {
-        /// Of the last 10 seconds, in per cent.
+        /// Over the last 10 seconds, in percent.
         1 => avg10: f64,
-        /// Of the last 60 seconds.
+        /// Over the last 60 seconds, in percent.
         2 => avg60: f64,
-        /// Of the last 300 seconds.
+        /// Over the last 300 seconds, in percent.
         3 => avg300: f64,
-        /// Of all time, in microseconds.
+        /// Total in microseconds.
         4 => total: u64,
     }
 
     /// A `.pressure` file.
     pub struct PSIStats {
-        /// When some task waited.
+        /// Some task was stalled.
         1 => some: Option<PSIData>,
-        /// When all did.
+        /// All tasks were stalled.
         2 => full: Option<PSIData>,
     }
 
     /// pids.current and pids.max.
     pub struct PidsStat {
-        /// How many tasks there are.
+        /// The number of tasks.
         1 => current: u64,
-        /// How many there may be.
+        /// The limit of tasks.
         2 => limit: u64,
     }
 
@@ -65,15 +65,15 @@ message! {
         3 => system_usec: u64,
         /// Periods of the quota.
         4 => nr_periods: u64,
-        /// Those in which the quota was used up.
+        /// Periods in which the quota ran out.
         5 => nr_throttled: u64,
-        /// Microseconds waited therefore.
+        /// Throttled time in microseconds.
         6 => throttled_usec: u64,
         /// cpu.pressure.
         7 => psi: Option<PSIStats>,
-        /// Periods in which more than the quota was used.
+        /// Periods with bursts beyond the quota.
         8 => nr_bursts: u64,
-        /// Microseconds used beyond it.
+        /// Time used in bursts, in microseconds.
         9 => burst_usec: u64,
     }
 
@@ -113,13 +113,13 @@ message! {
         16 => slab_reclaimable: u64,
         /// `slab_unreclaimable`.
         17 => slab_unreclaimable: u64,
-        /// `pgfault`, a count as those that follow.
+        /// `pgfault`, a count like the following fields.
         18 => pgfault: u64,
         /// `pgmajfault`.
         19 => pgmajfault: u64,
-        /// `workingset_refault`: gone since kernel 5.9, which counts `_anon` and `_file` apart.
+        /// `workingset_refault`: removed in kernel 5.9, which counts `_anon` and `_file` separately.
         20 => workingset_refault: u64,
-        /// `workingset_activate`, likewise.
+        /// `workingset_activate`: removed in the same version.
         21 => workingset_activate: u64,
         /// `workingset_nodereclaim`.
         22 => workingset_nodereclaim: u64,
@@ -157,13 +157,13 @@ message! {
         38 => psi: Option<PSIStats>,
     }
 
-    /// memory.events: how often each happened.
+    /// memory.events: the number of occurrences of each event.
     pub struct MemoryEvents {
-        /// Reclaimed below memory.low.
+        /// Reclaimed although below memory.low.
         1 => low: u64,
-        /// Throttled above memory.high.
+        /// Throttled because above memory.high.
         2 => high: u64,
-        /// About to exceed memory.max.
+        /// Usage about to exceed memory.max.
         3 => max: u64,
         /// Failed to reclaim enough.
         4 => oom: u64,
@@ -201,11 +201,11 @@ message! {
     pub struct HugeTlbStat {
         /// Bytes used.
         1 => current: u64,
-        /// Bytes that may be.
+        /// The limit in bytes.
         2 => max: u64,
-        /// The size, as in the files' names: `2MB`.
+        /// The page size as in the files' names: `2MB`.
         3 => pagesize: String,
-        /// How often the limit was reached.
+        /// How often the limit was hit.
         4 => failcnt: u64,
     }
 }

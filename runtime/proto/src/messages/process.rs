@@ -1,29 +1,29 @@
-//! Processes of a container and the states that they are in.
+//! Processes of a container and their states.
 
 use crate::messages::any::Any;
 
-/// `containerd.v1.types.Status`: how far a process is.
+/// `containerd.v1.types.Status`: the state of a process.
 pub mod status {
-    /// Nothing is known.
+    /// Unknown.
     pub const UNKNOWN: i32 = 0;
-    /// It was created and waits for its start.
+    /// Created, and waiting for its start.
     pub const CREATED: i32 = 1;
-    /// It runs.
+    /// Running.
     pub const RUNNING: i32 = 2;
-    /// It has ended.
+    /// Exited.
     pub const STOPPED: i32 = 3;
-    /// It is frozen.
+    /// Frozen.
     pub const PAUSED: i32 = 4;
-    /// It is about to be frozen.
+    /// About to be frozen.
     pub const PAUSING: i32 = 5;
 }
 
 message! {
     /// `containerd.v1.types.ProcessInfo`.
     pub struct ProcessInfo = "containerd.v1.types.ProcessInfo" {
-        /// The process, as the host numbers it.
+        /// The pid on the host.
         1 => pid: u32,
-        /// [`ProcessDetails`](crate::messages::options::ProcessDetails), for what was started by Exec.
+        /// [`ProcessDetails`](crate::messages::options::ProcessDetails), for processes started by Exec.
         2 => info: Option<Any>,
     }
 }

@@ -1,5 +1,5 @@
-//! What travels in an Any as JSON: parts of the runtime specification, by the type URLs under which containerd
-//! registers them (core/runtime/typeurl.go). They are compared whole.
+//! JSON in an Any: parts of the runtime specification, by the type URLs under which containerd registers them
+//! (core/runtime/typeurl.go). They are compared as a whole.
 
 /// `process` of config.json: in Exec.
 pub const PROCESS: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";
@@ -8,6 +8,5 @@ pub const LINUX_RESOURCES: &str =
     "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources";
 /// config.json itself.
 pub const SPEC: &str = "types.containerd.io/opencontainers/runtime-spec/1/Spec";
-/// What a runtime can do (features.md of the specification): in
-/// [`RuntimeInfo`](crate::messages::info::RuntimeInfo).
+/// A runtime's features (features.md of the specification): in [`RuntimeInfo`](crate::messages::info::RuntimeInfo).
 pub const FEATURES: &str = "types.containerd.io/opencontainers/runtime-spec/1/features/Features";

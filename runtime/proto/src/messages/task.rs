@@ -1,10 +1,9 @@
-//! The service that a shim offers: `containerd.task.v3.Task`, 17 calls. `containerd.task.v2.Task`, which
-//! containerd 1.x calls, has the same calls and the same messages: the .proto files differ in the name of the
-//! package alone.
+//! The service of a shim: `containerd.task.v3.Task`, 17 calls. `containerd.task.v2.Task`, used by containerd 1.x, has
+//! the same calls and messages: the .proto files differ only in the package name.
 //!
 //! Pause, Resume, Checkpoint, Kill, Exec, ResizePty, CloseIO, Update and Shutdown answer
-//! [`Empty`](crate::messages::time::Empty). In all requests `id` is the container; `exec_id` is what was started
-//! in it by Exec, empty for its first process.
+//! [`Empty`](crate::messages::time::Empty). In all requests `id` is the container's id, and `exec_id` the id given to
+//! Exec, empty for the first process.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -33,7 +32,7 @@ pub enum Method {
     Delete,
     /// [`PidsRequest`] → [`PidsResponse`].
     Pids,
-    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), as all that follow but Wait, Stats and Connect.
+    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all that follow except Wait, Stats and Connect.
     Pause,
     /// [`ResumeRequest`].
     Resume,
@@ -60,7 +59,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them, in the order of the .proto file.
+    /// All calls, in the order of the .proto file.
     pub const ALL: [Self; 17] = [
         Self::State,
         Self::Create,
@@ -81,7 +80,7 @@ impl Method {
         Self::Shutdown,
     ];
 
-    /// Its name in requests.
+    /// Returns its name in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::State => "State",
@@ -104,32 +103,32 @@ impl Method {
         }
     }
 
-    /// The call of that name; `None` if the service has none.
+    /// Returns the call with that name; `None` if the service has none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 }
 
 message! {
-    /// Create: makes a container that is not started yet.
+    /// Create: creates a container without starting it.
     pub struct CreateTaskRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
         /// The directory with `config.json` and `rootfs`.
         2 => bundle: String,
-        /// What is to be mounted on `rootfs` first; nothing if it is there already.
+        /// The mounts for `rootfs`; empty if it is already mounted.
         3 => rootfs: Vec<Mount>,
-        /// Whether the process has a terminal; then there is no stderr.
+        /// Whether the process has a terminal; then stderr is unused.
         4 => terminal: bool,
-        /// Where input comes from: a FIFO's path or a URL (`fifo:`, `file:`, `binary:`); nowhere if empty.
+        /// The source of input: a FIFO's path or a URL (`fifo:`, `file:`, `binary:`); empty for none.
         5 => stdin: String,
-        /// Where output goes, likewise.
+        /// The sink of output, in the same format.
         6 => stdout: String,
-        /// Where errors go, likewise.
+        /// The sink of errors, in the same format.
         7 => stderr: String,
-        /// The directory of a checkpoint to restore.
+        /// The checkpoint to restore.
         8 => checkpoint: String,
-        /// The directory of the checkpoint which that one is based on.
+        /// The parent of that checkpoint.
         9 => parent_checkpoint: String,
         /// [`Options`](crate::messages::options::Options), or the CRI's
         /// [`RuntimeOptions`](crate::messages::options::RuntimeOptions).
@@ -138,41 +137,41 @@ message! {
 
     /// The answer to Create.
     pub struct CreateTaskResponse {
-        /// The container's first process.
+        /// The pid of the container's first process.
         1 => pid: u32,
     }
 
-    /// Delete: removes what has ended.
+    /// Delete: removes an exited container or process.
     pub struct DeleteRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
     }
 
     /// The answer to Delete.
     pub struct DeleteResponse {
-        /// The process that was.
+        /// The pid of the exited process.
         1 => pid: u32,
-        /// How it ended: its status, or 128 and the signal.
+        /// Its exit status, or 128 plus the signal.
         2 => exit_status: u32,
-        /// When it ended.
+        /// The time of its exit.
         3 => exited_at: Option<Timestamp>,
     }
 
-    /// Exec: prepares another process, which Start starts.
+    /// Exec: prepares another process, which Start runs.
     pub struct ExecProcessRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// The name that the process shall have.
+        /// The id for the process.
         2 => exec_id: String,
         /// Whether it has a terminal.
         3 => terminal: bool,
-        /// Where input comes from, as in [`CreateTaskRequest`].
+        /// The source of input, as in [`CreateTaskRequest`].
         4 => stdin: String,
-        /// Where output goes.
+        /// The sink of output.
         5 => stdout: String,
-        /// Where errors go.
+        /// The sink of errors.
         6 => stderr: String,
         /// The `process` of the runtime specification in JSON
         /// ([`specs::PROCESS`](crate::messages::specs::PROCESS)).
@@ -181,9 +180,9 @@ message! {
 
     /// ResizePty: sets the size of a process's terminal.
     pub struct ResizePtyRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
         /// Columns.
         3 => width: u32,
@@ -191,45 +190,45 @@ message! {
         4 => height: u32,
     }
 
-    /// State: asks how a process is.
+    /// State: requests the state of a process.
     pub struct StateRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
     }
 
     /// The answer to State.
     pub struct StateResponse {
-        /// The container; for what was started by Exec, that name.
+        /// The container's id; for processes started by Exec, the exec id.
         1 => id: String,
         /// The container's bundle.
         2 => bundle: String,
-        /// The process, as the host numbers it.
+        /// The pid on the host.
         3 => pid: u32,
         /// One of [`status`](crate::messages::process::status).
         4 => status: i32,
-        /// Where input comes from, as it was asked for.
+        /// The source of input, as requested.
         5 => stdin: String,
-        /// Where output goes.
+        /// The sink of output.
         6 => stdout: String,
-        /// Where errors go.
+        /// The sink of errors.
         7 => stderr: String,
         /// Whether it has a terminal.
         8 => terminal: bool,
-        /// How it ended.
+        /// Its exit status.
         9 => exit_status: u32,
-        /// When it ended; none while it has not.
+        /// The time of its exit; absent before.
         10 => exited_at: Option<Timestamp>,
-        /// What the request had.
+        /// The request's `exec_id`.
         11 => exec_id: String,
     }
 
     /// Kill: sends a signal.
     pub struct KillRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
         /// The signal's number.
         3 => signal: u32,
@@ -239,29 +238,29 @@ message! {
 
     /// CloseIO: closes the shim's end of a stream.
     pub struct CloseIORequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
-        /// Whether it is the input that ends.
+        /// Whether standard input ends.
         3 => stdin: bool,
     }
 
-    /// Pids: asks for all processes of a container.
+    /// Pids: requests all processes of a container.
     pub struct PidsRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
     }
 
     /// The answer to Pids.
     pub struct PidsResponse {
-        /// One for each.
+        /// The processes.
         1 => processes: Vec<ProcessInfo>,
     }
 
     /// Checkpoint: writes a container's state to a directory.
     pub struct CheckpointTaskRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
         /// The directory.
         2 => path: String,
@@ -269,50 +268,50 @@ message! {
         3 => options: Option<Any>,
     }
 
-    /// Update: sets limits of a container.
+    /// Update: changes limits of a container.
     pub struct UpdateTaskRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
         /// The `linux.resources` of the runtime specification in JSON
         /// ([`specs::LINUX_RESOURCES`](crate::messages::specs::LINUX_RESOURCES)).
         2 => resources: Option<Any>,
-        /// Annotations that are set anew.
+        /// Annotations to set.
         3 => annotations: BTreeMap<String, String>,
     }
 
-    /// Start: starts what Create or Exec prepared.
+    /// Start: starts a container or a process prepared by Exec.
     pub struct StartRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
     }
 
     /// The answer to Start.
     pub struct StartResponse {
-        /// The process, as the host numbers it.
+        /// The pid on the host.
         1 => pid: u32,
     }
 
-    /// Wait: is answered when a process has ended.
+    /// Wait: answered when a process has exited.
     pub struct WaitRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Which of its processes.
+        /// The process's exec id; empty for the first process.
         2 => exec_id: String,
     }
 
     /// The answer to Wait.
     pub struct WaitResponse {
-        /// How it ended: its status, or 128 and the signal.
+        /// Its exit status, or 128 plus the signal.
         1 => exit_status: u32,
-        /// When.
+        /// The time of its exit.
         2 => exited_at: Option<Timestamp>,
     }
 
-    /// Stats: asks what a container has used.
+    /// Stats: requests the resource usage of a container.
     pub struct StatsRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
     }
 
@@ -323,39 +322,39 @@ message! {
         1 => stats: Option<Any>,
     }
 
-    /// Connect: asks who the shim is.
+    /// Connect: requests the shim's identity.
     pub struct ConnectRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
     }
 
     /// The answer to Connect.
     pub struct ConnectResponse {
-        /// The shim.
+        /// The shim's pid.
         1 => shim_pid: u32,
-        /// The container's first process.
+        /// The pid of the container's first process.
         2 => task_pid: u32,
         /// The shim's version.
         3 => version: String,
     }
 
-    /// Shutdown: the shim is to end, if nothing is left in it.
+    /// Shutdown: ends the shim if it has no containers left.
     pub struct ShutdownRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
-        /// Whether it is to end in any case.
+        /// Whether it ends in any case.
         2 => now: bool,
     }
 
     /// Pause: freezes a container.
     pub struct PauseRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
     }
 
     /// Resume: thaws a container.
     pub struct ResumeRequest {
-        /// The container.
+        /// The container's id.
         1 => id: String,
     }
 }

@@ -1,11 +1,11 @@
-//! Points in time, spans of it, and nothing at all, as `google.protobuf` has them.
+//! Timestamps, durations and the empty message of `google.protobuf`.
 
 message! {
-    /// `google.protobuf.Timestamp`: a point in time, as CLOCK_REALTIME has it.
+    /// `google.protobuf.Timestamp`: a time of CLOCK_REALTIME.
     pub struct Timestamp = "google.protobuf.Timestamp" {
         /// Seconds since 1970, UTC.
         1 => seconds: i64,
-        /// Nanoseconds after that, 0 to 999 999 999.
+        /// Additional nanoseconds, 0 to 999 999 999.
         2 => nanos: i32,
     }
 
@@ -17,6 +17,6 @@ message! {
         2 => nanos: i32,
     }
 
-    /// `google.protobuf.Empty`: what is answered when there is nothing to say.
+    /// `google.protobuf.Empty`: the answer without content.
     pub struct Empty = "google.protobuf.Empty" {}
 }

@@ -1,4 +1,4 @@
-//! A socket with frames: both sides of a connection are made of one.
+//! A socket with frames, used by both sides of a connection.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,21 +10,21 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::ttrpc::frame::{HEADER, Header, LONGEST};
 
-/// Bytes that are read at once, beyond what is known to come.
+/// Bytes read at once beyond the expected ones.
 pub(super) const BATCH: usize = 16 << 10;
-/// Bytes that may wait to be written before no more requests are read.
+/// The number of unwritten bytes from which no more requests are read.
 pub(super) const FULL: usize = 1 << 20;
-/// Bytes of a buffer that is kept for the next frame; a larger one is given back.
+/// The size of the buffer kept for the next frame; a larger one is freed.
 const KEPT: usize = 64 << 10;
 
-/// Why a connection is of no use any more: it is to be dropped.
+/// Why a connection is unusable; it must be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// The other side has closed it.
+    /// The peer has closed it.
     Ended,
     /// A system call failed.
     Failed(Errno),
-    /// All stream ids were used; a new connection has new ones.
+    /// All stream ids are used up; a new connection has new ones.
     Exhausted,
 }
 
@@ -40,23 +40,23 @@ impl fmt::Display for Closed {
 
 impl core::error::Error for Closed {}
 
-/// A frame that was read.
+/// A received frame.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub header: Header,
-    /// Nothing, if the header is too long: the content is skipped.
+    /// Empty if the frame is too long: then the content is skipped.
     pub content: &'a [u8],
 }
 
-/// See the module's text.
+/// A socket with frames; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
-    /// What was read and is no whole frame yet.
+    /// Received bytes of an incomplete frame.
     input: Vec<u8>,
-    /// Bytes still to come of a frame that is too long.
+    /// Remaining bytes of a frame that is too long.
     skip: usize,
-    /// Frames, and how many bytes of them were written.
+    /// Frames to write, and the number of bytes already written.
     output: Vec<u8>,
     written: usize,
 }
@@ -70,12 +70,12 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Bytes that wait to be written.
+    /// Returns the number of unwritten bytes.
     pub fn queued(&self) -> usize {
         self.output.len() - self.written
     }
 
-    /// Reads once, without waiting, and hands each frame that is complete to `take`, in order.
+    /// Receives once, without waiting, and passes each complete frame to `take`, in order.
     pub fn receive(&mut self, mut take: impl FnMut(&mut Self, Frame<'_>)) -> Result<(), Closed> {
         self.input.reserve_exact(self.expected() + BATCH);
         match rustix::net::recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT)
@@ -85,7 +85,7 @@ impl Channel {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return Err(Closed::Failed(errno)),
         }
-        // Out of the way of `take`, which writes answers.
+        // Moved out, because `take` writes answers to the channel.
         let mut input = core::mem::take(&mut self.input);
         let mut rest = input.as_slice();
         while let Some(frame) = self.next(&mut rest) {
@@ -98,7 +98,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Bytes that the frame at the beginning of the input still lacks, if that is known.
+    /// Returns the number of bytes missing from the first frame of the input, if known.
     fn expected(&self) -> usize {
         match self.input.first_chunk() {
             Some(bytes) => {
@@ -108,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// Takes a frame off the bytes, if it is complete.
+    /// Takes a frame off the bytes if it is complete.
     fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
@@ -125,7 +125,7 @@ impl Channel {
         Some(Frame { header, content })
     }
 
-    /// Frees the memory that a quiet connection has no use for.
+    /// Frees memory that an idle connection does not need.
     fn give_back(&mut self) {
         if self.input.is_empty() {
             self.input = Vec::new();
@@ -137,7 +137,7 @@ impl Channel {
         }
     }
 
-    /// Queues a frame. What is longer than a frame can be is the caller's to refuse.
+    /// Queues a frame. The caller must refuse content that is longer than a frame.
     pub fn queue(&mut self, stream: u32, kind: u8, content: &[u8]) {
         debug_assert!(content.len() <= LONGEST, "{} bytes", content.len());
         let header = Header { length: content.len() as u32, stream, kind, flags: 0 };
@@ -145,7 +145,7 @@ impl Channel {
         self.output.extend_from_slice(content);
     }
 
-    /// Writes what the socket takes, without waiting. SIGPIPE does not come.
+    /// Writes as much as the socket accepts, without waiting. A closed socket causes no SIGPIPE.
     pub fn flush(&mut self) -> Result<(), Closed> {
         while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
             match rustix::net::send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

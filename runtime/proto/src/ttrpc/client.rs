@@ -1,4 +1,4 @@
-//! The side that calls: what a shim is when it publishes events.
+//! The calling side: used by a shim that publishes events.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -12,26 +12,26 @@ use crate::ttrpc::request::{Request, Response};
 use crate::ttrpc::server::too_long;
 use crate::ttrpc::status::{Status, code};
 
-/// What a call returned: its stream, and a message or what went wrong.
+/// The result of a call: its stream, and a message or an error.
 pub type Answer = (u32, Result<Vec<u8>, Status>);
 
 /// A connection to a server.
 ///
-/// It holds no more than one frame of 4 MiB and a batch of 16 KiB that were read. How much waits to be written is
-/// the caller's business: [`queued`](Self::queued) tells.
+/// It holds at most one received frame of 4 MiB and a batch of 16 KiB. The caller limits the amount of unwritten data:
+/// see [`queued`](Self::queued).
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
-    /// The stream of the next call; `None` when all were used.
+    /// The stream of the next call; `None` if all are used up.
     next: Option<u32>,
-    /// Streams whose calls have no answer yet.
+    /// Streams of unanswered calls.
     open: BTreeSet<u32>,
-    /// Answers that need no server.
+    /// Answers made without the server.
     refused: Vec<Answer>,
 }
 
 impl Client {
-    /// Of a connected stream socket. Whether it is O_NONBLOCK does not matter: no call waits.
+    /// Returns a client on a connected stream socket, blocking or not: no call waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             channel: Channel::new(socket),
@@ -41,35 +41,35 @@ impl Client {
         }
     }
 
-    /// The socket, to wait for.
+    /// Returns the socket, for polling.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.channel.fd()
     }
 
-    /// Whether there is something to [`flush`](Self::flush).
+    /// Returns whether there is something to [`flush`](Self::flush).
     pub fn wants_to_write(&self) -> bool {
         self.channel.queued() != 0
     }
 
-    /// Bytes that wait to be written.
+    /// Returns the number of unwritten bytes.
     pub fn queued(&self) -> usize {
         self.channel.queued()
     }
 
-    /// How many calls wait for their answer.
+    /// Returns the number of unanswered calls.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Queues a call and returns its stream, by which [`receive`](Self::receive) names the answer. The server is
-    /// not told of a limit of time. A call that is too long is answered by `receive`, too; when all 2^31 streams
-    /// were used, `flush` and `receive` say [`Closed::Exhausted`] from then on.
+    /// Queues a call and returns its stream, by which [`receive`](Self::receive) identifies the answer. The server gets
+    /// no timeout. A call that is too long is also answered by `receive`; once all 2^31 streams are used, `flush` and
+    /// `receive` return [`Closed::Exhausted`].
     pub fn call(&mut self, service: &str, method: &str, payload: Vec<u8>) -> u32 {
         self.call_within(0, service, method, payload)
     }
 
-    /// As [`call`](Self::call); the server is told that an answer after so many nanoseconds is of no use, unless
-    /// that is 0. Who calls keeps the time: see [`forget`](Self::forget).
+    /// Queues a call like [`call`](Self::call), and tells the server the timeout in nanoseconds, unless that is 0. The
+    /// caller enforces the timeout: see [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
         timeout: i64,
@@ -96,23 +96,23 @@ impl Client {
         stream
     }
 
-    /// Stops to wait for a call's answer, which is dropped when it comes.
+    /// Forgets a call, whose answer is dropped when it arrives.
     pub fn forget(&mut self, stream: u32) {
         self.open.remove(&stream);
     }
 
-    /// Reads what is there, by one recv(2) that does not wait, and returns the answers that are complete.
+    /// Receives with one recv(2) that does not wait, and returns the complete answers.
     ///
     /// # Errors
-    /// If the server has closed the connection, or it failed: no open call will be answered. What it had sent
-    /// before was returned before.
+    /// If the server has closed the connection, or it failed: no open call will be answered. Answers received before
+    /// were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;
         let mut answers = core::mem::take(&mut self.refused);
         let Self { channel, open, .. } = self;
         channel.receive(|_, frame| {
             let stream = frame.header.stream;
-            // Others were forgotten, or never made.
+            // Other calls were forgotten, or never made.
             if open.remove(&stream) {
                 answers.push((stream, answer(&frame)));
             }
@@ -120,7 +120,7 @@ impl Client {
         Ok(answers)
     }
 
-    /// Writes calls, as many as the server takes without waiting.
+    /// Writes as many calls as the server accepts without waiting.
     ///
     /// # Errors
     /// If the server has closed the connection, or it failed.

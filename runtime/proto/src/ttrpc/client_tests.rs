@@ -1,4 +1,4 @@
-//! Clients and connections with each other.
+//! Tests of clients connected to server connections.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 

@@ -1,27 +1,27 @@
-//! Frames: ten bytes of header, and as many of content as it says.
+//! Frames: a header of ten bytes, followed by content of the given length.
 
 /// Bytes of a header.
 pub const HEADER: usize = 10;
-/// Bytes of content that a frame may have, at most.
+/// Maximum bytes of a frame's content.
 pub const LONGEST: usize = 4 << 20;
 
-/// The kinds of frames. Others may come to be: they are to be ignored.
+/// The kinds of frames. Unknown ones must be ignored.
 pub mod kind {
     /// Opens a stream: from the client, with a [`Request`](crate::ttrpc::request::Request).
     pub const REQUEST: u8 = 1;
     /// Ends it: from the server, with a [`Response`](crate::ttrpc::request::Response).
     pub const RESPONSE: u8 = 2;
-    /// Something in between, from either side, on streams that are open for it.
+    /// Intermediate data, from either side, on streams opened for it.
     pub const DATA: u8 = 3;
 }
 
 /// Flags of frames.
 pub mod flag {
-    /// Of a request and of data: no data will follow.
+    /// On a request or data: no data will follow.
     pub const REMOTE_CLOSED: u8 = 1;
-    /// Of a request: data will follow.
+    /// On a request: data will follow.
     pub const REMOTE_OPEN: u8 = 2;
-    /// Of data: there is none.
+    /// On data: it is empty.
     pub const NO_DATA: u8 = 4;
 }
 
@@ -30,7 +30,7 @@ pub mod flag {
 pub struct Header {
     /// Bytes of content.
     pub length: u32,
-    /// The stream: odd, as it is opened by the client.
+    /// The stream id: odd, since clients open streams.
     pub stream: u32,
     /// One of [`kind`].
     pub kind: u8,
@@ -39,7 +39,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header that ten bytes are: numbers are big-endian.
+    /// Decodes a header; numbers are big-endian.
     pub fn decode(bytes: [u8; HEADER]) -> Self {
         let [l0, l1, l2, l3, s0, s1, s2, s3, kind, flags] = bytes;
         Self {
@@ -50,14 +50,14 @@ impl Header {
         }
     }
 
-    /// As ten bytes.
+    /// Encodes the header as ten bytes.
     pub fn encode(self) -> [u8; HEADER] {
         let [l0, l1, l2, l3] = self.length.to_be_bytes();
         let [s0, s1, s2, s3] = self.stream.to_be_bytes();
         [l0, l1, l2, l3, s0, s1, s2, s3, self.kind, self.flags]
     }
 
-    /// Whether its content is longer than [`LONGEST`].
+    /// Returns whether its content is longer than [`LONGEST`].
     pub fn is_too_long(self) -> bool {
         self.length as usize > LONGEST
     }

@@ -1,10 +1,8 @@
-//! ttrpc: calls over a socket, many at once, each on a stream of its own (github.com/containerd/ttrpc,
-//! PROTOCOL.md, v1.2.10). As much of it as containerd and its shims use: a request, a response, no data in
-//! between.
+//! ttrpc: concurrent calls over one socket, each on a stream of its own (github.com/containerd/ttrpc, PROTOCOL.md,
+//! v1.2.10). Implements the part used by containerd and its shims: a request, a response, no data in between.
 //!
-//! Both sides are made for a loop that waits for readiness, level-triggered: `receive` makes one system call and
-//! `flush` as many as the socket takes, none of which waits. What is read, and what waits to be written, is
-//! bounded.
+//! Both sides are designed for a level-triggered event loop: `receive` makes one system call and `flush` as many as the
+//! socket accepts, none of which waits. The amounts of received and unwritten data are bounded.
 
 mod channel;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The contents of frames: a request and its response.
+//! The contents of frames: requests and responses.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,32 +8,31 @@ use crate::ttrpc::status::Status;
 message! {
     /// `ttrpc.Request`: a call.
     pub struct Request {
-        /// The service, its full name.
+        /// The full name of the service.
         1 => service: String,
-        /// Which of its calls.
+        /// The name of the call.
         2 => method: String,
-        /// What the call takes: a message, encoded.
+        /// The encoded parameter message.
         3 => payload: Vec<u8>,
-        /// How long the caller will wait, in nanoseconds; 0 for ever, negative if it has waited too long already.
+        /// The timeout in nanoseconds; 0 for none, negative if it has already expired.
         4 => timeout_nano: i64,
-        /// What else there is to say, such as containerd's namespace (`containerd-namespace-ttrpc`). A key may
-        /// come twice.
+        /// Metadata, such as containerd's namespace (`containerd-namespace-ttrpc`). A key may be repeated.
         5 => metadata: Vec<KeyValue>,
     }
 
     /// `ttrpc.Response`: the answer.
     pub struct Response {
-        /// How it went; none if well.
+        /// The error; absent on success.
         1 => status: Option<Status>,
-        /// What the call returns: a message, encoded.
+        /// The encoded result message.
         2 => payload: Vec<u8>,
     }
 
     /// `ttrpc.KeyValue`.
     pub struct KeyValue {
-        /// What it is.
+        /// The key.
         1 => key: String,
-        /// What it says.
+        /// The value.
         2 => value: String,
     }
 }

@@ -1,4 +1,4 @@
-//! The side that answers calls: what a shim is to containerd.
+//! The answering side: used by a shim for containerd.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -12,69 +12,68 @@ use crate::ttrpc::frame::{LONGEST, flag, kind};
 use crate::ttrpc::request::{Request, Response};
 use crate::ttrpc::status::Status;
 
-/// Calls of a connection that may wait for their answers at once; those beyond are refused.
+/// The maximum number of unanswered calls on a connection; further ones are refused.
 pub const MOST_CALLS: usize = 1 << 14;
 
-/// A call, to be answered by [`Connection::respond`] once.
+/// A call, which must be answered once by [`Connection::respond`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What names the call in the answer.
+    /// The stream, which identifies the call in the answer.
     pub stream: u32,
-    /// The service, its full name.
+    /// The full name of the service.
     pub service: String,
-    /// Which of its calls.
+    /// The name of the call.
     pub method: String,
-    /// What it takes: a message, encoded.
+    /// The encoded parameter message.
     pub payload: Vec<u8>,
-    /// How many nanoseconds from now the caller will wait; `None` for ever.
+    /// The timeout in nanoseconds from now; `None` for none.
     pub timeout: Option<u64>,
 }
 
-/// A connection that a client has made.
+/// A connection from a client.
 ///
-/// It holds no more than one frame of 4 MiB and a batch of 16 KiB that were read, and reads nothing more while
-/// answers of 1 MiB wait for the client to take them. What the client does wrong is answered as Go's ttrpc
-/// answers it, and the connection goes on.
+/// It holds at most one received frame of 4 MiB and a batch of 16 KiB, and receives nothing while more than 1 MiB of
+/// answers is unwritten. Errors of the client are answered like Go's ttrpc does, and the connection continues.
 #[derive(Debug)]
 pub struct Connection {
     channel: Channel,
-    /// The last stream that was opened: ids increase.
+    /// The last opened stream: ids increase.
     last: u32,
-    /// Streams whose calls have no answer yet.
+    /// Streams of unanswered calls.
     open: BTreeSet<u32>,
 }
 
 impl Connection {
-    /// Of a connected stream socket. Whether it is O_NONBLOCK does not matter: no call waits.
+    /// Returns a connection on a connected stream socket, blocking or not: no call waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self { channel: Channel::new(socket), last: 0, open: BTreeSet::new() }
     }
 
-    /// The socket, to wait for.
+    /// Returns the socket, for polling.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.channel.fd()
     }
 
-    /// Whether [`receive`](Self::receive) would read: to wait for input otherwise would be to spin.
+    /// Returns whether [`receive`](Self::receive) would read; otherwise polling for input would spin.
     pub fn wants_to_read(&self) -> bool {
         self.channel.queued() < FULL
     }
 
-    /// Whether there is something to [`flush`](Self::flush).
+    /// Returns whether there is something to [`flush`](Self::flush).
     pub fn wants_to_write(&self) -> bool {
         self.channel.queued() != 0
     }
 
-    /// How many calls wait for their answer.
+    /// Returns the number of unanswered calls.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Reads what is there, by one recv(2) that does not wait, and returns the calls that are complete; those
-    /// that are none are answered. Reads nothing while too much waits to be written.
+    /// Receives with one recv(2) that does not wait, and returns the complete calls; invalid ones are answered.
+    /// Receives nothing while too much data is unwritten.
     ///
     /// # Errors
-    /// If the client has closed the connection, or it failed. What it had sent before was returned before.
+    /// If the client has closed the connection, or it failed. Calls received before were already returned.
     pub fn receive(&mut self) -> Result<Vec<Call>, Closed> {
         let mut calls = Vec::new();
         if self.wants_to_read() {
@@ -83,7 +82,7 @@ impl Connection {
                 let stream = frame.header.stream;
                 match call(&frame, last, open) {
                     Ok(call) => calls.extend(call),
-                    // An open call of that stream stays open.
+                    // An open call on that stream stays open.
                     Err(status) => answer(channel, stream, Err(status)),
                 }
             })?;
@@ -91,15 +90,15 @@ impl Connection {
         Ok(calls)
     }
 
-    /// Queues the answer of a call; nothing if the stream has no open call. An answer that is longer than a frame
-    /// can be becomes an error (`RESOURCE_EXHAUSTED`).
+    /// Queues the answer to a call; does nothing if the stream has no open call. An answer longer than a frame becomes
+    /// an error (`RESOURCE_EXHAUSTED`).
     pub fn respond(&mut self, stream: u32, result: Result<Vec<u8>, Status>) {
         if self.open.remove(&stream) {
             answer(&mut self.channel, stream, result);
         }
     }
 
-    /// Writes answers, as many as the client takes without waiting.
+    /// Writes as many answers as the client accepts without waiting.
     ///
     /// # Errors
     /// If the client has closed the connection, or it failed.
@@ -108,7 +107,7 @@ impl Connection {
     }
 }
 
-/// The call that a frame is; nothing if it is of a kind that is to be ignored.
+/// Returns the call in a frame; `None` for frames to ignore.
 fn call(
     frame: &Frame<'_>,
     last: &mut u32,
@@ -179,7 +178,7 @@ fn answer(channel: &mut Channel, stream: u32, result: Result<Vec<u8>, Status>) {
     channel.queue(stream, kind::RESPONSE, &content);
 }
 
-/// Said of a message that is longer than a frame can be.
+/// Returns the error for a message longer than a frame.
 pub(super) fn too_long(length: usize) -> Status {
     Status::resource_exhausted(format!("a message of {length} bytes: {LONGEST} are possible"))
 }

@@ -1,4 +1,4 @@
-//! Connections over a socket pair, the other end written to byte by byte.
+//! Tests of connections over a socket pair, whose other end is written byte by byte.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -35,7 +35,7 @@ fn send(to: &OwnedFd, bytes: &[u8]) {
     assert_eq!(rustix::io::write(to, bytes), Ok(bytes.len()));
 }
 
-/// All frames that have come.
+/// Returns all frames received.
 fn answers(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, Response)> {
     connection.flush().expect("flush");
     let mut bytes = vec![0; 1 << 20];
@@ -53,7 +53,7 @@ fn answers(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, Response)> 
     answers
 }
 
-/// The codes of all errors that have come.
+/// Returns the codes of all errors received.
 fn codes(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, i32)> {
     answers(connection, from)
         .into_iter()
@@ -80,7 +80,7 @@ fn calls_are_answered_in_any_order() {
     assert!(!connection.wants_to_write());
     connection.respond(3, Err(Status::not_found("b")));
     connection.respond(1, Ok(b"r".into()));
-    // Neither a second answer nor one that nobody asked for.
+    // A second answer, and one without a call.
     connection.respond(1, Ok(vec![]));
     connection.respond(5, Ok(vec![]));
     assert!(connection.wants_to_write());
@@ -179,7 +179,7 @@ fn what_clients_do_wrong_is_answered() {
     }
     send(&client, &frame(13, kind::REQUEST, flag::REMOTE_CLOSED, b""));
     assert_eq!(connection.receive().unwrap().len(), 1);
-    // Nor on one that is open: its call stays open.
+    // A stream that is already open: its call stays open.
     send(&client, &frame(13, kind::DATA, 0, b"x"));
     assert_eq!(connection.receive(), Ok(vec![]));
     connection.respond(13, Ok(vec![]));

@@ -1,5 +1,5 @@
-//! How a call went. containerd turns codes back into its own errors (errdefs): which one it is decides what it
-//! does next, so that a wrong code is a wrong answer.
+//! The status of a call. containerd converts codes to its own errors (errdefs), which decide what it does next, so a
+//! wrong code is a wrong answer.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,41 +7,41 @@ use core::fmt;
 
 use crate::messages::any::Any;
 
-/// The codes, as gRPC has them (google.golang.org/grpc/codes).
+/// The codes of gRPC (google.golang.org/grpc/codes).
 pub mod code {
-    /// All is well.
+    /// Success.
     pub const OK: i32 = 0;
-    /// The caller has given up.
+    /// The caller has cancelled the call.
     pub const CANCELLED: i32 = 1;
-    /// An error that has no better code.
+    /// An error without a better code.
     pub const UNKNOWN: i32 = 2;
-    /// What was asked for makes no sense.
+    /// An argument is invalid.
     pub const INVALID_ARGUMENT: i32 = 3;
-    /// It took too long.
+    /// The deadline has passed.
     pub const DEADLINE_EXCEEDED: i32 = 4;
-    /// There is no such thing.
+    /// The object does not exist.
     pub const NOT_FOUND: i32 = 5;
-    /// There is such a thing already.
+    /// The object already exists.
     pub const ALREADY_EXISTS: i32 = 6;
-    /// The caller may not.
+    /// The caller lacks permission.
     pub const PERMISSION_DENIED: i32 = 7;
-    /// Something is used up.
+    /// A resource is exhausted.
     pub const RESOURCE_EXHAUSTED: i32 = 8;
-    /// Not in the state that it is in.
+    /// The object's state does not permit the call.
     pub const FAILED_PRECONDITION: i32 = 9;
-    /// Somebody else was quicker.
+    /// The call was aborted, for example by a conflict.
     pub const ABORTED: i32 = 10;
-    /// Beyond the end.
+    /// Beyond the valid range.
     pub const OUT_OF_RANGE: i32 = 11;
-    /// There is no such call, or not yet.
+    /// The call is not implemented.
     pub const UNIMPLEMENTED: i32 = 12;
     /// A bug.
     pub const INTERNAL: i32 = 13;
-    /// Not now.
+    /// Currently unavailable.
     pub const UNAVAILABLE: i32 = 14;
-    /// Data are lost.
+    /// Data is lost.
     pub const DATA_LOSS: i32 = 15;
-    /// Who is calling?
+    /// The caller is not authenticated.
     pub const UNAUTHENTICATED: i32 = 16;
 }
 
@@ -50,76 +50,76 @@ message! {
     pub struct Status = "google.rpc.Status" {
         /// One of [`code`].
         1 => code: i32,
-        /// What happened, in words.
+        /// The message.
         2 => message: String,
-        /// More about it.
+        /// Details.
         3 => details: Vec<Any>,
     }
 }
 
 impl Status {
-    /// Of any code.
+    /// Returns a status with any code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Vec::new() }
     }
 
-    /// An error that has no better code.
+    /// Returns an error without a better code.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::new(code::UNKNOWN, message)
     }
 
-    /// What was asked for makes no sense (`ErrInvalidArgument`).
+    /// Returns an error for an invalid argument (`ErrInvalidArgument`).
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_ARGUMENT, message)
     }
 
-    /// It took too long.
+    /// Returns an error for a passed deadline.
     pub fn deadline_exceeded(message: impl Into<String>) -> Self {
         Self::new(code::DEADLINE_EXCEEDED, message)
     }
 
-    /// There is no such thing (`ErrNotFound`).
+    /// Returns an error for a missing object (`ErrNotFound`).
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(code::NOT_FOUND, message)
     }
 
-    /// There is such a thing already (`ErrAlreadyExists`).
+    /// Returns an error for an existing object (`ErrAlreadyExists`).
     pub fn already_exists(message: impl Into<String>) -> Self {
         Self::new(code::ALREADY_EXISTS, message)
     }
 
-    /// Something is used up.
+    /// Returns an error for an exhausted resource.
     pub fn resource_exhausted(message: impl Into<String>) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, message)
     }
 
-    /// Not in the state that it is in (`ErrFailedPrecondition`).
+    /// Returns an error for an object in the wrong state (`ErrFailedPrecondition`).
     pub fn failed_precondition(message: impl Into<String>) -> Self {
         Self::new(code::FAILED_PRECONDITION, message)
     }
 
-    /// There is no such call (`ErrNotImplemented`).
+    /// Returns an error for a call that is not implemented (`ErrNotImplemented`).
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(code::UNIMPLEMENTED, message)
     }
 
-    /// It was begun, and not brought to its end.
+    /// Returns an error for an operation that was begun and not completed.
     pub fn aborted(message: impl Into<String>) -> Self {
         Self::new(code::ABORTED, message)
     }
 
-    /// A bug, or an answer that is none.
+    /// Returns an error for a bug, or an invalid answer.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(code::INTERNAL, message)
     }
 
-    /// Not now (`ErrUnavailable`).
+    /// Returns an error for temporary unavailability (`ErrUnavailable`).
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(code::UNAVAILABLE, message)
     }
 }
 
-/// The name of a code, as gRPC writes it.
+/// Returns the name of a code in gRPC.
 fn name(code: i32) -> &'static str {
     match code {
         code::OK => "OK",

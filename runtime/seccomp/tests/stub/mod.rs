@@ -1,5 +1,5 @@
-//! What runc puts in front of libseccomp's filter (its libcontainer/seccomp/patchbpf): calls newer than
-//! any that the profile names do not exist.
+//! The code that runc prepends to libseccomp's filter (its libcontainer/seccomp/patchbpf): calls newer than any in the
+//! profile return ENOSYS.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ const X32_BIT: u32 = 0x4000_0000;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 
-/// The last number that a profile names, for each of its architectures.
+/// The highest number named by a profile, for each of its architectures.
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {
-    /// Finds the last numbers in libseccomp's tables. There is nothing to do if the default lets calls
-    /// through, or a tracer decides.
+    /// Finds the highest numbers in libseccomp's tables. There is nothing to do if the default allows calls, or a
+    /// tracer decides.
     pub fn new(profile: &Value) -> Self {
         let mut last = BTreeMap::new();
         let lenient = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE"];
@@ -29,8 +29,8 @@ impl Stub {
             for name in list(&profile["syscalls"]).flat_map(|rule| list(&rule["names"])) {
                 let name = name.as_str().unwrap();
                 let Ok(number) = ScmpSyscall::from_name_by_arch(name, theirs) else { continue };
-                // Pseudo numbers stand for what x86 multiplexes; most such calls have a number of their
-                // own as well, which is greater than the multiplexer's.
+                // Pseudo numbers stand for multiplexed calls of x86; most of them also have a number of their own,
+                // which is higher than the multiplexer's.
                 let number = match i32::from(number) {
                     number @ 0.. => number as u32,
                     -199..=-100 if arch == Arch::X86 => own(name, 102),
@@ -44,9 +44,9 @@ impl Stub {
         Self(last)
     }
 
-    /// The verdict for a call that does not get to the filter.
+    /// Returns the verdict for a call that does not reach the filter.
     pub fn verdict(&self, data: &Data) -> Option<u32> {
-        // Numbers from here on are x32's, covered or not; the kernel takes the upper half as negative.
+        // Numbers from here on are x32's, covered or not; the kernel treats the upper half as negative.
         let x32 = data.nr >= X32_BIT && data.arch == Arch::X86_64.token();
         let of_call = |arch: &Arch| arch.token() == data.arch && (*arch == Arch::X32) == x32;
         let (_, last) = self.0.iter().find(|(arch, _)| of_call(arch))?;

@@ -1,4 +1,4 @@
-//! Where the shim of a group listens: a socket whose name everybody can work out, as containerd's own shims name theirs.
+//! The socket of a group's shim: its name can be computed, as with containerd's own shims.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,14 +7,14 @@ use core::fmt::Write;
 
 use super::sha256;
 
-/// Where sockets are unless containerd names another place.
+/// The directory of sockets unless containerd names another.
 pub const SOCKETS: &str = "/run/containerd/s";
-/// What stands before the path of a socket in an address.
+/// The prefix of a socket's path in an address.
 pub const SCHEME: &str = "unix://";
-/// Characters of a socket's name: a digest in hexadecimal.
+/// Length of a socket's name: a digest in hexadecimal.
 const NAME: usize = 64;
 
-/// The path of the socket of `group` in `namespace` of the containerd that has the socket `containerd`.
+/// Returns the path of the socket of `group` in `namespace` of the containerd with the socket `containerd`.
 pub fn path(directory: Option<&str>, containerd: &str, namespace: &str, group: &str) -> String {
     let directory = directory.filter(|path| !path.is_empty()).unwrap_or(SOCKETS);
     let digest = sha256::digest(join(&[containerd, namespace, group]).as_bytes());
@@ -25,14 +25,14 @@ pub fn path(directory: Option<&str>, containerd: &str, namespace: &str, group: &
     path
 }
 
-/// The directory and the name of a socket of a shim's, if `address` is one.
+/// Returns the directory and name of a shim's socket, if `address` is one.
 pub fn parse(address: &str) -> Option<(&str, &str)> {
     let (directory, name) = address.trim_ascii().strip_prefix(SCHEME)?.rsplit_once('/')?;
     let is_digest = name.len() == NAME && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     (directory.starts_with('/') && is_digest).then_some((directory, name))
 }
 
-/// Joins paths as Go's path/filepath.Join does: what is empty is left out, then `.`, `..` and repeated slashes go.
+/// Joins paths like Go's path/filepath.Join: empty parts, `.`, `..` and repeated slashes are removed.
 fn join(parts: &[&str]) -> String {
     let mut parts = parts.iter().filter(|part| !part.is_empty()).peekable();
     let Some(first) = parts.peek() else { return String::new() };
@@ -57,7 +57,7 @@ fn join(parts: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// As `filepath.Join` of Go 1.26 prints them.
+    /// The results of `filepath.Join` in Go 1.26.
     #[test]
     fn joined_as_go_does() {
         let cases: [(&[&str], &str); 9] = [
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// By `printf %s /run/containerd/containerd.sock/default/web | sha256sum`.
+    /// The result of `printf %s /run/containerd/containerd.sock/default/web | sha256sum`.
     #[test]
     fn named_as_containerd_does() {
         let digest = "2cde4450fa38c74f53603e01d2afd903b315a27a596f12a151414cd59897d883";

@@ -1,8 +1,9 @@
-//! Asking a shim whether it is there.
+//! Checks whether a shim is alive.
 //!
-//! The kernel takes a process that was killed apart bit by bit: containerd may see its connection closed, and have the
-//! program clear up, while the shim's workers have not been killed yet, and go on making what is cleared away. So they
-//! have the socket open as well, and whoever asks is answered by the shim, or hears when the last of them has gone.
+//! The kernel tears a killed process down step by step: containerd may see its connection closed, and run the program
+//! to clean up, while the shim's workers have not been killed yet and still create what is being removed. So workers
+//! keep the socket open as well: a client either gets an answer from the shim, or sees the connection close when the
+//! last worker has exited.
 
 use core::time::Duration;
 
@@ -14,16 +15,16 @@ use sys::wait::{Deadline, ready};
 
 use crate::event::dial;
 
-/// How long a shim may take to answer, and what was killed to end. It does nothing that takes long, but the machine may
-/// be busy; containerd gives the program 5 seconds in all.
+/// Maximum time for a shim to answer, and for killed processes to exit. The shim does nothing that takes long, but the
+/// machine may be busy; containerd gives the program 5 seconds in total.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Whether a shim answers at the socket `path`, or has it open and neither answers nor ends in time. If not, no worker
-/// of it is left.
+/// Returns whether a shim answers at the socket `path`, or holds it open without answering or exiting in time. If not,
+/// it has no workers left.
 pub(super) fn is_served(path: &str) -> bool {
     let socket = match dial(path) {
         Ok(socket) => socket,
-        // There are so many who wait to be taken.
+        // The backlog is full.
         Err(Errno::AGAIN) => return true,
         Err(_) => return false,
     };
@@ -78,7 +79,7 @@ mod tests {
             connection.respond(calls[0].stream, Ok(std::vec::Vec::new()));
             connection.flush().unwrap();
             assert!(asked.join().unwrap());
-            // One that ends.
+            // A shim that exits.
             let asked = scope.spawn(|| is_served(path));
             drop(next(&listener));
             assert!(!asked.join().unwrap());

@@ -1,6 +1,6 @@
-//! What a shim leaves in a bundle for who comes after it has died: `dayfly.json`.
+//! The file `dayfly.json`, which a shim leaves in a bundle for the clean-up after its death.
 //!
-//! The shim writes it when it makes a container, and again when the container has ended; `delete` reads it.
+//! The shim writes it when it creates a container, and again when the container has exited; `delete` reads it.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,46 +14,46 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
 
-/// Where containers' state is, unless options name another root.
+/// The root of the containers' state, unless options name another.
 pub const ROOT: &str = "/run/containerd/dayfly";
 /// The file's name.
 const FILE: &str = "dayfly.json";
-/// Bytes that the file has at most.
+/// Maximum bytes of the file.
 const LONGEST: usize = 1 << 16;
 
-/// What a bundle's `dayfly.json` says.
+/// The contents of a bundle's `dayfly.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleState {
-    /// The root of the state, of [`state_root`].
+    /// The root of the state, from [`state_root`].
     pub root: String,
-    /// How the container's init ended, if it has.
+    /// How the container's init exited, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
 }
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Which it was.
+    /// Its pid.
     pub pid: u32,
-    /// Its status, or 128 and the signal.
+    /// Its exit status, or 128 plus the signal.
     pub status: u32,
-    /// When, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub at: u64,
 }
 
-/// The root of the state of all containers of `namespace`: a directory of `Options.root`, or of [`ROOT`] if that is
-/// empty.
+/// Returns the root of the state of all containers of `namespace`: a directory in `Options.root`, or in [`ROOT`] if
+/// that is empty.
 pub fn state_root(root: &str, namespace: &str) -> String {
     let root = if root.is_empty() { ROOT } else { root.trim_end_matches('/') };
     format!("{root}/{namespace}")
 }
 
 impl BundleState {
-    /// Reads what is in `bundle`; `None` if nothing is.
+    /// Reads the file from `bundle`; returns `None` if it is missing.
     ///
     /// # Errors
-    /// If it is not the caller's or root's, or is no such file.
+    /// If it does not belong to the caller or root, or is invalid.
     pub fn read(bundle: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{bundle}/{FILE}");
         let trusted = |owner| owner == 0 || owner == geteuid().as_raw();
@@ -69,7 +69,7 @@ impl BundleState {
         }
     }
 
-    /// Writes it into `bundle`, whole or not at all.
+    /// Writes it to `bundle` atomically.
     ///
     /// # Errors
     /// Those of open(2), write(2) and rename(2).
@@ -79,7 +79,7 @@ impl BundleState {
     }
 }
 
-/// Writes a file of the bundle, so that who reads it meanwhile finds all of it or nothing.
+/// Writes a file of the bundle atomically: a concurrent reader finds all of it or nothing.
 ///
 /// # Errors
 /// Those of open(2), write(2) and rename(2).

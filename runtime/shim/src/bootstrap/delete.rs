@@ -1,7 +1,7 @@
-//! `delete`: takes away what a container left whose shim is gone.
+//! `delete`: removes everything left by a container whose shim is gone.
 //!
-//! containerd runs it whenever its connection has closed, also in good order, and whoever deletes the container waits
-//! for it. So where nothing is left, nothing is made, and little looked at. It can be repeated.
+//! containerd runs it whenever its connection has closed, also after a normal exit, and the caller that deletes the
+//! container waits for it. So if nothing is left, it creates nothing and checks little. It can be repeated.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,17 +20,17 @@ use super::bundle::{BundleState, Exit, state_root};
 use super::{Failure, address, ask, socket};
 use crate::flags::Flags;
 
-/// How a container ended of which nobody knows more: by SIGKILL.
+/// The status of a container whose exit is unknown: killed by SIGKILL.
 const KILLED: u32 = 128 + 9;
-/// What containerd keeps in a bundle of where its shim is.
+/// The file in a bundle where containerd stores the shim's address.
 const BOOTSTRAP: &str = "bootstrap.json";
-/// What the shim keeps of it, for older ones.
+/// The shim's copy of it, for older versions of containerd.
 pub(super) const ADDRESS: &str = "address";
 
-/// Deletes; `warn` is told of what could not be done and is no reason to fail.
+/// Deletes the container; `warn` receives failures that are ignored.
 ///
 /// # Errors
-/// If the container is still there. Its bundle stays then, so that it can be tried again.
+/// If the container still exists. Then its bundle stays, so that it can be tried again.
 pub fn delete(
     args: sys::Args,
     flags: &Flags<'_>,
@@ -65,8 +65,8 @@ pub fn delete(
     })
 }
 
-/// The bundle's absolute path: as it is given, or else beside the working directory, which is the bundle of this or another
-/// container (containerd-shim-runc-v2 has it so).
+/// Returns the bundle's absolute path: as given, or else next to the working directory, which is the bundle of this or
+/// another container (as in containerd-shim-runc-v2).
 fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     if flags.bundle.starts_with('/') {
         return Ok(flags.bundle.to_string());
@@ -78,14 +78,14 @@ fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     })
 }
 
-/// Removes the container with all its processes; returns the pid of its init, or 0 if that is not known.
+/// Removes the container with all its processes; returns the pid of its init, or 0 if unknown.
 fn remove_container(
     args: sys::Args,
     root: &str,
     id: &str,
     warn: &dyn Fn(&str),
 ) -> Result<u32, Failure> {
-    // To open the root would make it.
+    // Opening the root would create it.
     if access(format!("{root}/{id}").as_str(), Access::EXISTS) == Err(Errno::NOENT) {
         return Ok(0);
     }
@@ -98,7 +98,7 @@ fn remove_container(
     }
 }
 
-/// Waits until no worker is left that could make anything, if the shim was killed.
+/// If the shim was killed, waits until no worker is left that could create anything.
 fn await_workers(bundle: &str) {
     let found = address_in(bundle);
     if let Some((directory, name)) = found.as_deref().and_then(address::parse) {
@@ -106,7 +106,7 @@ fn await_workers(bundle: &str) {
     }
 }
 
-/// Removes the shim's socket if nobody listens there any more, and then what leads to it. A shim that still has other
+/// Removes the shim's socket if no process listens on it, and then the files that refer to it. A shim with other
 /// containers keeps it.
 fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     let Some(found) = address_in(bundle) else { return Ok(()) };
@@ -122,13 +122,13 @@ fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     Ok(())
 }
 
-/// What is wanted of bootstrap.json.
+/// The required part of bootstrap.json.
 #[derive(Deserialize)]
 struct Bootstrap {
     address: String,
 }
 
-/// Where the shim of a bundle listens, or did.
+/// Returns the address of a bundle's shim, which may be gone.
 fn address_in(bundle: &str) -> Option<String> {
     let read = |name: &str| -> Option<Vec<u8>> {
         sys::fs::read_at(CWD, format!("{bundle}/{name}").as_str()).ok()

@@ -1,4 +1,4 @@
-//! Which containers share a shim: those of a pod, or of a group that an annotation names.
+//! Groups of containers that share a shim: those of a pod, or of a group named by an annotation.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,19 +12,19 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Failure;
 
-/// The annotations that name a group, the first that is there counts (containerd-shim-runc-v2).
+/// The annotations that name a group, the first one present counts (as in containerd-shim-runc-v2).
 const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
-/// The group of the container `id`, by the configuration in `bundle`: itself if there is none.
+/// Returns the group of the container `id` by the configuration in `bundle`, or `id` if there is none.
 ///
 /// # Errors
-/// A configuration that cannot be read.
+/// An unreadable configuration.
 pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
     let path = format!("{bundle}/config.json");
     match sys::fs::read_at(CWD, path.as_str()) {
         Ok(mut bytes) => {
             let group = in_configuration(&bytes, id);
-            // The daemon goes on with this memory, and has no use for what is secret in it.
+            // The daemon keeps this memory and does not need the secrets in it.
             bytes.fill(0);
             core::hint::black_box(&mut bytes);
             group.map_err(|error| format!("{path}: {error}").into())
@@ -41,7 +41,7 @@ fn in_configuration(bytes: &[u8], id: &str) -> Result<String, serde_json::Error>
     Ok(groups.into_iter().flatten().next().unwrap_or_else(|| id.to_string()))
 }
 
-/// The part of config.json that matters here.
+/// The required part of config.json.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! `-info`: what the shim is and what it can do.
+//! `-info`: describes the shim and its features.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -10,17 +10,17 @@ use proto::messages::specs::FEATURES;
 
 use super::{Failure, NAME, REVISION, VERSION, options};
 
-/// Types of mounts that the shim takes as they are, which containerd's mount manager (2.2 and later) then does not mount
-/// by itself: `erofs`, `loop` and the like. What no manager cares for, such as `overlay` and `bind`, need not be named.
+/// Types of mounts that the shim handles itself, so that containerd's mount manager (2.2 and later) does not mount
+/// them: `erofs`, `loop` and the like. Types that no manager handles, such as `overlay` and `bind`, need not be listed.
 pub const MOUNT_TYPES: &[&str] = &[];
 
-/// The annotation that says so to containerd 2.2 and 2.3. Later ones read it from the answer to `start`.
+/// The annotation with these types for containerd 2.2 and 2.3. Later versions read it from the answer to `start`.
 const ALLOWED_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 
-/// The answer to the options in `input`, an Any or nothing.
+/// Returns the answer to the options in `input`, an Any or empty.
 ///
 /// # Errors
-/// Options that are wrong.
+/// Invalid options.
 pub fn info(input: &[u8]) -> Result<RuntimeInfo, Failure> {
     let asked = match input {
         [] => None,

@@ -1,4 +1,4 @@
-//! How containerd executes the program: `start`, `delete`, `-info`.
+//! The program's interface for containerd: `start`, `delete`, `-info`.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -25,28 +25,28 @@ mod start;
 pub use start::Daemon;
 use start::Started;
 
-/// The runtime's name for containerd.
+/// The runtime's name in containerd.
 pub const NAME: &str = "io.containerd.dayfly.v2";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What the build was made from, if the packager said so.
+/// The source revision, if the packager set it.
 pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
-/// For which target it was built, and by which compiler.
+/// The build target and compiler.
 const BUILD: &str = env!("DAYFLY_BUILD");
 
-/// The program's name where nobody says another one.
+/// The default of the program's name.
 const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// The most bytes that standard input may have: as containerd's shims.
+/// Maximum bytes of standard input: as for containerd's shims.
 const MOST_INPUT: usize = 10 << 20;
 
-/// What went wrong, in words.
+/// An error message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(String);
 
-/// Runs the program on its arguments; `serve` is the life of a shim and returns its exit status. Returns that of the
-/// program.
+/// Runs the program with its arguments; `serve` runs the shim and returns its exit status. Returns the program's exit
+/// status.
 ///
-/// Standard output and error have nothing but the answer: containerd reads both as one.
+/// Standard output and error contain only the answer: containerd reads both as one.
 pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     sys::stdio::ensure_open();
     let texts: Option<Vec<&str>> = args.iter().map(|text| text.to_str().ok()).collect();
@@ -81,7 +81,7 @@ pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     }
 }
 
-/// `start`; `serve` is the life of a shim where one is left behind, in the process that becomes it.
+/// Runs `start`; if a daemon is created, calls `serve` in it.
 pub fn start(args: sys::Args, flags: &Flags<'_>, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     match start::start(args, flags) {
         Ok(Started::Answered) => 0,
@@ -101,7 +101,7 @@ fn describe() -> Result<(), Failure> {
     Ok(print(&info::info(&input()?)?.encode())?)
 }
 
-/// Both become names in paths.
+/// Both become parts of paths.
 fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     if flags.namespace.is_empty() {
         return Err("shim namespace cannot be empty".into());
@@ -112,7 +112,7 @@ fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     spec::validate_id(flags.id).map_err(|error| wrong("id", flags.id, error))
 }
 
-/// All of standard input. From a terminal nobody has anything to say.
+/// Reads all of standard input. A terminal counts as empty.
 fn input() -> Result<Vec<u8>, Failure> {
     if rustix::termios::isatty(stdin()) {
         return Ok(Vec::new());
@@ -143,7 +143,7 @@ fn finish(result: Result<(), impl Display>) -> i32 {
     }
 }
 
-/// Says why on standard error, in one write; returns the exit status.
+/// Prints the reason on standard error, in one write; returns the exit status.
 fn fail(why: impl Display) -> i32 {
     let _ = Stderr.write_str(&format!("{NAME}: {why}\n"));
     1

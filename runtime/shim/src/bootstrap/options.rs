@@ -1,7 +1,7 @@
-//! Options of a runtime, whoever passes them: runc's as they are, or a text of them.
+//! Options of a runtime in all forms: runc's message, or text.
 //!
-//! The CRI knows runc's options of runc's shim alone. To every other it passes a `runtimeoptions.v1.Options`: what stands
-//! below `options` in containerd's configuration, in TOML, or the path of a file that has it.
+//! The CRI passes runc's options only to runc's shim. All others get a `runtimeoptions.v1.Options`: the section
+//! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,13 +13,13 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
 
-/// Bytes that a file of options has at most.
+/// Maximum bytes of an options file.
 const LONGEST: usize = 1 << 20;
 
-/// Reads options. Those of a type that is not known say nothing.
+/// Parses options. Unknown types are ignored.
 ///
 /// # Errors
-/// If they are not what they say they are, or a value is none of its key's type.
+/// If they do not match their type, or a value does not match its key's type.
 pub fn read(any: &Any) -> Result<Options, Failure> {
     let malformed = |error| Failure::from(format!("options {}: {error}", any.type_url));
     if let Some(options) = any.unpack::<Options>().map_err(malformed)? {
@@ -45,7 +45,7 @@ pub fn read(any: &Any) -> Result<Options, Failure> {
     }
 }
 
-/// A value in TOML.
+/// A TOML value.
 #[derive(Debug, PartialEq, Eq)]
 enum Value {
     Boolean(bool),
@@ -53,8 +53,8 @@ enum Value {
     Text(String),
 }
 
-/// Reads `Key = value` lines: the part of TOML that options are made of. Keys are those of runc's options, as
-/// containerd's configuration has them (`SystemdCgroup`); what is not known, and what is in tables, is left alone.
+/// Parses `Key = value` lines: the part of TOML that options use. Keys are those of runc's options, as in containerd's
+/// configuration (`SystemdCgroup`); unknown keys and tables are ignored.
 fn of_text(text: &str) -> Result<Options, Failure> {
     let mut options = Options::default();
     for (at, line) in text.lines().enumerate() {
@@ -113,7 +113,8 @@ fn string<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut String> {
     })
 }
 
-/// A value with nothing but a comment behind it; `None` for what options have not: arrays, dates and the like.
+/// Parses a value, optionally followed by a comment; returns `None` for types that options do not use: arrays, dates
+/// and the like.
 fn value(text: &str) -> Option<Value> {
     let (value, rest) = match text.as_bytes().first()? {
         b'\'' => {
@@ -139,7 +140,7 @@ fn value(text: &str) -> Option<Value> {
     (rest.is_empty() || rest.starts_with('#')).then_some(value)
 }
 
-/// A string up to the quote that ends it, and what follows.
+/// Returns a string up to its closing quote, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn of_the_cri() {
-        // As go-toml 1 and 2 write them.
+        // In the format of go-toml 1 and 2.
         let body = "BinaryName = ''\nIoUid = 1_000\n  Root = \"/run/a\\\"b\" # here\nSystemdCgroup = true\n\
                     shim_cgroup='/x # y'\nUnknown = [1]\n# Root = 'z'\n\n[table]\nNoPivotRoot = true\n";
         let options = read(&generic(body)).unwrap();

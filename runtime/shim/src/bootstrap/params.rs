@@ -1,4 +1,4 @@
-//! What `start` is told and how it answers, in the language of the containerd that asks.
+//! The parameters of `start` and the format of its answer, which depend on containerd's version.
 //!
 //! | containerd | on stdin | answer |
 //! |---|---|---|
@@ -7,8 +7,9 @@
 //! | 1.7, with `MAX_SHIM_VERSION=2` | the same | the bare address, or JSON of version 2: it refuses 3 |
 //! | 1.6, CRI-O | the same | the bare address: 1.6 takes JSON for an address |
 //!
-//! 1.7 and 2.0 to 2.2 cannot be told apart, as all say `MAX_SHIM_VERSION=2` (so do later ones), and the bare address is what all
-//! of them understand. Who says `MAX_SHIM_VERSION=3` (`env` of containerd's shim manager) gets JSON of version 3.
+//! 1.7 and 2.0 to 2.2 cannot be distinguished, since all set `MAX_SHIM_VERSION=2` (as do later ones), so they get the
+//! bare address, which all understand. With `MAX_SHIM_VERSION=3` (`env` of containerd's shim manager) the answer is
+//! JSON of version 3.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,32 +25,32 @@ use super::info::MOUNT_TYPES;
 use super::{Failure, options};
 use crate::flags::Flags;
 
-/// The environment variable with containerd's socket for events.
+/// The environment variable with containerd's event socket.
 const TTRPC_ADDRESS: &str = "TTRPC_ADDRESS";
-/// The one with the greatest version of the task service that containerd knows, so it says.
+/// The variable with the highest version of the task service that containerd claims to support.
 const MAX_VERSION: &str = "MAX_SHIM_VERSION";
-/// What is spoken on the socket.
+/// The protocol on the socket.
 const PROTOCOL: &str = "ttrpc";
 
-/// How the answer is written.
+/// The format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// In protobuf.
     Protobuf,
     /// In JSON, of version 3.
     Json,
-    /// As an address and nothing else.
+    /// The bare address.
     Address,
 }
 
-/// What `start` is told.
+/// The parameters of `start`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Params {
-    /// How it is to be answered.
+    /// The format of the answer.
     pub language: Language,
     /// containerd's socket for events.
     pub ttrpc_address: Option<String>,
-    /// containerd's socket for everything else: part of what the shim's socket is named after.
+    /// containerd's main socket, which is part of the name of the shim's socket.
     pub grpc_address: String,
     /// The directory for the shim's socket, if containerd names one.
     pub socket_dir: Option<String>,
@@ -60,10 +61,10 @@ pub struct Params {
 }
 
 impl Params {
-    /// From standard input, the command line and the environment.
+    /// Reads the parameters from standard input, the command line and the environment.
     ///
     /// # Errors
-    /// Input that is neither of what can be there; options that are wrong.
+    /// Input in neither format; invalid options.
     pub fn read(
         input: &[u8],
         flags: &Flags<'_>,
@@ -73,7 +74,7 @@ impl Params {
             let given = Some(address).filter(|address| !address.is_empty());
             given.or_else(|| env(TTRPC_ADDRESS)).filter(|it| !it.is_empty()).map(str::to_string)
         };
-        // Options in an Any can be read as parameters: their type is an id then.
+        // Options in an Any can be decoded as parameters: then their type appears as an id.
         let is_meant = |params: &BootstrapParams| {
             params.instance_id == flags.id && params.namespace == flags.namespace
         };
@@ -116,7 +117,7 @@ struct Json<'a> {
     protocol: &'static str,
 }
 
-/// What to print when a shim listens at `address`.
+/// Returns the answer of a shim that listens at `address`.
 pub fn answer(language: Language, address: &str) -> Vec<u8> {
     match language {
         Language::Address => address.into(),
@@ -125,7 +126,7 @@ pub fn answer(language: Language, address: &str) -> Vec<u8> {
             serde_json::to_vec(&json).unwrap_or_default()
         }
         Language::Protobuf => {
-            // Even an empty one is worth saying: else containerd 2.4 asks the program by `-info`.
+            // Even an empty list is needed: otherwise containerd 2.4 runs the program with `-info`.
             let types = MOUNT_TYPES.iter().map(|kind| kind.to_string()).collect();
             let mounts = MountCapabilities { types, transforms: Vec::new() };
             let extension = Extension { value: Some(Any::pack(&mounts)) };
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(nothing.language, Language::Address);
         assert_eq!(nothing.ttrpc_address.as_deref(), Some("/run/c.sock.ttrpc"));
         assert_eq!((&*nothing.grpc_address, nothing.socket_dir), ("/run/c.sock", None));
-        // That it decodes as parameters is the trap.
+        // They also decode as parameters, which is the trap.
         let options = Options { root: "/r".into(), ..Options::default() };
         let any = Any::pack(&options).encode();
         assert!(BootstrapParams::decode(&any).is_ok());
@@ -208,7 +209,7 @@ mod tests {
     fn parameters_of_another_container_are_none() {
         let mut other = params();
         other.instance_id = "db".into();
-        // As an Any they are of a type that nobody knows.
+        // As an Any, they have an unknown type.
         let read = Params::read(&other.encode(), &FLAGS, |_| None);
         assert!(read.is_err() || read.is_ok_and(|read| read.language == Language::Address));
     }

@@ -1,7 +1,7 @@
-//! SHA-256 (FIPS 180-4), for names of sockets alone: one or two blocks a start.
+//! SHA-256 (FIPS 180-4), only for names of sockets: one or two blocks per start.
 //!
-//! The crate sha2 would bring six others for this, and asks by CPUID what the processor can do, which traps in a virtual
-//! machine and takes longer than both blocks.
+//! The crate sha2 would need six other crates for this, and executes CPUID to detect CPU features, which traps in a
+//! virtual machine and takes longer than both blocks.
 
 /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 const ROUNDS: [u32; 64] = [
@@ -71,7 +71,7 @@ const ROUNDS: [u32; 64] = [
     0xc671_78f2,
 ];
 
-/// Those of the square roots of the first 8 primes.
+/// The first 32 bits of the fractional parts of the square roots of the first 8 primes.
 const START: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,
@@ -83,14 +83,14 @@ const START: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// The digest of `message`.
+/// Returns the digest of `message`.
 pub fn digest(message: &[u8]) -> [u8; 32] {
     let mut state = START;
     let mut blocks = message.chunks_exact(64);
     for block in &mut blocks {
         compress(&mut state, block);
     }
-    // What is left, a bit that is set, zeros, and the length in bits: one block or two.
+    // The remainder, a 1 bit, zeros, and the length in bits: one block or two.
     let rest = blocks.remainder();
     let mut last = [0; 128];
     let length = if rest.len() < 56 { 64 } else { 128 };

@@ -1,8 +1,9 @@
-//! The socket of a group's shim: who listens there, and who is the one to do it.
+//! The socket of a group's shim, and the election of the process that serves it.
 //!
-//! Who looks at a socket in order to change it holds a lock (flock(2)) on its directory, so that there is one shim for a
-//! group however many are started at once: from a socket that nobody listens on, found and removed, to the new one that
-//! listens, nobody else looks. It is held for some system calls, none of which waits, and ends with who holds it.
+//! A process that checks a socket in order to replace it holds a lock (flock(2)) on its directory, so that a group has
+//! one shim even if several are started at once: from the discovery and removal of an abandoned socket until the new
+//! one listens, no other process checks it. The lock is held during a few system calls that do not block, and is
+//! released when its holder exits.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,21 +19,21 @@ use rustix::net::{
 };
 use sys::Context;
 
-/// How many connections may wait for the loop to take them. containerd makes one a container.
+/// The backlog of the listening socket. containerd makes one connection per container.
 const BACKLOG: i32 = 128;
-/// How often a socket is made anew where others come and go at the same time and keep to no lock.
+/// Maximum number of attempts if other processes create and remove the socket without locking.
 const ATTEMPTS: u32 = 8;
 
-/// What is at an address.
+/// The result of claiming an address.
 #[derive(Debug)]
 pub enum Claim {
-    /// A shim that listens there already.
+    /// A shim already listens there.
     Served,
-    /// This socket, which listens: non-blocking, close-on-exec.
+    /// This listening socket: non-blocking, close-on-exec.
     Ours(OwnedFd),
 }
 
-/// Makes the socket `path` listen, unless there is one that does. One that nobody has open any more makes room.
+/// Listens on the socket `path`, unless a process already does. An abandoned socket is replaced.
 ///
 /// # Errors
 /// Those of socket(2), bind(2), connect(2), listen(2) and mkdir(2); ENAMETOOLONG for a path beyond 107 bytes.
@@ -41,7 +42,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
     let _lock = lock(directory(path))?;
     for _ in 0..ATTEMPTS {
         let socket = unix(SocketType::STREAM)?;
-        // What bind(2) makes has the mode of the socket, less the umask.
+        // bind(2) creates the file with the socket's mode, less the umask.
         fchmod(&socket, Mode::from_raw_mode(0o600)).context("fchmod", path)?;
         match bind(&socket, &address) {
             Ok(()) => {
@@ -52,7 +53,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
             Err(errno) => return Err(sys::Error::new("bind", path, errno)),
         }
         match connect(unix(SocketType::STREAM)?, &address) {
-            // EAGAIN: so many wait to be taken that there is no room for one more.
+            // EAGAIN: the backlog is full.
             Ok(()) | Err(Errno::AGAIN) => return Ok(Claim::Served),
             Err(Errno::CONNREFUSED) => remove(path)?,
             Err(Errno::NOENT) => {}
@@ -62,8 +63,8 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
     Err(sys::Error::new("bind", path, Errno::ADDRINUSE))
 }
 
-/// Removes the socket `path` if nobody has it open; whether there is none now. Who has is not bothered: it is asked
-/// for by a socket of another type, of which whoever listens does not hear.
+/// Removes the socket `path` if no process has it open; returns whether it is gone. The check uses a socket of another
+/// type, so a listening process does not notice it.
 ///
 /// # Errors
 /// Those of socket(2) and unlink(2).
@@ -78,13 +79,13 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
     match connect(unix(SocketType::DGRAM)?, &address) {
         Err(Errno::CONNREFUSED) => remove(path).map(|()| true),
         Err(Errno::NOENT) => Ok(true),
-        // EPROTOTYPE: somebody has it open.
+        // EPROTOTYPE: a process has it open.
         _ => Ok(false),
     }
 }
 
-/// Ends the service of `listener` at `path`: removes the socket, unless somebody has connected to it meanwhile. That
-/// connection is returned, and is to be served.
+/// Stops the service of `listener` at `path` and removes the socket. If a client has connected meanwhile, the socket
+/// stays, and the connection is returned, which must be served.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).
@@ -114,7 +115,7 @@ fn directory(path: &str) -> &str {
         .map_or(".", |(directory, _)| if directory.is_empty() { "/" } else { directory })
 }
 
-/// Locks a directory, made if it is missing, until the descriptor is closed.
+/// Locks a directory, created if missing, until the descriptor is closed.
 fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
     let open = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,7 +138,7 @@ fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
     }
 }
 
-/// Makes a directory and those above it.
+/// Creates a directory and its parents.
 fn make(directory: &str) -> Result<(), sys::Error> {
     let ends = directory.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for end in ends.chain([directory.len()]) {
@@ -222,7 +223,7 @@ mod tests {
         let directory = Directory::new("many");
         let path = directory.socket();
         for _ in 0..20 {
-            // Abandoned, or absent the first time.
+            // Abandoned, or missing in the first round.
             let claims: Vec<_> = std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     (0..8).map(|_| scope.spawn(|| claim(&path).unwrap())).collect();

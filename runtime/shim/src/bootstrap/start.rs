@@ -1,7 +1,7 @@
-//! `start`: sees to it that a shim listens for a container's group, and says where.
+//! `start`: ensures that a shim listens for a container's group, and returns its address.
 //!
-//! The daemon is a clone of the program that was started, without another exec. All that can fail comes before the
-//! clone, so that whoever gets an answer has a shim: the socket listens when the answer is written.
+//! The daemon is a clone of the started program, without another exec. All operations that can fail come before the
+//! clone, so that an answer implies a running shim: the socket is listening when the answer is written.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -30,49 +30,49 @@ use super::{Failure, address, group};
 use crate::flags::Flags;
 use crate::log::Log;
 
-/// The environment variable that asks for a core scheduling cookie of its own.
+/// The environment variable that requests a core scheduling cookie for the shim.
 const SCHED_CORE: &str = "SCHED_CORE";
-/// The greatest oom_score_adj (proc_pid_oom_score_adj(5)).
+/// The maximum oom_score_adj (proc_pid_oom_score_adj(5)).
 const GREATEST_SCORE: i32 = 1000;
 /// SIGPIPE's bit.
 const PIPE: SignalSet = SignalSet(1 << 12);
 
-/// What a shim that serves is made of.
+/// The resources of a serving shim.
 #[derive(Debug)]
 pub struct Daemon {
-    /// The socket that containerd connects to: listens, non-blocking, close-on-exec.
+    /// The socket to which containerd connects: listening, non-blocking, close-on-exec.
     pub listener: OwnedFd,
     /// Its path. [`Daemon::retire`] removes it.
     pub socket_path: String,
     /// containerd's namespace.
     pub namespace: String,
-    /// The container that it was started for.
+    /// The container for which it was started.
     pub id: String,
-    /// The group that it serves: the pod's id, or the container's.
+    /// The group it serves: the pod's id, or the container's.
     pub group: String,
     /// The bundle's absolute path. The working directory is `/`.
     pub bundle: String,
-    /// containerd's socket for events, if it has named one.
+    /// containerd's event socket, if given.
     pub publish_address: Option<String>,
-    /// containerd's socket for everything else; empty if it has named none.
+    /// containerd's main socket; empty if not given.
     pub grpc_address: String,
-    /// The options that it was started with.
+    /// The options of its start.
     pub options: Options,
     /// The program's arguments and environment.
     pub args: sys::Args,
-    /// For calls into the crate `container`: not written anywhere.
+    /// The trace for calls into the crate `container`: not written anywhere.
     pub trace: &'static Trace,
-    /// Ways that starts may take.
+    /// The fast paths that starts may use.
     pub fast_paths: FastPaths,
-    /// The log: the bundle's FIFO, which is standard error as well.
+    /// The log: the bundle's FIFO, which is also standard error.
     pub log: Log,
-    /// Whether every step is to be logged.
+    /// Whether every step is logged.
     pub debug: bool,
 }
 
 impl Daemon {
-    /// Removes the socket, so that the shim can end, unless somebody has connected meanwhile: then that connection is
-    /// returned, and is to be served.
+    /// Removes the socket, so that the shim can exit. If a client has connected meanwhile, the socket stays, and the
+    /// connection is returned, which must be served.
     ///
     /// # Errors
     /// As [`socket::retire`].
@@ -81,21 +81,21 @@ impl Daemon {
     }
 }
 
-/// What became of a start.
+/// The result of a start.
 #[derive(Debug)]
 pub enum Started {
-    /// A shim listens, and the caller has been told. This is the process that was asked.
+    /// A shim listens, and the caller has its address. This is the original process.
     Answered,
     /// This is the shim.
     Daemon(Box<Daemon>),
 }
 
-/// Starts; returns twice where there was no shim yet.
+/// Starts a shim; returns twice if there was none yet.
 ///
 /// # Errors
 /// If there is no shim afterwards.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
-    // May execute the program once more, which would find nothing on standard input.
+    // This may execute the program once more, which would find standard input empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
     let bundle = super::working_directory()?;
@@ -132,34 +132,34 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         Ok(Side::Caller(told)) => Ok(told.map(|()| Started::Answered)?),
         Ok(Side::Daemon) => Ok(Started::Daemon(Box::new(daemon))),
         Err(failure) => {
-            // Nobody else can have taken the name: this process listens there still.
+            // The name cannot belong to another process: this process still listens there.
             let _ = rustix::fs::unlink(daemon.socket_path.as_str());
             Err(failure)
         }
     }
 }
 
-/// Which process this is after the clone.
+/// The process after the clone.
 #[derive(Debug)]
 enum Side {
-    /// The one that was asked, and whether it could answer. The socket is not its business any more.
+    /// The original process, and whether it could answer. It no longer manages the socket.
     Caller(Result<(), sys::Error>),
-    /// The shim, of which containerd has been told.
+    /// The shim, whose address containerd has.
     Daemon,
 }
 
-/// Makes the daemon. Returns in both processes.
+/// Creates the daemon. Returns in both processes.
 fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, Failure> {
-    // containerd finds by it, when it comes up again, what it was not told or did not write down.
+    // After a restart, containerd uses it to find a shim that it did not learn of or did not record.
     write_whole(&daemon.bundle, ADDRESS, reached.as_bytes())?;
-    // The daemon inherits all of these; this process is about to end.
+    // The daemon inherits all of these; this process is about to exit.
     join(&daemon.options.shim_cgroup)?;
     raise_score()?;
     if daemon.args.env(SCHED_CORE).is_some_and(|text| !text.is_empty()) {
         let made = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
         made.context("prctl", "PR_SCHED_CORE")?;
     }
-    // A write to who has gone fails, and ends nobody.
+    // A write to a closed connection fails instead of killing the process.
     sys::signal::set_mask(PIPE).context("rt_sigprocmask", "")?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let null = null.context("open", "/dev/null")?;
@@ -175,7 +175,7 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
         Clone::Child => {
             drop(tells);
             settle(daemon, null, &hears)?;
-            // Who was killed before the answer leaves nobody behind who is not known.
+            // If the caller was killed before the answer, the daemon must not stay behind unknown.
             match retry_on_intr(|| read(&hears, &mut [0])) {
                 Ok(1) => Ok(Side::Daemon),
                 _ => Err("nobody was told of this shim".into()),
@@ -184,8 +184,8 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
     }
 }
 
-/// Leaves all that is the caller's: session, standard streams, descriptors, working directory. Nothing else has been
-/// opened in this program but the daemon's.
+/// Releases the caller's session, standard streams, descriptors and working directory. This program has opened no
+/// others except the daemon's.
 fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Error> {
     setsid().context("setsid", "")?;
     // The caller waits for the end of its standard output.
@@ -198,11 +198,11 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     kept.extend(daemon.log.fd().map(|fd| fd.as_raw_fd()));
     sys::exec::close_all_but(3, &kept).context("close_range", "")?;
     sys::signal::hear_of_children();
-    // Containers of the group outlive this one's bundle.
+    // The group's containers outlive this container's bundle.
     chdir("/").context("chdir", "/")
 }
 
-/// Moves the program out of a container's reach (CVE-2019-5736).
+/// Protects the program from containers (CVE-2019-5736).
 fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     let without = args.env(plan::WITHOUT).unwrap_or_default();
     let fast_paths = FastPaths::without(without).map_err(Failure::from)?;
@@ -211,20 +211,20 @@ fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     Ok((trace, fast_paths))
 }
 
-/// Joins the cgroup that options name for the shim. It must be there.
+/// Joins the cgroup that the options name for the shim. It must exist.
 fn join(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Ok(());
     }
-    // Paths count from the root, as containerd's do.
+    // Paths are relative to the root, as containerd's are.
     let path = format!("/{}", path.trim_start_matches('/'));
     let hierarchies = Hierarchies::detect()?;
     let location = Location::resolve(&hierarchies, Some(&path), "")?;
     Ok(Cgroup::open(&location)?.enter()?)
 }
 
-/// Makes this process a likelier victim of the OOM killer than containerd, by one, as containerd's shims do. What it
-/// has is what containerd had when it started it.
+/// Raises this process's OOM score above containerd's by one, as containerd's shims do. The current score is inherited
+/// from containerd.
 fn raise_score() -> Result<(), Failure> {
     let file = "/proc/self/oom_score_adj";
     let text = sys::fs::read_text(file).context("read", file)?;

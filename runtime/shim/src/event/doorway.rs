@@ -1,4 +1,4 @@
-//! Being told when a socket is there, by inotify(7) on its directory, or on the nearest one above that there is.
+//! Notification of the creation of a socket, by inotify(7) on its directory, or on the nearest existing ancestor.
 
 use alloc::string::{String, ToString};
 use core::mem::MaybeUninit;
@@ -8,29 +8,29 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-/// Room for a few of them: one may have a name of 255 bytes.
+/// Buffer for a few events: one may have a name of 255 bytes.
 const EVENTS: usize = 1024;
 
-/// Watches for the next part of a path.
+/// Watches for the next component of a path.
 #[derive(Debug)]
 pub(super) struct Doorway {
     fd: OwnedFd,
-    /// What is to appear in the directory.
+    /// The name expected in the directory.
     name: String,
-    /// Its path, if it is no more than a directory on the way.
+    /// Its path, if it is only an intermediate directory.
     on_the_way: Option<String>,
 }
 
 impl Doorway {
-    /// Watches for `path`, which may be there. A change before this returned is not told: look at the path again after
-    /// it, and ask [`Doorway::is_passed`].
+    /// Watches for `path`, which may exist. Changes before this returns are not reported: check the path again
+    /// afterwards, and call [`Doorway::is_passed`].
     ///
     /// # Errors
-    /// Those of inotify_init1(2) and inotify_add_watch(2): users may have only so many.
+    /// Those of inotify_init1(2) and inotify_add_watch(2): their number per user is limited.
     pub fn watch(path: &str) -> Result<Self, Errno> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        // A server makes its socket (bind), listens, and then sets its mode and owner: at that last change it is
-        // ready, while at the first it may still refuse.
+        // A server creates its socket (bind), listens, and then sets mode and owner: it is ready at that last change,
+        // while at the first it may still refuse connections.
         let flags = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB
@@ -59,13 +59,14 @@ impl Doorway {
         self.fd.as_fd()
     }
 
-    /// Whether the directory that it waits for is there by now: then the next one is to be watched.
+    /// Returns whether the awaited directory exists: then the next component must be watched.
     pub fn is_passed(&self) -> bool {
         let path = self.on_the_way.as_deref();
         path.is_some_and(|path| accessat(CWD, path, Access::EXISTS, AtFlags::empty()).is_ok())
     }
 
-    /// Takes in what has changed, and returns whether it is worth a look. The directory itself may have gone, too.
+    /// Reads the changes, and returns whether the path should be checked. The directory itself may have been removed,
+    /// too.
     pub fn has_changed(&self) -> bool {
         let mut space = [MaybeUninit::uninit(); EVENTS];
         let mut reader = Reader::new(&self.fd, &mut space);

@@ -1,11 +1,11 @@
-//! Telling containerd what happens to tasks, over ttrpc.
+//! Publishes task events to containerd, over ttrpc.
 //!
-//! | part | what |
+//! | part | content |
 //! |---|---|
-//! | [`Event`] | what happened |
-//! | [`Publisher`] | the queue, and the connection to containerd, which comes and goes |
-//! | `queue` | what is kept while containerd is away, and what not |
-//! | `doorway` | being told when the socket is there |
+//! | [`Event`] | an event |
+//! | [`Publisher`] | the queue, and the connection to containerd, which may close and reopen |
+//! | `queue` | events kept while containerd is away |
+//! | `doorway` | notification when the socket exists |
 
 mod doorway;
 mod publisher;
@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use publisher::Publisher;
 pub(crate) use publisher::dial;
 
-/// Something that happened, and its topic (core/runtime/events.go of containerd).
+/// An event and its topic (core/runtime/events.go of containerd).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     topic: &'static str,
@@ -31,14 +31,14 @@ pub struct Event {
     weight: Weight,
 }
 
-/// How much is lost with an event.
+/// How severe the loss of an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
-    /// Nothing that containerd acts on: it tells of a call that was answered.
+    /// containerd does not act on it: it reports a call that was answered.
     Incidental,
-    /// The exit of an additional process, which `State` and `Wait` tell, too, until it is deleted.
+    /// The exit of an additional process, which `State` and `Wait` also return until it is deleted.
     OfExec,
-    /// The exit or the end of a container; its want of memory, which nothing else tells.
+    /// The exit or deletion of a container, or an OOM event, which has no other report.
     Main,
 }
 
@@ -58,7 +58,7 @@ impl Event {
         Self::new(topic::TASK_START, Weight::Incidental, &event)
     }
 
-    /// An additional process is to be, not started yet.
+    /// An additional process was prepared, but not started yet.
     pub fn exec_added(container: &str, exec: &str) -> Self {
         let event = TaskExecAdded { container_id: container.into(), exec_id: exec.into() };
         Self::new(topic::TASK_EXEC_ADDED, Weight::Incidental, &event)
@@ -70,8 +70,8 @@ impl Event {
         Self::new(topic::TASK_EXEC_STARTED, Weight::Incidental, &event)
     }
 
-    /// A process has ended: the container's first one, which has the container's id as its own, or without `exec`;
-    /// or the additional one of the id `exec`. `status` is as a shell has it, 128 + signal for one that was killed.
+    /// A process has exited: the container's first one, identified by the container's id or by no `exec`; or the
+    /// additional one with the id `exec`. `status` is as in a shell, 128 + signal for a killed process.
     pub fn exit(container: &str, exec: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let is_first = exec.is_empty() || exec == container;
         let event = TaskExit {
@@ -85,8 +85,8 @@ impl Event {
         Self::new(topic::TASK_EXIT, weight, &event)
     }
 
-    /// A container was deleted, of which this was the first process. Of the deletion of additional processes
-    /// containerd is not told by its own shim, either.
+    /// A container was deleted, whose first process this was. The deletion of additional processes is not reported, as
+    /// by containerd's own shim.
     pub fn delete(container: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let event = TaskDelete {
             container_id: container.into(),
@@ -98,7 +98,7 @@ impl Event {
         Self::new(topic::TASK_DELETE, Weight::Main, &event)
     }
 
-    /// Processes of the container were killed for want of memory.
+    /// Processes of the container were killed because memory ran out.
     pub fn oom(container: &str) -> Self {
         let event = TaskOOM { container_id: container.into() };
         Self::new(topic::TASK_OOM, Weight::Main, &event)
@@ -110,7 +110,7 @@ impl Event {
         Self::new(topic::TASK_PAUSED, Weight::Incidental, &event)
     }
 
-    /// A container goes on.
+    /// A container was resumed.
     pub fn resumed(container: &str) -> Self {
         let event = TaskResumed { container_id: container.into() };
         Self::new(topic::TASK_RESUMED, Weight::Incidental, &event)
@@ -124,7 +124,7 @@ impl Event {
     }
 }
 
-/// Now, by CLOCK_REALTIME.
+/// Returns the current time of CLOCK_REALTIME.
 pub fn now() -> Timestamp {
     let time = clock_gettime(ClockId::Realtime);
     Timestamp { seconds: time.tv_sec, nanos: i32::try_from(time.tv_nsec).unwrap_or(0) }

@@ -1,13 +1,12 @@
-//! The connection to containerd, and whose turn it is.
+//! The connection to containerd, and the order of events.
 //!
-//! Events go strictly one after the other: the next one is sent when the one before was answered. containerd's
-//! ttrpc server has a goroutine for each call, also of the same connection, so that calls in flight together would
-//! overtake each other, an exit its start. One whose answer did not come before the connection ended is sent again on
-//! the next: containerd may see it twice, and not never. An answer may take as long as it likes (containerd may be
-//! frozen); there is no time after which a call could be sent again without being there twice for sure.
+//! Events are sent strictly one after the other: the next one follows the answer to the one before. containerd's ttrpc
+//! server has a goroutine for each call, also on the same connection, so concurrent calls could overtake each other,
+//! for example an exit its start. If the connection closes before an answer, the event is sent again on the next one:
+//! containerd may see it twice, but never misses it. An answer may take any time (containerd may be frozen): however
+//! long the timeout, a repeated call could be a duplicate.
 //!
-//! There is no connection until there is something to tell, and when it ends with nothing to tell it is not
-//! made anew.
+//! The connection is made when there is an event to send. If it closes with none to send, it is not reopened.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -31,56 +30,57 @@ use crate::poller::{Interest, Poller, Source};
 const CONNECTION: u8 = 0;
 const DOORWAY: u8 = 1;
 
-/// How long to wait before another try, at first and at most.
+/// The delay before another attempt, initial and maximum.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How often an event is sent that containerd answers with an error, as by the Go shim (pkg/shim/publisher.go).
+/// How often an event is sent that containerd answers with an error, as in the Go shim (pkg/shim/publisher.go).
 const TRIES: u32 = 5;
-/// How often the nearest directory that there is may change while it is looked for.
+/// How often the nearest existing directory may change during the search for it.
 const LOOKS: u32 = 8;
-/// The longest event: what else is in a frame (namespace, topic, names of service and method) is less.
+/// The longest event: the rest of a frame (namespace, topic, names of service and method) is shorter than the
+/// difference.
 const LONGEST_EVENT: usize = LONGEST - (64 << 10);
 
-/// Tells containerd what happens, in order, for as long as it takes.
+/// Publishes events to containerd, in order, however long it takes.
 #[derive(Debug)]
 pub struct Publisher {
-    /// The path of containerd's socket; without one nothing is told.
+    /// The path of containerd's socket; without one, events are dropped.
     path: Option<String>,
     namespace: String,
     queue: Queue,
     link: Link,
-    /// Before the next try. Longer with each that fails, short again when one succeeds.
+    /// The delay before the next attempt. It grows with each failure and is reset by a success.
     pause: Duration,
-    /// When the first event of the queue may be sent again, which was answered with an error, and how often it was.
+    /// When the first event of the queue may be sent again after an error, and the number of errors.
     again: Option<Deadline>,
     refusals: u32,
     warning: Option<String>,
-    /// Whether it was said that events are lost.
+    /// Whether the loss of events was logged.
     has_warned: bool,
 }
 
-/// The connection, or how one is come by.
+/// The state of the connection.
 #[derive(Debug)]
 enum Link {
-    /// There is none, and nothing to tell.
+    /// No connection, and no event to send.
     Down,
-    /// There is nobody: until something changes at the socket's place, or until a time has come.
+    /// No server: waits until something changes at the socket's path, or until a deadline.
     Waiting { doorway: Option<Doorway>, until: Option<Deadline> },
-    /// There is one.
+    /// A connection.
     Up {
         client: Client,
         /// The call that waits for its answer.
         call: Option<u32>,
-        /// What the socket is waited for.
+        /// The events polled on the socket.
         interest: Interest,
-        /// Whether anything was answered on it.
+        /// Whether any answer was received on it.
         has_answered: bool,
     },
 }
 
 impl Publisher {
-    /// For the socket at `address`, TTRPC_ADDRESS of the environment: a path, perhaps with `unix://` before it.
-    /// Without one, or with an empty one, events are dropped.
+    /// Returns a publisher for the socket at `address`, TTRPC_ADDRESS of the environment: a path, optionally prefixed
+    /// with `unix://`. If it is missing or empty, events are dropped.
     pub fn new(address: Option<&str>, namespace: &str) -> Self {
         let path = address.map(|address| address.strip_prefix("unix://").unwrap_or(address));
         Self {
@@ -96,7 +96,7 @@ impl Publisher {
         }
     }
 
-    /// Tells an event, now or as soon as those before it are told.
+    /// Publishes an event, now or after those before it.
     pub fn publish(&mut self, poller: &Poller, event: Event) {
         if self.path.is_none() {
             return;
@@ -113,7 +113,7 @@ impl Publisher {
         self.advance(poller);
     }
 
-    /// To be called when a descriptor of [`Source::Publisher`] is ready, with its part.
+    /// Handles a ready descriptor of [`Source::Publisher`], given its part.
     pub fn ready(&mut self, poller: &Poller, part: u8, _interest: Interest) {
         match part {
             CONNECTION => self.receive(poller),
@@ -123,7 +123,7 @@ impl Publisher {
         self.advance(poller);
     }
 
-    /// When [`Publisher::tick`] is to be called, if nothing else happens before.
+    /// Returns when [`Publisher::tick`] must be called at the latest.
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.link {
             Link::Waiting { until, .. } => *until,
@@ -132,7 +132,7 @@ impl Publisher {
         }
     }
 
-    /// Does what was to be done at [`Publisher::deadline`]; nothing if it is too early.
+    /// Does the work due at [`Publisher::deadline`]; does nothing before.
     pub fn tick(&mut self, poller: &Poller) {
         if let Link::Waiting { until: Some(until), doorway } = &mut self.link
             && until.left().is_none()
@@ -144,27 +144,27 @@ impl Publisher {
         self.advance(poller);
     }
 
-    /// Whether everything was told.
+    /// Returns whether all events were sent.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// What is to be logged, once.
+    /// Takes the warning to be logged, if any.
     pub fn take_warning(&mut self) -> Option<String> {
         self.warning.take()
     }
 
-    /// The first of several warnings that nobody asked for is the one that is kept.
+    /// Keeps only the first warning until it is taken.
     fn warn(&mut self, warning: String) {
         self.warning.get_or_insert(warning);
     }
 
-    /// Goes as far as it can be gone without waiting.
+    /// Proceeds as far as possible without waiting.
     fn advance(&mut self, poller: &Poller) {
         if matches!(self.link, Link::Down) && !self.queue.is_empty() {
             self.connect(poller, None);
         }
-        // A connection that is there but ends at once is tried again later, so that this ends.
+        // If a new connection closes at once, the next attempt is delayed, so that this loop ends.
         while let Link::Up { client, call, interest, .. } = &mut self.link {
             let is_early = self.again.is_some_and(|again| again.left().is_some());
             if let (None, Some(item), false) = (&call, self.queue.next(), is_early) {
@@ -213,8 +213,8 @@ impl Publisher {
         self.pause = SHORTEST;
     }
 
-    /// containerd would not have the event. It may be about to end, or not ready; but what it never takes must not
-    /// keep the others.
+    /// Handles an error from containerd. It may be about to exit, or not be ready; but an event that it never accepts
+    /// must not block the others.
     fn refused(&mut self, status: &Status) {
         self.refusals += 1;
         if self.refusals < TRIES {
@@ -227,7 +227,7 @@ impl Publisher {
         self.warn(format!("containerd does not take event {topic}: {status}"));
     }
 
-    /// Ends the connection, which is of no use any more.
+    /// Closes the unusable connection.
     fn lose(&mut self, poller: &Poller) {
         let Link::Up { client, has_answered, .. } = mem::replace(&mut self.link, Link::Down) else {
             return;
@@ -243,12 +243,12 @@ impl Publisher {
         if has_answered {
             self.connect(poller, None);
         } else {
-            // Whoever took the connection would not talk.
+            // The server accepted the connection but did not answer.
             self.wait(poller, None, true);
         }
     }
 
-    /// Has a look because something has changed at the socket's place.
+    /// Checks after a change at the socket's path.
     fn look(&mut self, poller: &Poller) {
         let Link::Waiting { doorway: Some(doorway), .. } = &self.link else { return };
         if !doorway.has_changed() {
@@ -259,7 +259,7 @@ impl Publisher {
         self.connect(poller, None);
     }
 
-    /// Stops to wait.
+    /// Stops waiting.
     fn leave(&mut self, poller: &Poller) {
         if let Link::Waiting { doorway: Some(doorway), .. } =
             mem::replace(&mut self.link, Link::Down)
@@ -268,11 +268,11 @@ impl Publisher {
         }
     }
 
-    /// Makes a connection, or waits until one can be made. `doorway` is one that is registered.
+    /// Connects, or waits until that is possible. `doorway` is a registered one.
     fn connect(&mut self, poller: &Poller, mut doorway: Option<Doorway>) {
         let Some(path) = &self.path else { return };
-        // Watched first and looked at then, so that no change is missed. What is watched is a directory that may
-        // itself be replaced while this goes on.
+        // The watch is set before the check, so that no change is missed. The watched directory may itself be replaced
+        // meanwhile.
         let mut errno = match dial(path) {
             Ok(socket) => return self.begin(poller, doorway, socket),
             Err(errno) => errno,
@@ -292,8 +292,8 @@ impl Publisher {
             let _ = poller.remove(door.fd());
             doorway = None;
         }
-        // Of a socket that is there nobody tells when it takes connections; a directory that cannot be watched tells
-        // nothing at all.
+        // An existing socket causes no event when it starts to accept connections, and a directory that cannot be
+        // watched causes none at all.
         let is_timed = errno != Errno::NOENT || doorway.is_none();
         self.wait(poller, doorway, is_timed);
     }
@@ -312,7 +312,7 @@ impl Publisher {
         let interest = Interest::IN;
         match poller.add(client.fd(), Source::Publisher(CONNECTION), interest) {
             Ok(()) => self.link = Link::Up { client, call: None, interest, has_answered: false },
-            // No memory: later.
+            // No memory: tried later.
             Err(_) => self.wait(poller, None, true),
         }
     }
@@ -330,7 +330,7 @@ impl Publisher {
     }
 }
 
-/// The call of `Forward`, encoded.
+/// Returns the encoded call of `Forward`.
 fn request(namespace: &str, item: &Item) -> alloc::vec::Vec<u8> {
     let envelope = Envelope {
         timestamp: Some(item.time.clone()),
@@ -341,7 +341,7 @@ fn request(namespace: &str, item: &Item) -> alloc::vec::Vec<u8> {
     ForwardRequest { envelope: Some(envelope) }.encode()
 }
 
-/// Connects without waiting: that of a Unix socket is done at once, or EAGAIN where too many wait to be accepted.
+/// Connects without waiting: a Unix socket connects at once, or fails with EAGAIN if the backlog is full.
 pub(crate) fn dial(path: &str) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

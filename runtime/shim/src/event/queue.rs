@@ -1,16 +1,16 @@
-//! What waits to be told: in order, within bounds.
+//! The queue of unsent events: ordered and bounded.
 //!
-//! While containerd is away it asks for nothing, so that nothing is created, started or paused. What then happens
-//! is bounded by what runs: a process exits once. Only want of memory may come again and again; it says
-//! nothing but which container, and is told once as long as that was not sent (see [`Queue::push`]).
+//! While containerd is away it makes no calls, so nothing is created, started or paused. The remaining events are
+//! bounded by the running processes: each exits once. Only OOM events can repeat. They contain only the container, so
+//! one that is not sent yet is not added again (see [`Queue::push`]).
 //!
-//! containerd that was started anew asks each task for its state (`Connect`, `State`, `Wait`) and needs no event to
-//! know what runs and how it ended; only want of memory it can learn from the event alone. containerd that was merely
-//! frozen, or a proxy before it that was started anew, asks nothing: to it an exit that is not told is a process
-//! that runs for ever. So incidental events (that a call was done, whose answer containerd had) have a small room of
-//! their own, of which the oldest give way; exits, deletions and want of memory have a large one, which
-//! only other clients of the shim could fill: by executing 16 000 processes while containerd is away. Then
-//! the oldest exits of such processes give way, whose state can still be asked for, and last the others.
+//! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`) and needs no events to learn of
+//! running and exited processes; only OOM is known from events alone. A containerd that was merely frozen, or whose
+//! proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
+//! incidental events (for completed calls whose answers containerd received) share a small limit, and the oldest are
+//! dropped. Exits, deletions and OOM events share a large limit, which only other clients of the shim can reach: by
+//! executing 16 000 processes while containerd is away. Then the oldest exits of such processes are dropped, whose
+//! state can still be queried, and last the others.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -20,16 +20,16 @@ use proto::messages::time::Timestamp;
 
 use super::{Event, Weight};
 
-/// At most so much is kept: events, and bytes of memory.
+/// The maximum contents: events, and bytes of memory.
 const MOST: Room = Room { events: 16 << 10, bytes: 4 << 20 };
-/// At most so much of it is incidental.
+/// The maximum of incidental ones among them.
 const MOST_INCIDENTAL: Room = Room { events: 512, bytes: 256 << 10 };
-/// What an allocation costs beyond its bytes, roughly; an event has two.
+/// The approximate overhead of an allocation in bytes; an event has two.
 const ALLOCATION: usize = 16;
-/// For how many events room is kept when there are none.
+/// The number of events for which memory is kept when the queue is empty.
 const KEPT: usize = 16;
 
-/// How much there is of something.
+/// An amount of events and memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Room {
     events: usize,
@@ -52,7 +52,7 @@ impl Room {
     }
 }
 
-/// An event and when it was told to the queue.
+/// An event and its time of arrival in the queue.
 #[derive(Debug)]
 pub(super) struct Item {
     pub event: Event,
@@ -60,20 +60,20 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Bytes of memory.
+    /// Returns its size in bytes of memory.
     fn size(&self) -> usize {
         let any = &self.event.event;
         size_of::<Self>() + any.type_url.len() + any.value.len() + 2 * ALLOCATION
     }
 }
 
-/// See the module's text.
+/// The queue; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     items: VecDeque<Item>,
     all: Room,
     incidental: Room,
-    /// Whether the first one was sent and has no answer yet: then it stays.
+    /// Whether the first event was sent and not answered yet: then it stays.
     is_sent: bool,
 }
 
@@ -82,26 +82,26 @@ impl Queue {
         self.items.is_empty()
     }
 
-    /// The one whose turn it is, if it was not sent.
+    /// Returns the next event to send, if it was not sent.
     pub fn next(&self) -> Option<&Item> {
         self.items.front().filter(|_| !self.is_sent)
     }
 
-    /// Says that the first one was sent, or that its answer will not come.
+    /// Marks the first event as sent, or as not sent if its answer will not come.
     pub fn set_sent(&mut self, is_sent: bool) {
         self.is_sent = is_sent && !self.items.is_empty();
     }
 
-    /// Removes the first one: it was answered.
+    /// Removes the first event, which was answered.
     pub fn pop(&mut self) -> Option<Item> {
         self.is_sent = false;
         self.remove(0)
     }
 
-    /// Adds an event, and returns how many others gave way.
+    /// Adds an event, and returns how many others were dropped.
     ///
-    /// Want of memory that waits already is not told twice, unless a container has ended or was created since, which
-    /// may be the one.
+    /// An OOM event that is already queued is not added again, unless a container has exited or was created since: it
+    /// may be the one of that event.
     pub fn push(&mut self, item: Item) -> usize {
         if item.event.topic == topic::TASK_OOM && self.has_waiting(&item.event) {
             return 0;
@@ -125,7 +125,7 @@ impl Queue {
     }
 
     fn has_waiting(&self, event: &Event) -> bool {
-        // Any container's: which one an event is of would have to be read out of it.
+        // Those of any container: the id would have to be decoded from the event.
         let is_end = |event: &Event| {
             event.topic == topic::TASK_CREATE
                 || event.topic != topic::TASK_OOM && event.weight == Weight::Main
@@ -138,7 +138,7 @@ impl Queue {
         usize::from(self.is_sent)
     }
 
-    /// Drops the oldest one of that weight, which is neither on its way nor the newest of all.
+    /// Drops the oldest event of that weight that is neither sent nor the newest.
     fn lose(&mut self, weight: Weight) -> bool {
         let first = self.first_waiting();
         let end = self.items.len().saturating_sub(1).max(first);
@@ -177,7 +177,7 @@ mod tests {
         Event::exit("c", exec, 7, 0, now())
     }
 
-    /// As long as containerd's ids are.
+    /// As long as containerd's ids.
     fn id(number: usize) -> String {
         format!("{number:064}")
     }
@@ -196,7 +196,7 @@ mod tests {
         }
         assert!(queue.all.events > 10_000, "{:?}", queue.all);
         assert!(lost > 9000);
-        // What has given way is the oldest.
+        // The oldest was dropped.
         let first = queue.items.iter().position(|item| item.event.weight == Weight::Incidental);
         assert!(first.unwrap() > 9000);
         while queue.pop().is_some() {}
@@ -223,7 +223,7 @@ mod tests {
             queue.push(item(exit(&format!("e{number}"))));
         }
         assert!(queue.all.is_within(MOST));
-        // The one that was sent, and the container's.
+        // The sent event, and the container's.
         assert_eq!(queue.pop().unwrap().event.weight, Weight::OfExec);
         assert_eq!(queue.items[0].event.weight, Weight::Main);
     }
@@ -244,11 +244,11 @@ mod tests {
             queue.push(item(event));
         }
         assert_eq!(topics(&queue), [topic::TASK_OOM, topic::TASK_OOM, topic::TASK_PAUSED]);
-        // The first is on its way: what comes now is another.
+        // The first is sent: the next one is added.
         queue.set_sent(true);
         queue.push(item(Event::oom("c")));
         assert_eq!(queue.items.len(), 4);
-        // After an end it is another container's.
+        // After an exit it may be another container's.
         queue.push(item(exit("")));
         queue.push(item(Event::oom("c")));
         assert_eq!(queue.items.len(), 6);

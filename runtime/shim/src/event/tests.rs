@@ -41,15 +41,15 @@ impl Drop for Scratch {
     }
 }
 
-/// What the fake does with a call.
+/// The fake's reaction to a call.
 enum Reply {
     Answer,
     Refuse,
-    /// Closes the connection, as one that is killed does.
+    /// Closes the connection, like a killed process.
     Hang,
 }
 
-/// A containerd: a thread that serves one connection after the other.
+/// A fake containerd: a thread that serves one connection after the other.
 struct Containerd {
     thread: JoinHandle<()>,
     stop: OwnedFd,
@@ -61,7 +61,7 @@ impl Containerd {
         Self::with(listener(path, 8), |_| Reply::Answer)
     }
 
-    /// `reply` is told how many calls there were before.
+    /// `reply` gets the number of calls before.
     fn with(listener: OwnedFd, reply: impl Fn(usize) -> Reply + Send + 'static) -> Self {
         let (stopped, stop) = rustix::pipe::pipe().unwrap();
         let (sender, events) = channel();
@@ -74,7 +74,7 @@ impl Containerd {
         Self { thread, stop, events }
     }
 
-    /// Ends it as a kill does: the socket stays and refuses.
+    /// Ends it like a kill: the socket stays and refuses connections.
     fn end(self) -> Vec<(String, String)> {
         drop(self.stop);
         self.thread.join().unwrap();
@@ -135,7 +135,7 @@ fn serve(
     }
 }
 
-/// The shim's loop, with nothing else in it.
+/// The shim's loop with only the publisher.
 struct Loop {
     poller: Poller,
     publisher: Publisher,
@@ -151,7 +151,7 @@ impl Loop {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Waits for anything, and does it. False if nothing came within `limit`.
+    /// Waits for events, and handles them. Returns false if none came within `limit`.
     fn turn(&mut self, limit: Duration) -> bool {
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
@@ -171,7 +171,7 @@ impl Loop {
         }
     }
 
-    /// Does all that can be done at once: what follows is at rest.
+    /// Handles everything that is ready, until the loop is idle.
     fn rest(&mut self) {
         while self.publisher.deadline().is_none() && self.turn(Duration::ZERO) {}
     }
@@ -235,7 +235,7 @@ fn everything_is_told_in_order() {
 fn an_event_whose_answer_was_lost_is_told_again() {
     let scratch = Scratch::new();
     let path = scratch.path("s");
-    // The third call is taken and not answered.
+    // The third call is received and not answered.
     let dies = |nth| if nth == 2 { Reply::Hang } else { Reply::Answer };
     let containerd = Containerd::with(listener(&path, 8), dies);
     let mut events = Loop::new(&path);
@@ -269,10 +269,10 @@ fn containerd_is_started_anew() {
     events.publish(exit(0));
     events.until_idle();
     assert_eq!(containerd.end(), exits(0..1));
-    // Nothing to tell: no connection is made, nothing waited for.
+    // Nothing to send: no connection is made, nothing is awaited.
     events.rest();
     assert!(events.publisher.deadline().is_none() && !events.turn(Duration::ZERO));
-    // The socket is there and refuses: a timer.
+    // The socket exists and refuses connections: a timer.
     (1..4).for_each(|number| events.publish(exit(number)));
     assert!(events.publisher.deadline().is_some());
     fs::remove_file(&path).unwrap();
@@ -287,14 +287,14 @@ fn a_socket_that_is_not_there_is_waited_for_without_a_timer() {
     let path = scratch.path("run/containerd/s");
     let mut events = Loop::new(&path);
     events.publish(exit(0));
-    // Each step wakes it, and what is none of ours does not matter.
+    // Each step wakes it, and changes of unrelated files do not matter.
     for directory in ["run", "other", "run/containerd", "run/containerd/other"] {
         assert!(events.publisher.deadline().is_none());
         fs::create_dir(scratch.path(directory)).unwrap();
         events.rest();
         assert!(!events.publisher.is_idle());
     }
-    // Gone and made again, below as well.
+    // Removed and created again, including the directories below.
     fs::remove_dir_all(scratch.path("run")).unwrap();
     events.rest();
     assert!(events.publisher.deadline().is_none());
@@ -321,7 +321,7 @@ fn a_socket_that_does_not_listen_yet() {
     bind(&server, &SocketAddrUnix::new(path.as_str()).unwrap()).unwrap();
     events.rest();
     assert!(events.publisher.deadline().is_some());
-    // What a server does last is the mode: no need for the timer.
+    // A server sets the mode last: the timer is not needed.
     listen(&server, 8).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let early = events.poller.wait(None).unwrap();
@@ -376,7 +376,7 @@ fn a_full_backlog() {
 fn what_containerd_refuses_is_tried_again_and_given_up() {
     let scratch = Scratch::new();
     let path = scratch.path("s");
-    // The first call once, the second one always.
+    // The first call fails once, the second one always.
     let reply = |nth| if nth == 0 || (2..7).contains(&nth) { Reply::Refuse } else { Reply::Answer };
     let containerd = Containerd::with(listener(&path, 8), reply);
     let mut events = Loop::new(&path);
@@ -395,7 +395,7 @@ fn nobody_to_tell() {
         publisher.publish(&poller, exit(0));
         assert!(publisher.is_idle() && publisher.deadline().is_none());
     }
-    // Too long for a socket's name: as one that is not there.
+    // Too long for a socket's name: treated as missing.
     let mut publisher = Publisher::new(Some(&format!("/{}", "x".repeat(200))), "k8s.io");
     publisher.publish(&poller, exit(0));
     assert!(publisher.deadline().is_some());

@@ -1,7 +1,7 @@
-//! One direction of one stream: what can be read here is written there, as it finds room.
+//! One direction of one stream: copies data from a source to a sink as space permits.
 //!
-//! Of the two ends, one is in the poller at a time: the one that is waited for. The other would be reported again and
-//! again while nothing can be done about it, since epoll(7) tells of hang-ups that nobody has asked about.
+//! Only one of the two ends is in the poller at a time: the one that is waited for. The other would be reported again
+//! and again without anything to do, since epoll(7) reports hang-ups even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -12,32 +12,32 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use crate::poller::{Interest, Poller, Source};
 
-/// Bytes that are read at a time where they can't be spliced, and so the most that is kept.
+/// Bytes read at a time if they cannot be spliced, and so the maximum that is buffered.
 const CHUNK: usize = 4096;
-/// Bytes that are spliced at a time at most; a pipe holds no more, unless root has said so.
+/// Maximum bytes spliced at a time; a pipe holds no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
-/// How often a carrier moves something before others have their turn.
+/// How often a carrier moves data before others get their turn.
 pub(super) const TURNS: usize = 4;
-/// Bytes that are read at most from a terminal whose program has ended: more than one holds.
+/// Maximum bytes read from a terminal whose program has exited: more than a terminal holds.
 const LAST: usize = 256 << 10;
 
-/// Where it goes.
+/// The sink.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A pipe, a FIFO or a terminal, non-blocking: takes what it has room for.
+    /// A pipe, a FIFO or a terminal, non-blocking: accepts as much as it has space for.
     Flow(OwnedFd),
-    /// A file, which always has room. What it refuses (ENOSPC, EIO) is lost, so that the program goes on.
+    /// A file, which always has space. Data that it refuses (ENOSPC, EIO) is lost, so that the program continues.
     File(OwnedFd),
-    /// Is thrown away.
+    /// Data is discarded.
     Nothing,
 }
 
-/// How the two ends are to be treated.
+/// The kinds of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// A program's output from its pipe, which is taken off also when nobody wants it.
+    /// A program's output from its pipe, which is read even if it is discarded.
     Output,
-    /// A program's output from its terminal, likewise.
+    /// A program's output from its terminal, which is read even if it is discarded.
     TerminalOutput,
     /// Input for a program's pipe.
     Input,
@@ -45,30 +45,30 @@ pub(super) enum Manner {
     TerminalInput,
 }
 
-/// Which end is in the poller.
+/// The end in the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The source, for input.
     From,
-    /// The source, which has hung up but may come back: to be told of changes only.
+    /// The source, which has hung up but may come back: reported on changes only.
     Hung,
-    /// The sink, for room.
+    /// The sink, for space.
     To,
 }
 
-/// What one try has come to.
+/// The result of one attempt.
 enum Step {
-    /// So many bytes were taken off the source.
+    /// This many bytes were read from the source.
     Moved(usize),
-    /// There is nothing to read now.
+    /// Nothing to read now.
     Empty,
-    /// There is no room now.
+    /// No space now.
     Full,
-    /// Nobody has a terminal open now.
+    /// No process has the terminal open now.
     Hung,
-    /// There is nothing to read any more.
+    /// End of the source.
     Ended,
-    /// Nothing can be written any more.
+    /// The sink cannot be written to any more.
     Broken,
 }
 
@@ -79,16 +79,16 @@ pub(super) struct Carrier {
     to: Sink,
     manner: Manner,
     splices: bool,
-    /// What was read and not yet written, at most [`CHUNK`].
+    /// Data read and not written yet, at most [`CHUNK`].
     rest: Vec<u8>,
     waits: Option<End>,
-    /// Bytes that are yet carried at most, if it ends as soon as there is nothing to read.
+    /// If set, the stream ends as soon as there is nothing to read, and this is the maximum of bytes still copied.
     last: Option<usize>,
     is_broken: bool,
 }
 
 impl Carrier {
-    /// From a non-blocking descriptor to a sink. `splices`: both are pipes.
+    /// Returns a carrier from a non-blocking descriptor to a sink. `splices`: both are pipes.
     pub fn new(from: OwnedFd, to: Sink, manner: Manner, splices: bool) -> Self {
         Self {
             from,
@@ -102,19 +102,20 @@ impl Carrier {
         }
     }
 
-    /// From now on the source ends where there is nothing to read.
+    /// From now on the source ends when there is nothing to read.
     pub fn end_when_empty(&mut self) {
         self.last.get_or_insert(LAST);
     }
 
-    /// Whether it ended since nothing can be written any more.
+    /// Returns whether it ended because the sink cannot be written to any more.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Carries over what there is, `turns` times at most; then waits for what is missing. Whether it goes on.
+    /// Copies available data, at most `turns` times; then waits for the missing end. Returns whether the stream
+    /// continues.
     pub fn carry_up_to(&mut self, turns: usize, poller: &Poller, source: Source) -> bool {
-        // What is carried at the end is bounded by itself.
+        // The remainder at the end is bounded by itself.
         let turns = self.last.map_or(turns, |_| usize::MAX);
         for _ in 0..turns {
             match self.step() {
@@ -143,18 +144,18 @@ impl Carrier {
             }
         }
         let end = if self.rest.is_empty() { End::From } else { End::To };
-        // Anew in any case: of an end that is told of changes only, there might be none.
+        // Registered again in any case: an end reported on changes only might never be reported.
         self.stop_waiting(poller);
         self.wait_for(end, poller, source)
     }
 
-    /// Out of the poller, and taken apart: what remains is the sink.
+    /// Removes it from the poller and returns the sink.
     pub fn leave(mut self, poller: &Poller) -> Sink {
         self.stop_waiting(poller);
         self.to
     }
 
-    /// Whether the sink is full.
+    /// Returns whether the sink is full.
     #[cfg(test)]
     pub fn waits_for_room(&self) -> bool {
         self.waits == Some(End::To)
@@ -164,7 +165,7 @@ impl Carrier {
         matches!(self.manner, Manner::Output | Manner::TerminalOutput)
     }
 
-    /// Moves something, once.
+    /// Moves data once.
     fn step(&mut self) -> Step {
         match &self.to {
             Sink::Flow(to) if self.splices => splice_once(self.from.as_fd(), to.as_fd()),
@@ -175,7 +176,7 @@ impl Carrier {
 
     fn copy_once(&mut self) -> Step {
         let mut buffer = [0; CHUNK];
-        // At the end of all, what there is beyond its bound is not for us.
+        // At the very end, data beyond the bound is left unread.
         let room = self.last.map_or(CHUNK, |last| last.min(CHUNK));
         let chunk = match read(&self.from, buffer.get_mut(..room).unwrap_or_default()) {
             Ok(0) => return Step::Ended,
@@ -205,11 +206,11 @@ impl Carrier {
         let Sink::Flow(to) = &self.to else { return Step::Moved(0) };
         match write(to, &self.rest) {
             Ok(bytes) if bytes == self.rest.len() => {
-                // Nothing is kept of a stream that is quiet.
+                // An idle stream keeps no buffer.
                 self.rest = Vec::new();
                 Step::Moved(0)
             }
-            // A terminal that is stopped takes nothing.
+            // A stopped terminal accepts nothing.
             Ok(0) | Err(Errno::AGAIN) => Step::Full,
             Ok(bytes) => {
                 self.rest.drain(..bytes);
@@ -220,7 +221,7 @@ impl Carrier {
         }
     }
 
-    /// Has `end` in the poller and nothing else. Whether that is so.
+    /// Puts `end` into the poller and nothing else. Returns whether that succeeded.
     fn wait_for(&mut self, end: End, poller: &Poller, source: Source) -> bool {
         if self.waits == Some(end) {
             return true;
@@ -229,7 +230,7 @@ impl Carrier {
         let (fd, interest) = match (end, &self.to) {
             (End::From, _) => (self.from.as_fd(), Interest::IN),
             (End::Hung, _) => (self.from.as_fd(), Interest::IN | Interest::ET),
-            // A terminal without a program hangs up, also when it is full.
+            // A terminal without a program hangs up, even when it is full.
             (End::To, Sink::Flow(to)) if self.manner == Manner::TerminalInput => {
                 (to.as_fd(), Interest::OUT | Interest::ET)
             }
@@ -253,7 +254,8 @@ impl Carrier {
             (Some(End::To), Sink::Flow(to)) => to.as_fd(),
             _ => return,
         };
-        // By name, since a worker that has just begun may have a copy, which keeps it in the poller over a close.
+        // Removed explicitly: a worker that has just started may have a copy, which would keep it in the poller after a
+        // close.
         let _ = poller.remove(fd);
     }
 }
@@ -268,7 +270,7 @@ fn splice_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Step {
     }
 }
 
-/// Which of two pipes it was that could not be spliced now; the kernel does not say.
+/// Returns which of two pipes could not be spliced now; the kernel does not report it.
 fn why_not(from: BorrowedFd<'_>) -> Step {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(from, PollFlags::IN)];
@@ -277,11 +279,11 @@ fn why_not(from: BorrowedFd<'_>) -> Step {
         _ => PollFlags::empty(),
     };
     if events.contains(PollFlags::IN) {
-        // Should it have come to have something only now, the sink is reported at once.
+        // If the source has got data only now, the sink is reported at once.
         Step::Full
     } else if events.contains(PollFlags::HUP) {
-        // Before it looks whether the source is at its end, splice(2) looks whether there is room. But between poll(2)'s
-        // two looks, at the contents and at the writers, the last one may have written something and gone.
+        // splice(2) checks for space before it checks for the end of the source. But between poll(2)'s checks of the
+        // contents and of the writers, the last writer may have written something and closed the pipe.
         match ioctl_fionread(from) {
             Ok(0) => Step::Ended,
             _ => Step::Full,

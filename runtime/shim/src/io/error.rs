@@ -1,4 +1,4 @@
-//! Why the streams of a process can't be had.
+//! Errors of opening the streams of a process.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,18 +8,18 @@ use core::fmt;
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// What was asked for is no stream that this shim knows.
+    /// The requested stream is not supported by this shim.
     Uri {
-        /// As asked.
+        /// The requested URI.
         uri: String,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
-    /// A logger did not come to work.
+    /// A logger failed to start.
     Logger {
         /// Its program.
         path: String,
-        /// What it did.
+        /// The reason.
         what: &'static str,
     },
 }

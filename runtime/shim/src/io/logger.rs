@@ -1,7 +1,7 @@
-//! A logger: a program of the host that takes a process's output (containerd's `binary` scheme).
+//! A logger: a program of the host that receives a process's output (containerd's `binary` scheme).
 //!
-//! It has stdout's pipe as descriptor 3, stderr's as 4, and as 5 the pipe by which it says that it is ready. The
-//! program writes into its pipes itself: nothing passes through the shim, but for a terminal's output.
+//! Its descriptor 3 is stdout's pipe, 4 is stderr's, and 5 is the pipe on which it reports readiness. The container's
+//! program writes to the pipes directly: no data passes through the shim, except a terminal's output.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -25,33 +25,33 @@ use super::uri;
 use super::{Asked, Error, part};
 use crate::poller::{Interest, Poller, Source};
 
-/// Seconds that a logger has to become ready.
+/// Seconds until a logger must be ready.
 const READY: i64 = 10;
-/// Seconds that a logger has to end at the end of its input, before it is asked to. Go's shim asks at once; a logger
-/// that leaves it at the signal's default action loses then what it has not read.
+/// Seconds for a logger to exit after the end of its input, before SIGTERM. Go's shim sends it at once; a logger with
+/// the signal's default action then loses unread data.
 const READS_OUT: i64 = 1;
-/// Seconds that a logger has to end after that; as with Go's shim.
+/// Seconds for a logger to exit after SIGTERM; as in Go's shim.
 const ENDS: i64 = 12;
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
-/// What is waited for.
+/// The state of a logger.
 #[derive(Debug)]
 enum State {
-    /// That it says it is ready, by this pipe. The other one has an errno if it could not be executed.
+    /// Waits for readiness on this pipe. The other one carries an errno if the program could not be executed.
     Begins { ready: OwnedFd, trouble: OwnedFd },
-    /// Nothing: it works.
+    /// Running.
     Works,
-    /// That it ends by itself.
+    /// Waits for it to exit by itself.
     ReadsOut,
-    /// That it heeds SIGTERM.
+    /// Waits for it to exit after SIGTERM.
     Asked,
-    /// It was killed, or has ended.
+    /// It was killed, or has exited.
     Over,
 }
 
-/// A running logger. Its end is reaped by whoever reaps the shim's children.
+/// A running logger. The loop that reaps the shim's children reaps it.
 #[derive(Debug)]
 pub(super) struct Logger {
     path: String,
@@ -68,8 +68,8 @@ impl Logger {
     /// Starts a logger that reads `stdout` and `stderr`.
     ///
     /// # Errors
-    /// Those of clone3(2), pipe2(2) and the like. That its program can't be executed is told by
-    /// [`Logger::is_ready`].
+    /// Those of clone3(2), pipe2(2) and the like. [`Logger::is_ready`] returns the error if its program cannot be
+    /// executed.
     pub fn start(
         logger: &uri::Logger,
         asked: &Asked<'_>,
@@ -122,7 +122,7 @@ impl Logger {
         Ok(logger)
     }
 
-    /// Has what tells of it in the poller.
+    /// Adds its descriptors to the poller.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -135,10 +135,10 @@ impl Logger {
         poller.add(&self.pidfd, Source::Stream(process, part::LOGGER), Interest::IN)
     }
 
-    /// Whether it has become ready.
+    /// Returns whether it has become ready.
     ///
     /// # Errors
-    /// That it never will.
+    /// If it never will.
     pub fn is_ready(&self) -> Result<bool, Error> {
         match &self.failure {
             Some(failure) => Err(failure.clone()),
@@ -146,12 +146,12 @@ impl Logger {
         }
     }
 
-    /// Whether its process has ended.
+    /// Returns whether its process has exited.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Its pipe is ready: what it says.
+    /// Handles its ready pipe.
     pub fn speaks(&mut self, poller: &Poller) {
         let State::Begins { ready, trouble } = &self.state else { return };
         let mut byte = [0];
@@ -160,7 +160,7 @@ impl Logger {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => false,
         };
-        // Decided by now: who says something, or closes what it could say it by, has been executed or has ended.
+        // The outcome is known now: a process that writes to the pipe or closes it has been executed or has exited.
         let mut errno = [0; 4];
         if let Ok(4) = read(trouble, &mut errno) {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
@@ -177,21 +177,21 @@ impl Logger {
         }
     }
 
-    /// Its process is over.
+    /// Handles the exit of its process.
     pub fn ends(&mut self, poller: &Poller) {
         if !self.is_alive() {
-            // What it has said last may be in the same batch of events as its end.
+            // Its last message may be in the same batch of events as its exit.
             self.speaks(poller);
             self.has_ended = true;
             let _ = poller.remove(&self.pidfd);
-            // One that has gone to the background may have left it to its child to say so.
+            // A logger that has put itself into the background may have left the report to its child.
             if !matches!(self.state, State::Begins { .. }) {
                 self.leave(poller);
             }
         }
     }
 
-    /// Its time is over, for what it is in.
+    /// Handles the expiry of its timer in the current state.
     pub fn is_late(&mut self, poller: &Poller) {
         let mut times = [0; 8];
         if read(&self.timer, &mut times).is_err() {
@@ -205,7 +205,7 @@ impl Logger {
         }
     }
 
-    /// There is no more for it to come: gives it time to end, then asks it, then kills it.
+    /// Ends the logger after its input: gives it time to exit, then sends SIGTERM, then SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let State::Begins { .. } | State::Works = self.state {
             self.set_timer(READS_OUT);
@@ -213,7 +213,8 @@ impl Logger {
         }
     }
 
-    /// Does not wait for its end: asks it, or kills it if it was asked before. It is not in the poller any more.
+    /// Gives the logger up without waiting: sends SIGTERM, or SIGKILL if it already got SIGTERM. It is no longer in the
+    /// poller.
     pub fn abandon(&mut self, poller: &Poller) {
         match self.state {
             State::Over => {}
@@ -262,16 +263,16 @@ impl Logger {
         ended == Ok(0)
     }
 
-    /// Sets the time limit, in seconds; 0 for none.
+    /// Sets the timer, in seconds; 0 disables it.
     fn set_timer(&self, seconds: i64) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once =
             Itimerspec { it_interval: zero, it_value: Timespec { tv_sec: seconds, tv_nsec: 0 } };
-        // It fails for no value that is one.
+        // It cannot fail with valid values.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    /// For who reaps it in tests.
+    /// For tests, which reap it themselves.
     #[cfg(test)]
     pub fn pidfd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.pidfd.as_fd()

@@ -1,22 +1,23 @@
-//! Standard streams of processes: pipes and terminals carried to FIFOs, files and loggers.
+//! Standard streams of processes: pipes and terminals, copied to FIFOs, files and loggers.
 //!
-//! A program gets pipes of the shim's making, never what containerd has made: root in a container could change the
-//! mode and owner of a FIFO of the host. What goes through a pipe is spliced, so that it never is in the shim's memory,
-//! and only as fast as it is taken: a FIFO that nobody reads fills, then the pipe, and then the program waits.
+//! A program gets pipes created by the shim, never containerd's FIFOs: root in a container could change the mode and
+//! owner of a FIFO of the host. Data in pipes is spliced, so that it is never in the shim's memory, and only as fast as
+//! it is read: a FIFO without a reader fills up, then the pipe, and then the program blocks.
 //!
 //! As with Go's shim (containerd 2.4, `cmd/containerd-shim-runc-v2/process/io.go`):
-//! - Of each FIFO the shim has both ends. containerd may go and come back: nobody gets SIGPIPE, nothing is lost.
-//! - The end of a client is no end of standard input, since the next may come. Task.CloseIO is, once all clients have
-//!   closed it. If the program has a terminal, that hangs up then.
-//! - Output through a pipe ends when nobody has the pipe any more, which may be later than the end of the process:
-//!   children that it has left behind are heard to the end, or until Task.Delete has waited for long enough. A
-//!   terminal's output ends with the process, and what has been written by then is carried over.
+//! - The shim holds both ends of each FIFO. containerd may exit and come back: no process gets SIGPIPE, no data is
+//!   lost.
+//! - Standard input does not end when a client closes it, since another may follow. It ends after Task.CloseIO, once
+//!   all clients have closed it. Then a terminal hangs up.
+//! - Output through a pipe ends when no process has the pipe open, possibly after the process's exit: output of its
+//!   remaining children is read to the end, or until Task.Delete has waited long enough. A terminal's output ends with
+//!   the process; data written by then is copied.
 //!
-//! Otherwise than there:
-//! - Where a file or a logger takes no more, output is thrown away. A program does not wait for ever for a full disk.
-//! - A FIFO that nobody reads at the end keeps its contents until Task.Delete (`parting`).
-//! - A program that has closed its standard input makes the client's next write an EPIPE.
-//! - Pipes to loggers have the owner that was asked for as well.
+//! Differences:
+//! - If a file or a logger accepts no more data, output is discarded. A program does not wait forever for a full disk.
+//! - A FIFO without a reader at the end keeps its contents until Task.Delete (`parting`).
+//! - If a program has closed its standard input, the client's next write fails with EPIPE.
+//! - Pipes to loggers get the requested owner, too.
 
 mod carrier;
 mod error;
@@ -43,7 +44,7 @@ use crate::poller::{Interest, Poller, Source};
 
 pub use error::Error;
 
-/// The parts of the streams that a poller tells apart.
+/// The parts of the streams in a poller.
 mod part {
     /// Standard input, either end.
     pub const IN: u8 = 0;
@@ -51,44 +52,44 @@ mod part {
     pub const OUT: u8 = 1;
     /// Standard error, either end.
     pub const ERR: u8 = 2;
-    /// What a logger says.
+    /// A logger's pipe.
     pub const READY: u8 = 3;
-    /// The end of a logger.
+    /// A logger's process.
     pub const LOGGER: u8 = 4;
-    /// A logger's time limit.
+    /// A logger's timer.
     pub const TIMER: u8 = 5;
-    /// [`OUT`], once it has ended unread.
+    /// [`OUT`], after it has ended without a reader.
     pub const PARTING_OUT: u8 = 6;
-    /// [`ERR`], likewise.
+    /// [`ERR`], after it has ended without a reader.
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// How often something is carried over at the end of a process before others have their turn: several times what
-/// pipe and FIFO hold.
+/// How often data is copied at the exit of a process before others get their turn: several times the capacity of pipe
+/// and FIFO.
 const TURNS_AT_END: usize = 64;
 
-/// What containerd asks for (`CreateTaskRequest`, `ExecProcessRequest`).
+/// containerd's request for streams (`CreateTaskRequest`, `ExecProcessRequest`).
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Where standard input comes from: the path of a FIFO, or empty.
+    /// The source of standard input: the path of a FIFO, or empty.
     pub stdin: &'a str,
-    /// Where standard output goes: a path, a URI (`fifo`, `file`, `binary`, `binary-v2`), or empty.
+    /// The sink of standard output: a path, a URI (`fifo`, `file`, `binary`, `binary-v2`), or empty.
     pub stdout: &'a str,
-    /// Where standard error goes; without a meaning if `stdout` is a logger, or there is a terminal.
+    /// The sink of standard error; ignored if `stdout` is a logger, or there is a terminal.
     pub stderr: &'a str,
     /// Whether the program has a terminal.
     pub terminal: bool,
     /// containerd's namespace, for loggers.
     pub namespace: &'a str,
-    /// The id of the exec, or of the container if it is its init, for loggers.
+    /// The id of the exec, or of the container for its init, for loggers.
     pub process: &'a str,
-    /// Who may reopen the pipes (`IoUid`, `IoGid`).
+    /// The user and group that may reopen the pipes (`IoUid`, `IoGid`).
     pub owner: Option<(u32, u32)>,
 }
 
-/// What the program gets as its standard streams. `None` is /dev/null, or the terminal if it has one.
+/// The program's standard streams. `None` is /dev/null, or the terminal if it has one.
 ///
-/// They are closed as soon as the program has them: its end would not be seen otherwise.
+/// They must be closed as soon as the program has them: otherwise the end of its output goes unnoticed.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// The reading end of a pipe.
@@ -99,14 +100,14 @@ pub struct Ends {
     pub stderr: Option<OwnedFd>,
 }
 
-/// What a terminal is to be connected to, once it is there.
+/// The ends to which a future terminal will be connected.
 #[derive(Debug)]
 struct Outlook {
     stdin: Option<OwnedFd>,
     stdout: Sink,
 }
 
-/// The standard streams of a process. To be given up by [`Streams::abandon`].
+/// The standard streams of a process. Must be given up by [`Streams::abandon`].
 #[derive(Debug, Default)]
 pub struct Streams {
     process: u32,
@@ -118,21 +119,21 @@ pub struct Streams {
     readers: [Option<Held>; 2],
     /// FIFOs that wait for a reader, in the order of the parts.
     partings: [Option<Parting>; 2],
-    /// Until there is a terminal.
+    /// Set until there is a terminal.
     outlook: Option<Outlook>,
-    /// The terminal.
+    /// The terminal's master.
     master: Option<OwnedFd>,
     logger: Option<Logger>,
-    /// What the logger of a terminal has as standard error: nothing comes by it, nor does it end before the other.
+    /// The standard error pipe of a terminal's logger: it carries no data, and does not end before the other.
     silent: Option<OwnedFd>,
     has_ended: bool,
 }
 
 impl Streams {
-    /// Opens what containerd has named, makes the pipes, starts the logger. Never waits for anybody.
+    /// Opens containerd's streams, creates the pipes, starts the logger. Never blocks.
     ///
     /// # Errors
-    /// A URI that is none; those of open(2), stat(2), mkdir(2), pipe2(2), fchown(2), clone3(2).
+    /// An invalid URI; those of open(2), stat(2), mkdir(2), pipe2(2), fchown(2), clone3(2).
     pub fn open(asked: &Asked<'_>) -> Result<(Self, Ends), Error> {
         let mut streams = Self::default();
         let mut ends = Ends::default();
@@ -173,7 +174,7 @@ impl Streams {
         Ok((streams, ends))
     }
 
-    /// Where a terminal's output goes.
+    /// Opens the sink of a terminal's output.
     fn open_terminal(&mut self, asked: &Asked<'_>) -> Result<Sink, Error> {
         let (sink, reader) = match Target::parse(asked.stdout)? {
             Target::Nothing => (Sink::Nothing, None),
@@ -192,7 +193,7 @@ impl Streams {
         Ok(sink)
     }
 
-    /// A pipe of which the writing end is returned, carried to where `uri` says.
+    /// Creates a pipe whose data goes to `uri`, and returns the writing end.
     fn open_output(
         &mut self,
         part: usize,
@@ -216,7 +217,7 @@ impl Streams {
         Ok(Some(writer))
     }
 
-    /// Puts everything into the poller, as parts of `process`, which is a number that no other streams have.
+    /// Adds everything to the poller, as parts of `process`, a number that no other streams have.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -231,23 +232,23 @@ impl Streams {
         Ok(())
     }
 
-    /// Whether the program may be started: at once, unless there is a logger that is not ready yet. To be asked again
-    /// after each [`Streams::ready`].
+    /// Returns whether the program may be started: at once, unless a logger is not ready yet. Call it again after each
+    /// [`Streams::ready`].
     ///
     /// # Errors
-    /// The logger can't be executed, has not become ready within 10 s, or has ended before it was.
+    /// The logger cannot be executed, is not ready within 10 s, or has exited before it was.
     pub fn may_begin(&self) -> Result<bool, Error> {
         self.logger.as_ref().map_or(Ok(true), Logger::is_ready)
     }
 
-    /// Connects the terminal, of which `master` is the master.
+    /// Connects the terminal with the given `master`.
     ///
     /// # Errors
     /// Those of fcntl(2).
     pub fn take_terminal(&mut self, poller: &Poller, master: OwnedFd) -> Result<(), Error> {
         let Some(Outlook { stdin, stdout }) = self.outlook.take() else { return Ok(()) };
         open::never_wait(&master)?;
-        // epoll(7) knows a descriptor once, and each direction waits for itself.
+        // epoll(7) accepts a descriptor once, and each direction waits separately.
         let copy = || fcntl_dupfd_cloexec(&master, 3).context("dup", "terminal");
         if let Some(stdin) = stdin {
             let to = Sink::Flow(copy()?);
@@ -264,7 +265,7 @@ impl Streams {
         Ok(())
     }
 
-    /// A part is ready: carries on with it. For the loop.
+    /// Handles a ready part. Called by the loop.
     pub fn ready(&mut self, poller: &Poller, part: u8, _what: Interest) {
         match part {
             part::IN | part::OUT | part::ERR => self.carry(poller, part),
@@ -282,13 +283,13 @@ impl Streams {
         }
     }
 
-    /// Task.CloseIO: standard input ends with what its clients have written, as soon as all have closed it.
+    /// Task.CloseIO: standard input ends after the data of its clients, as soon as all have closed it.
     pub fn close_stdin(&mut self, poller: &Poller) {
         self.stdin_writer = None;
         self.carry(poller, part::IN);
     }
 
-    /// Task.ResizePty, in characters. Without a terminal, nothing, as with Go's shim.
+    /// Task.ResizePty, in characters. Does nothing without a terminal, as in Go's shim.
     ///
     /// # Errors
     /// Those of ioctl_tty(2), TIOCSWINSZ.
@@ -298,9 +299,9 @@ impl Streams {
         Ok(tcsetwinsize(master, size).context("ioctl TIOCSWINSZ", "terminal")?)
     }
 
-    /// The process has ended: carries over what there is without waiting, and the rest as it is taken.
+    /// Handles the exit of the process: copies available data without waiting, and the rest as it is read.
     ///
-    /// Output through pipes goes on until nobody has them any more. A terminal's ends here.
+    /// Output through pipes continues until no process has them open. A terminal's ends here.
     pub fn ended(&mut self, poller: &Poller) {
         self.has_ended = true;
         if self.master.is_some()
@@ -313,26 +314,26 @@ impl Streams {
         }
     }
 
-    /// Task.Delete has begun: a logger is to end, by itself within a second if it does so at the end of its input, else
-    /// by SIGTERM, and 12 seconds later by SIGKILL.
+    /// Handles the beginning of Task.Delete: a logger must exit, by itself within a second if it does so at the end of
+    /// its input, otherwise by SIGTERM, and 12 seconds later by SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let Some(logger) = &mut self.logger {
             logger.settle(poller);
         }
     }
 
-    /// Whether all output has reached its destination, and the logger, if any, has ended.
+    /// Returns whether all output has reached its sink, and the logger, if any, has exited.
     pub fn is_drained(&self) -> bool {
         let [_, stdout, stderr] = &self.carriers;
         let carried = stdout.is_none() && stderr.is_none() && self.outlook.is_none();
         carried && self.logger.as_ref().is_none_or(Logger::has_ended)
     }
 
-    /// Gives up all that is open, whatever was not carried over, and takes it out of the poller. A logger gets SIGTERM,
-    /// or SIGKILL if it has had that.
+    /// Closes everything, discards data not copied yet, and removes it from the poller. A logger gets SIGTERM, or
+    /// SIGKILL if it already got SIGTERM.
     ///
-    /// For the end of Task.Delete, and for a program that could not be started. Workers that have copies of the
-    /// descriptors make the poller keep them otherwise.
+    /// For the end of Task.Delete, and for a program that could not be started. Merely closing the descriptors would
+    /// leave workers' copies of them in the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         for carrier in self.carriers.iter_mut().filter_map(Option::take) {
             carrier.leave(poller);
@@ -373,7 +374,7 @@ impl Streams {
         }
     }
 
-    /// The clients of a terminal have gone for good: so does it.
+    /// Hangs up a terminal whose clients are gone for good.
     fn hang_up(&mut self, poller: &Poller) {
         if self.master.is_some()
             && let Some(output) = &mut self.carriers[1]
@@ -383,7 +384,7 @@ impl Streams {
         }
     }
 
-    /// An output has ended: its reader is told.
+    /// Handles the end of an output: its reader gets end of file.
     fn finish(&mut self, poller: &Poller, output: usize, sink: Sink) {
         if self.master.take().is_some()
             && let Some(input) = self.carriers[0].take()

@@ -1,4 +1,4 @@
-//! Opening what streams are carried to and from; making the pipes that programs get.
+//! Opens sources and sinks of streams; creates the pipes for programs.
 
 use alloc::string::String;
 use core::ffi::CStr;
@@ -18,13 +18,13 @@ use super::held::Held;
 /// contents outlive containerd's, and nobody gets SIGPIPE while there is none of containerd's.
 pub(super) type Opened = (Sink, Option<Held>);
 
-/// Opens what is at `path`, which must be there, to write to it.
+/// Opens the existing file at `path` for writing.
 ///
 /// # Errors
 /// Those of open(2), socketpair(2) and sendmsg(2).
 pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     if is_fifo(path)? {
-        // In this order: without a reader, the other open would be ENXIO.
+        // In this order: without a reader, the other open would fail with ENXIO.
         let reader = open_at(path, OFlags::RDONLY, "open to read")?;
         let writer = open_at(path, OFlags::WRONLY, "open to write")?;
         return Ok((Sink::Flow(writer), Some(Held::hold(reader)?)));
@@ -32,22 +32,22 @@ pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
 }
 
-/// Opens the file at `path` to append to it; makes it (0644) and its directories (0755) if need be. A FIFO is one all the
-/// same.
+/// Opens the file at `path` for appending; creates it (0644) and its directories (0755) if needed. A FIFO there is
+/// treated as such.
 ///
 /// # Errors
 /// Those of open(2) and mkdir(2).
 pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
     let object = || path.to_string_lossy();
     if let Ok(true) = is_fifo(path) {
-        // To open it as a file would wait for a reader.
+        // Opening it as a file would wait for a reader.
         return existing(path);
     }
     for (end, _) in path.to_bytes().iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
         let above = path.to_bytes().get(..end).unwrap_or_default();
         match mkdir(above, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            // What matters is whether the file can be opened.
+            // The following open decides.
             Err(Errno::ROFS | Errno::ACCESS) => {}
             Err(errno) => return Err(errno).context("mkdir", String::from_utf8_lossy(above)),
         }
@@ -57,8 +57,8 @@ pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(file), None))
 }
 
-/// Opens what standard input comes from: its reader, and, of a FIFO, a writer of our own. With
-/// that, the end of a client is no end of the stream: only Task.CloseIO is.
+/// Opens the source of standard input: its reader, and, for a FIFO, a writer of our own. With it, the stream does not
+/// end when a client closes it, only after Task.CloseIO.
 ///
 /// # Errors
 /// Those of open(2).
@@ -69,7 +69,7 @@ pub(super) fn source(path: &CStr) -> Result<(OwnedFd, Option<OwnedFd>), sys::Err
     Ok((reader, writer.transpose()?))
 }
 
-/// A pipe, its reading end first, both blocking; reopened by whoever is `owner` only (and root).
+/// Creates a pipe, its reading end first, both blocking; only `owner` (and root) may reopen it.
 ///
 /// # Errors
 /// Those of pipe2(2) and fchown(2).
@@ -82,8 +82,7 @@ pub(super) fn pipe(owner: Option<(u32, u32)>) -> Result<(OwnedFd, OwnedFd), sys:
     Ok((reader, writer))
 }
 
-/// Makes the calls on an end of ours fail rather than wait. The program's end is another file description, and goes
-/// on waiting.
+/// Makes our end non-blocking. The program's end is another file description and stays blocking.
 ///
 /// # Errors
 /// Those of fcntl(2).

@@ -1,7 +1,8 @@
-//! The end of a FIFO that nobody reads at the time.
+//! The end of a FIFO without a reader.
 //!
-//! The contents of a FIFO are gone when nobody has it open. If the program ends while containerd is being restarted,
-//! our writing end keeps them until it is back. Then that is closed, and containerd reads to the end.
+//! The contents of a FIFO are lost when no process has it open. If the program exits while containerd is being
+//! restarted, our writing end keeps them until containerd has opened the FIFO again. Then that end is closed, and
+//! containerd reads to the end.
 
 use alloc::format;
 
@@ -16,18 +17,18 @@ use crate::poller::{Interest, Poller, Source};
 #[derive(Debug)]
 pub(super) struct Parting {
     writer: OwnedFd,
-    /// Tells of whoever opens it.
+    /// Reports when a process opens it.
     watch: OwnedFd,
 }
 
 impl Parting {
-    /// Closes a FIFO's writing end, or keeps it if there is no reader. There must be none of ours.
+    /// Closes a FIFO's writing end, or keeps it if there is no reader. Our own reader must be closed.
     pub fn begin(writer: OwnedFd, poller: &Poller, source: Source) -> Option<Self> {
         if has_reader(&writer) {
             return None;
         }
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        // The very FIFO, whatever has become of its name.
+        // The same FIFO, even if its name has changed.
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
         inotify::add_watch(&watch, path, WatchFlags::OPEN).ok()?;
         if has_reader(&writer) {
@@ -37,7 +38,7 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Somebody has opened it. Whether it waits still.
+    /// Handles an open. Returns whether it still waits.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}
@@ -50,7 +51,7 @@ impl Parting {
     }
 }
 
-/// Whether somebody reads a FIFO: its writing end has an error otherwise.
+/// Returns whether a FIFO has a reader: otherwise poll(2) reports an error for its writing end.
 fn has_reader(writer: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(writer, PollFlags::empty())];

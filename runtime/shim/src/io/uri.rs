@@ -1,4 +1,4 @@
-//! How containerd names a standard stream: a path, or a URI with one of a few schemes.
+//! containerd's names for standard streams: a path, or a URI with one of a few schemes.
 
 use alloc::ffi::CString;
 use alloc::string::ToString;
@@ -6,36 +6,36 @@ use alloc::vec::Vec;
 
 use super::Error;
 
-/// Where a stream comes from or goes to.
+/// The source or sink of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Nowhere: an empty name.
+    /// None: an empty name.
     Nothing,
-    /// What is at this path: a FIFO, made by containerd, or a file that exists.
+    /// The file at this path: a FIFO created by containerd, or an existing file.
     Path(CString),
-    /// A file to append to, made if it is not there.
+    /// A file to append to, created if missing.
     File(CString),
-    /// A program that takes stdout and stderr.
+    /// A program that receives stdout and stderr.
     Logger(Logger),
 }
 
-/// A program that takes stdout and stderr.
+/// A program that receives stdout and stderr.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Logger {
-    /// Its file.
+    /// Its path.
     pub path: CString,
-    /// Its arguments: each key of the query, its value after it.
+    /// Its arguments: each key of the query, followed by its value.
     pub args: Vec<CString>,
-    /// Whether it writes a byte once it is ready (`binary-v2`, containerd 2.2). Of others the mere end of the pipe is
-    /// taken for that.
+    /// Whether it writes a byte once it is ready (`binary-v2`, containerd 2.2). For others, closing the pipe counts as
+    /// ready.
     pub says_ready: bool,
 }
 
 impl Target {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// An unknown scheme, a path that is none, an escape that is none.
+    /// An unknown scheme, an invalid path, an invalid escape.
     pub fn parse(uri: &str) -> Result<Self, Error> {
         let wrong = |what| Error::Uri { uri: uri.to_string(), what };
         if uri.is_empty() {
@@ -47,7 +47,7 @@ impl Target {
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // What is between the second slash and the third names a host, in a URI of none.
+        // In a URI the second and third slash enclose a host.
         let path = match path.strip_prefix("//") {
             Some(path) => path.find('/').and_then(|slash| path.get(slash..)).unwrap_or_default(),
             None => path,
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// The scheme and what is behind its colon (RFC 3986, 3.1); `None` for a mere path.
+/// Splits the scheme from the text after its colon (RFC 3986, 3.1); returns `None` for a plain path.
 fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let begins = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -76,7 +76,7 @@ fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     (begins && goes_on).then_some((scheme, rest))
 }
 
-/// The query as arguments: each key with its first value. What can't be read is left out, as by Go's parser.
+/// Returns the query as arguments: each key with its first value. Invalid parts are left out, as by Go's parser.
 fn arguments(query: &str) -> Vec<CString> {
     let mut keys: Vec<CString> = Vec::new();
     let mut args = Vec::new();
@@ -93,7 +93,7 @@ fn arguments(query: &str) -> Vec<CString> {
     args
 }
 
-/// Text with its percent escapes replaced, and in a query each plus sign by a space.
+/// Decodes percent escapes, and in a query each plus sign to a space.
 fn unescape(text: &str, query: bool) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut bytes = text.bytes();

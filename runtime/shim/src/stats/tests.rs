@@ -1,4 +1,4 @@
-//! Files as fixtures, and the running kernel.
+//! Tests with files as fixtures, and with the running kernel.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ fn all_that_v2_has() {
         .put("memory.swap.peak", "odd\n")
         .put("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=2.00 avg300=0.00 total=3\n")
         .put("memory.events", "low 1\nhigh 2\nmax 3\noom 4\noom_kill 5\noom_group_kill 6\n")
-        // The second line as kernels before 6.0 write it.
+        // The second line is in the format of kernels before 6.0.
         .put("io.stat", "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n253:1 253:2 rbytes=5\n9:0 \n")
         .put("rdma.current", "mlx4_0 hca_handle=2 hca_object=2000\n")
         .put("rdma.max", "mlx4_0 hca_handle=max hca_object=3000\n");
@@ -214,7 +214,7 @@ fn a_cgroup_that_is_not_there() {
     }
 }
 
-/// A cgroup of this kernel with a process in it that has used some CPU time.
+/// A cgroup on the running kernel with a process in it that has used some CPU time.
 struct Real {
     cgroup: Option<Cgroup>,
     location: Location,
@@ -254,7 +254,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// As hybrid hosts have it; `None` on others.
+/// Returns the hierarchies of a hybrid host; otherwise `None`.
 fn hierarchies() -> Option<Hierarchies> {
     Hierarchies::detect().ok().filter(|all| is_root() && !all.is_unified())
 }
@@ -267,7 +267,7 @@ fn as_the_kernel_has_it_on_v1() {
         let any = metrics(&real.location).unwrap();
         any.unpack::<metrics_v1::Metrics>().unwrap().unwrap()
     };
-    // The kernel adds up what its CPUs have counted when it likes: two readings that are the same, and one between.
+    // The kernel sums its per-CPU counters at any time: takes a reading between two equal ones.
     let (metrics, stats) = loop {
         let (before, stats) = (read(), real.cgroup.as_ref().unwrap().stats().unwrap());
         if before.memory == read().memory {

@@ -16,7 +16,7 @@ use super::number;
 /// A tick of cpuacct.stat: USER_HZ is 100 on every architecture that dayfly runs on.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
 
-/// Reads all of it. Controllers that are not there are left out, but for the CPU's.
+/// Reads all metrics. Missing controllers are left out, except the CPU's.
 pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
     let mut metrics = Metrics::default();
     let cpu = metrics.cpu.get_or_insert_default();
@@ -77,7 +77,7 @@ fn throttle(files: &mut Files) -> Result<Throttle, Error> {
     })
 }
 
-/// No limit is 0 here, as it always was.
+/// Here 0 means no limit, as in older versions.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     let Some(current) = files.number("pids.current")? else { return Ok(None) };
     let limit = number(files, "pids.max")?;
@@ -92,7 +92,7 @@ fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
             *field = value;
         }
     }
-    // Swap and kernel memory may not be accounted for; then they are zeros.
+    // Swap and kernel memory accounting may be disabled; then they are zeros.
     stat.usage = Some(memory_entry(files, "memory")?);
     stat.swap = Some(memory_entry(files, "memory.memsw")?);
     stat.kernel = Some(memory_entry(files, "memory.kmem")?);
@@ -100,7 +100,7 @@ fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
     Ok(Some(stat))
 }
 
-/// The field for a key of memory.stat.
+/// Returns the field for a key of memory.stat.
 fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
     Some(match key {
         "cache" => &mut stat.cache,
@@ -183,8 +183,8 @@ fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
     Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
 }
 
-/// Those of the scheduler (CFQ, before Linux 5.0), or if they say nothing those of throttling, which every kernel
-/// has; of these the ones that count cgroups below (Linux 4.16) before those that do not.
+/// Reads the scheduler's files (CFQ, before Linux 5.0), or if they are empty those of throttling, which every kernel
+/// has; files that include descendants (Linux 4.16) are preferred.
 fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     let mut stat = BlkIOStat::default();
     for (prefix, suffix) in
@@ -211,7 +211,7 @@ fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     Ok(stat)
 }
 
-/// Lines of `MAJOR:MINOR [OPERATION] VALUE`, and a sum at the end; nothing for a file that is not there.
+/// Parses lines of `MAJOR:MINOR [OPERATION] VALUE`, and a total at the end; returns nothing for a missing file.
 fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -226,7 +226,7 @@ fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     Ok(files.text(name)?.unwrap_or_default().lines().filter_map(line).collect())
 }
 
-/// Names the devices by /proc/partitions: lines of `MAJOR MINOR BLOCKS NAME` below a head.
+/// Adds device names from /proc/partitions: lines of `MAJOR MINOR BLOCKS NAME` after a header.
 pub(super) fn name_devices(stat: &mut BlkIOStat, partitions: &str) {
     let name = |major: u64, minor: u64| {
         partitions.lines().find_map(|line| {

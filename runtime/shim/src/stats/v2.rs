@@ -13,7 +13,7 @@ use proto::messages::metrics_v2::{
 
 use super::number;
 
-/// Reads all of it. Where a controller is not there, its part is zeros, or there is none.
+/// Reads all metrics. If a controller is missing, its part is zeros, or is left out.
 pub(super) fn metrics(files: &mut Files) -> Result<Metrics, Error> {
     Ok(Metrics {
         pids: Some(PidsStat {
@@ -62,7 +62,7 @@ fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
     }
     stat.usage = number(files, "memory.current")?;
     stat.usage_limit = number(files, "memory.max")?;
-    // Linux 5.19; that of swap 6.5.
+    // Linux 5.19; for swap Linux 6.5.
     stat.max_usage = number(files, "memory.peak")?;
     stat.swap_usage = number(files, "memory.swap.current")?;
     stat.swap_limit = number(files, "memory.swap.max")?;
@@ -71,7 +71,7 @@ fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
     Ok(stat)
 }
 
-/// The field for a key of memory.stat.
+/// Returns the field for a key of memory.stat.
 fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
     Some(match key {
         "anon" => &mut stat.anon,
@@ -132,8 +132,8 @@ fn rdma(files: &mut Files, name: &str) -> Result<Vec<RdmaEntry>, Error> {
     Ok(devices.map(entry).collect())
 }
 
-/// io.stat has a line a device, `8:0 rbytes=4096 …`. Kernels before 6.0 leave out the line end after a device that
-/// has nothing to tell, so that a device may also stand within a line.
+/// Parses io.stat, which has one line per device, `8:0 rbytes=4096 …`. Kernels before 6.0 omit the newline after a
+/// device without values, so a device may also begin within a line.
 fn io(files: &mut Files) -> Result<Vec<IOEntry>, Error> {
     let mut entries: Vec<IOEntry> = Vec::new();
     for line in files.text("io.stat")?.unwrap_or_default().lines() {
@@ -176,7 +176,7 @@ fn hugetlb(files: &mut Files) -> Result<Vec<HugeTlbStat>, Error> {
     Ok(sizes)
 }
 
-/// Pressure stall information (accounting/psi.rst); `None` before Linux 4.20 and where it is turned off.
+/// Reads pressure stall information (accounting/psi.rst); returns `None` before Linux 4.20 and if PSI is disabled.
 fn pressure(files: &mut Files, name: &str) -> Result<Option<PSIStats>, Error> {
     let Some(text) = files.text(name)? else { return Ok(None) };
     let line = |kind: &str| {
@@ -186,7 +186,7 @@ fn pressure(files: &mut Files, name: &str) -> Result<Option<PSIStats>, Error> {
     Ok(Some(PSIStats { some: line("some"), full: line("full") }))
 }
 
-/// `avg10=0.00 avg60=0.00 avg300=0.00 total=0`.
+/// Parses `avg10=0.00 avg60=0.00 avg300=0.00 total=0`.
 fn pressure_data(text: &str) -> PSIData {
     let mut data = PSIData::default();
     for (key, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {

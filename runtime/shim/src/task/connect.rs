@@ -1,4 +1,4 @@
-//! Connect and Shutdown: who the shim is, and its end.
+//! Connect and Shutdown: the shim's identity, and its end.
 
 use alloc::string::ToString;
 
@@ -9,7 +9,7 @@ use super::{Answered, Outcome, malformed};
 use crate::bootstrap::VERSION;
 use crate::shim::Shim;
 
-/// Says who the shim is. Of a container that there is not, no process.
+/// Returns the shim's pid and version; the task's pid is 0 if the container does not exist.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ConnectRequest::decode(payload).map_err(malformed)?;
     let response = ConnectResponse {
@@ -20,7 +20,7 @@ pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     Ok(Outcome::Answer(response.encode()))
 }
 
-/// Ends the shim, unless it has containers; `now` ends it in any case.
+/// Shuts the shim down unless it has containers; `now` shuts it down in any case.
 pub(super) fn shutdown(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ShutdownRequest::decode(payload).map_err(malformed)?;
     if shim.tasks.is_empty() || request.now {

@@ -1,4 +1,4 @@
-//! Create: makes a container that waits for Start.
+//! Create: creates a container that waits for Start.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,7 +20,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Clearing, Process, Stdio, Task};
 use crate::worker::{Failed, Job, Kind};
 
-/// Has a worker make it, once what containerd names is known to fit together.
+/// Starts a worker that creates it, after checking containerd's parameters.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = CreateTaskRequest::decode(payload).map_err(malformed)?;
     spec::validate_id(&request.id)
@@ -50,7 +50,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         terminal: request.terminal,
     };
     let init = shim.next_key();
-    // Whoever has told it to end did not know of this one.
+    // The client that shut it down did not know of this one.
     shim.is_shutting_down = false;
     shim.tasks.add(Task {
         key,
@@ -90,7 +90,7 @@ fn begin(
     shim.when_ready(init, caller, "create", streams, Box::new(launch))
 }
 
-/// Has a worker make it, now that its streams are there.
+/// Starts the worker that creates it, now that its streams are open.
 fn launch(
     shim: &mut Shim,
     caller: Caller,
@@ -164,8 +164,8 @@ fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
         .collect()
 }
 
-/// What a worker answers that has made a container: all that the loop has to know of it, which reads neither its
-/// configuration nor its record, with what is secret in them.
+/// The answer of a worker that has created a container: everything the loop needs to know, since it reads neither the
+/// configuration nor the record, which contain secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
     pub pid: u32,
@@ -173,15 +173,15 @@ pub(crate) struct Made {
     pub cgroup: Option<cgroup::Location>,
 }
 
-/// Whether a path of a cgroup is `SLICE:PREFIX:NAME`, as a kubelet with systemd's cgroups has it. So nobody need ask for
-/// them by an option, which the CRI passes to runc's own shim only.
+/// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So no
+/// option is needed to request systemd, which the CRI passes to runc's own shim only.
 fn is_scope(path: &str) -> bool {
     let mut parts = path.split(':');
     let slice = parts.next().unwrap_or_default();
     slice.ends_with(".slice") && !slice.contains('/') && parts.count() == 2
 }
 
-/// What has to be known of a container's configuration.
+/// The required facts of a container's configuration.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     /// Whether all of its processes end with init.

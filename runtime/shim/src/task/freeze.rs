@@ -1,4 +1,4 @@
-//! Pause and Resume: a container is frozen, and thawed.
+//! Pause and Resume: freezes and thaws a container.
 
 use proto::messages::task::{PauseRequest, ResumeRequest};
 

@@ -1,7 +1,7 @@
-//! The task service: one file a call, of `containerd.task.v3.Task` and of v2 alike.
+//! The task service: one file per call, for both `containerd.task.v3.Task` and v2.
 //!
-//! A call is answered at once, or put into a table: what must wait for a worker, a process's end or the last of its
-//! output never keeps the loop.
+//! A call is answered at once, or put into a table: waiting for a worker, a process's exit or its last output never
+//! blocks the loop.
 
 mod connect;
 mod create;
@@ -31,36 +31,36 @@ pub(crate) use create::Made;
 pub(crate) use delete::{remove, response as deleted};
 pub(crate) use wait::response as waited;
 
-/// Who is to be answered: a request on a connection.
+/// The caller to answer: a request on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The connection's key.
     pub connection: u32,
     /// The request's stream.
     pub stream: u32,
-    /// Until when it waits for the answer, if not for ever.
+    /// The deadline of the answer, if any.
     pub deadline: Option<Deadline>,
 }
 
 impl Caller {
-    /// Whether it waits no more.
+    /// Returns whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline.left().is_none())
     }
 }
 
-/// What became of a call.
+/// The result of a call.
 pub(crate) enum Outcome {
     /// The answer, encoded.
     Answer(Vec<u8>),
-    /// It is in a table.
+    /// The answer follows later; the call is in a table.
     Later,
 }
 
-/// What every call returns.
+/// The return type of every call.
 pub(crate) type Answered = Result<Outcome, Status>;
 
-/// Serves a call, or puts it where it is answered later.
+/// Serves a call, or puts it into a table for a later answer.
 pub(crate) fn serve(shim: &mut Shim, caller: Caller, call: &Call) {
     match dispatch(shim, caller, call) {
         Ok(Outcome::Answer(answer)) => shim.answer(caller, Ok(answer)),
@@ -101,7 +101,7 @@ fn dispatch(shim: &mut Shim, caller: Caller, call: &Call) -> Answered {
     }
 }
 
-/// The status of a request that can't be read.
+/// Returns the status of a malformed request.
 fn malformed(error: Malformed) -> Status {
     Status::invalid_argument(format!("request: {error}"))
 }

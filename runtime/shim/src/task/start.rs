@@ -1,4 +1,4 @@
-//! Start: lets a created container's program run, or runs what Exec has prepared.
+//! Start: runs a created container's program, or a process prepared by Exec.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,7 +12,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
 
-/// Has a worker do it: it waits for the program's exec.
+/// Starts a worker, which waits for the program's exec.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
     let place = shim.tasks.task(&request.id)?.place();
@@ -40,7 +40,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         false => prepare(shim, caller, place, key),
     };
     match (&started, shim.tasks.by_key_mut(key)) {
-        // Nothing has happened to it.
+        // It is unchanged.
         (Err(_), Some(init)) if request.exec_id.is_empty() => init.stage = Stage::Created,
         (Err(_), _) => shim.not_started(key),
         (Ok(_), _) => {}
@@ -48,7 +48,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     started
 }
 
-/// Opens the streams of what Exec has prepared.
+/// Opens the streams of a process prepared by Exec.
 fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered {
     let streams = shim.open_streams(key)?;
     let launch = move |shim: &mut Shim, streams| exec(shim, caller, &place, key, streams);

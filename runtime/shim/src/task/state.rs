@@ -1,4 +1,4 @@
-//! State: how a process is.
+//! State: returns the state of a process.
 
 use proto::messages::process::status;
 use proto::messages::task::{StateRequest, StateResponse};

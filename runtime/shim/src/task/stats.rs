@@ -1,4 +1,4 @@
-//! Stats: what a container has used.
+//! Stats: returns the resource usage of a container.
 
 use proto::messages::task::{StatsRequest, StatsResponse};
 

@@ -11,7 +11,7 @@ use super::{Answered, Caller, Outcome, malformed};
 use crate::shim::Shim;
 use crate::worker::Job;
 
-/// Has a worker do it: with systemd's cgroups it waits for the bus.
+/// Starts a worker: with systemd cgroups it waits for the bus.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = UpdateTaskRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

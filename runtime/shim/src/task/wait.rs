@@ -1,4 +1,4 @@
-//! Wait: answered when a process has ended.
+//! Wait: answered when a process has exited.
 
 use proto::messages::task::{WaitRequest, WaitResponse};
 
@@ -6,7 +6,7 @@ use super::{Answered, Caller, Outcome, malformed};
 use crate::shim::Shim;
 use crate::table::Exit;
 
-/// Answers if it has ended already, else puts the caller into the process's row.
+/// Answers if it has already exited, otherwise adds the caller to the process's waiters.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = WaitRequest::decode(payload).map_err(malformed)?;
     let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;
@@ -19,7 +19,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     }
 }
 
-/// The answer to whoever waits.
+/// Returns the answer for waiters.
 pub(crate) fn response(exit: Exit) -> alloc::vec::Vec<u8> {
     WaitResponse { exit_status: exit.status, exited_at: Some(exit.at.to_message()) }.encode()
 }

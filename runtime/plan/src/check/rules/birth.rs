@@ -1,4 +1,4 @@
-//! How init comes into the world, and with what.
+//! How init is created, and what it inherits.
 
 use sys::clone::CloneFlags;
 

@@ -1,4 +1,4 @@
-//! The seccomp filter, and what it takes to load it.
+//! The seccomp filter, and the privileges needed to load it.
 
 use alloc::vec::Vec;
 
@@ -69,18 +69,18 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// What counts around a load of the filter.
+/// The state relevant for a load of the filter.
 struct Load {
     number: usize,
-    /// Nobody may gain privileges by then.
+    /// no_new_privs is set by then.
     confined: bool,
-    /// The capabilities it has.
+    /// The capabilities at that point.
     before: Option<Capabilities>,
-    /// Those it has in the end.
+    /// The final capabilities.
     after: Option<Capabilities>,
 }
 
-/// Each load: by init, or by hooks that do so themselves.
+/// Returns each load: by init, or by hooks that load it themselves.
 fn loads(look: &Look<'_>) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     let (mut confined, mut before) = (false, None);

@@ -1,4 +1,4 @@
-//! What passes between the two actors, and what must be done by then.
+//! The messages between the two actors, and the steps that must precede them.
 
 use crate::check::Rule;
 use crate::check::law::Law;

@@ -1,4 +1,4 @@
-//! The table, by subject, roughly in the order of a start.
+//! The table of rules by subject, roughly in the order of a start.
 
 mod birth;
 mod filter;

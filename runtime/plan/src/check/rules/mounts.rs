@@ -1,4 +1,4 @@
-//! Mounts, the way into the root, and what covers parts of it.
+//! Mounts, the change of root, and covered paths.
 
 use sys::mount::attr;
 
@@ -85,13 +85,13 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether one place is the other one or above it.
+/// Returns whether one place equals or is above the other.
 fn is_above(place: &[u8], below: &[u8]) -> bool {
     place.is_empty()
         || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Where a step makes something in the root.
+/// Returns the path in the root where a step creates something.
 fn place(step: &InitStep) -> Option<&[u8]> {
     Some(match step {
         InitStep::AttachTree { target, .. } => target.path.to_bytes(),
@@ -105,7 +105,7 @@ fn place(step: &InitStep) -> Option<&[u8]> {
     })
 }
 
-/// Blames what is made at `at` or below it, or above as well, after step `number`.
+/// Blames steps after `number` that create something at or below `at`, or also above it.
 fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
     for other in number + 1..look.steps().end {

@@ -1,4 +1,4 @@
-//! Namespaces and cgroups, as init comes into them.
+//! How init gets into namespaces and cgroups.
 
 use sys::clone::CloneFlags;
 

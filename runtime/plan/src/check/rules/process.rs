@@ -1,4 +1,4 @@
-//! The process: who it is, what it may, what it is left with.
+//! The process: its user, privileges and remaining resources.
 
 use crate::check::Rule;
 use crate::check::law::{Law, Step};

@@ -8,7 +8,7 @@ use crate::check::law::{Finding, Law, Look};
 use crate::check::pick::init;
 use crate::step::{DeviceSource, InitStep, ParentStep, Slot, TimeNamespace};
 
-/// What the launcher's caller provides; a terminal's socket may come from a step.
+/// Slots filled by the launcher's caller; the terminal's socket may come from a step instead.
 const GIVEN: [Slot; 5] =
     [Slot::START, Slot::CONSOLE, Slot::CONTAINER, Slot::TEMPLATE, Slot::DEVICES];
 
@@ -37,7 +37,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 impl ParentStep {
-    /// The slots that it fills.
+    /// Calls `fill` for the slots that the step fills.
     fn fills(&self, fill: &mut dyn FnMut(Slot)) {
         match self {
             Self::OpenProc => fill(Slot::PROC),
@@ -54,7 +54,7 @@ impl ParentStep {
         }
     }
 
-    /// The slots that it reads.
+    /// Calls `read` for the slots that the step reads.
     fn reads(&self, read: &mut dyn FnMut(Slot)) {
         match self {
             Self::MakeUserNamespace { .. }
@@ -89,7 +89,7 @@ impl ParentStep {
     }
 }
 
-/// Slots that have been filled.
+/// The slots filled so far.
 struct Filled(Vec<bool>);
 
 impl Filled {
@@ -101,7 +101,7 @@ impl Filled {
         filled
     }
 
-    /// False where the table has no such slot.
+    /// Marks a slot as filled; returns false if the table has no such slot.
     fn set(&mut self, slot: Slot) -> bool {
         let place = self.0.get_mut(usize::from(slot.0));
         place.map(|place| *place = true).is_some()
@@ -128,7 +128,7 @@ fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
     for number in look.init() {
         let Some(step) = look.step(number).init else { continue };
         for slot in step.slots() {
-            // In a container that exists the root is where it is.
+            // An existing container already has its root.
             let is_there = slot == Slot::ROOT && matches!(step, InitStep::OpenConsole { .. });
             if !is_there && !filled.has(slot) {
                 finding.blame(number);

@@ -1,4 +1,4 @@
-//! What the parent does before there is an init.
+//! The parent's steps before init exists.
 
 use crate::check::Rule;
 use crate::check::law::{Finding, Law, Look, Step};
@@ -120,7 +120,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// A process has it from its maker, or does it itself.
+/// Checks that a process inherits undumpability, or sets it itself, before it shares namespaces.
 fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     finding.applies = true;
     let of_parent = look.first(parent!(ParentStep::Undumpable));
@@ -138,7 +138,7 @@ fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     }
 }
 
-/// What takes that.
+/// Selects steps that require it.
 fn shares(step: Step<'_>) -> bool {
     joins(step)
         || goes_elsewhere(step)

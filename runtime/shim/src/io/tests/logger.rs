@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// With a logger that is this script; DIR is the rig's directory, also in the script.
+/// Returns streams with this script as logger; DIR stands for the rig's directory, also in the script.
 fn with_logger(scheme: &str, script: &str, terminal: bool) -> (Rig, Ends) {
     let mut rig = Rig::alone();
     let path = rig.path("logger");
@@ -15,7 +15,7 @@ fn with_logger(scheme: &str, script: &str, terminal: bool) -> (Rig, Ends) {
     (rig, ends)
 }
 
-/// What copies both of its inputs, and notes what it was given.
+/// A script that copies both inputs, and records its arguments.
 const COPIES: &str = "\
     printf '%s|' \"$@\" \"$CONTAINER_ID\" \"$CONTAINER_NAMESPACE\" > DIR/given
     ls /proc/$$/fd | sort -n | tr '\\n' ' ' > DIR/fds
@@ -48,7 +48,7 @@ fn copies_both_streams() {
 fn is_waited_for() {
     let (mut rig, _ends) = with_logger("binary", "read line < DIR/in; exec 5>&-; cat <&3", false);
     assert_eq!(rig.streams.may_begin(), Ok(false));
-    // It begins when it is told to, by the FIFO that nobody has opened so far.
+    // It starts after a line in the FIFO, which no process has opened so far.
     fs::write(rig.path("in"), "go\n").unwrap();
     rig.run_until(|rig| rig.streams.may_begin().unwrap());
 }
@@ -70,7 +70,7 @@ fn ends_before_it_is_ready() {
     rig.run_until(|rig| rig.streams.may_begin() != Ok(false));
     assert!(matches!(rig.streams.may_begin(), Err(Error::Logger { .. })));
     drop(rig);
-    // Of the older kind, it is not asked what it meant.
+    // The older kind needs no report of readiness.
     let (mut rig, _ends) = with_logger("binary", "exit 0", false);
     rig.run_until(|rig| rig.streams.may_begin().unwrap());
 }

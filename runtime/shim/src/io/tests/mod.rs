@@ -1,4 +1,4 @@
-//! Streams of pretended programs, against the kernel: FIFOs, pipes, terminals and loggers are real.
+//! Streams of fake programs, on the kernel: FIFOs, pipes, terminals and loggers are real.
 
 mod logger;
 mod pipes;
@@ -15,10 +15,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat,
 
 use super::*;
 
-/// The number of the process.
+/// The process's number.
 const KEY: u32 = 7;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Longer than anything takes that happens at all.
+/// Longer than any operation takes.
 const EVER: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
 /// A directory with FIFOs, streams and their loop.
@@ -26,13 +26,13 @@ struct Rig {
     dir: PathBuf,
     poller: Poller,
     streams: Streams,
-    /// Events so far.
+    /// The number of events so far.
     events: usize,
     _turn: Turn,
 }
 
-/// Loggers begin as copies of this process, which have its descriptors for a moment: then no other test runs, as it
-/// would miss the end of something.
+/// Loggers start as copies of this process, and have its descriptors for a moment. No other test may run then, since it
+/// could miss the closing of a descriptor.
 enum Turn {
     WithOthers(#[allow(dead_code, reason = "to be dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[allow(dead_code, reason = "to be dropped")] RwLockWriteGuard<'static, ()>),
@@ -41,13 +41,13 @@ enum Turn {
 static TURN: RwLock<()> = RwLock::new(());
 
 impl Rig {
-    /// With the FIFOs `in`, `out` and `err`, and no streams yet.
+    /// Returns a rig with the FIFOs `in`, `out` and `err`, without streams.
     fn new() -> Self {
         let turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(Turn::WithOthers(turn))
     }
 
-    /// As [`Rig::new`], for loggers.
+    /// Returns a rig like [`Rig::new`], for loggers.
     fn alone() -> Self {
         let turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(Turn::Alone(turn))
@@ -66,7 +66,7 @@ impl Rig {
         Self { dir, poller, streams, events: 0, _turn: turn }
     }
 
-    /// With streams between the FIFOs.
+    /// Returns a rig with streams between the FIFOs.
     fn with_fifos() -> (Self, Ends) {
         let mut rig = Self::new();
         let [stdin, stdout, stderr] = ["in", "out", "err"].map(|name| rig.path(name));
@@ -87,14 +87,14 @@ impl Rig {
         ends
     }
 
-    /// Goes on until something is so. Panics where nothing happens any more.
+    /// Runs the loop until a condition holds. Panics if nothing happens any more.
     fn run_until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
         while !is_so(self) {
             assert!(self.turn(&EVER), "nothing happens");
         }
     }
 
-    /// Goes on until nothing happens any more, which it must come to.
+    /// Runs the loop until nothing happens any more.
     fn run_out(&mut self) {
         let before = self.events;
         while self.turn(&NOW) {
@@ -102,7 +102,7 @@ impl Rig {
         }
     }
 
-    /// Waits once. Whether something was ready.
+    /// Waits once. Returns whether something was ready.
     fn turn(&mut self, limit: &Timespec) -> bool {
         let ready = self.poller.wait(Some(limit)).unwrap();
         self.events += ready.len();
@@ -113,7 +113,7 @@ impl Rig {
         !ready.is_empty()
     }
 
-    /// Reads to the end, without ever waiting for anything.
+    /// Reads to the end, without blocking.
     fn read_all(&mut self, file: &File) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
@@ -128,7 +128,7 @@ impl Rig {
         }
     }
 
-    /// Writes until there is no room anywhere, or no more data; returns how much that was.
+    /// Writes until there is no space left, or no more data; returns the number of bytes.
     fn fill(&mut self, file: &mut File, data: &[u8]) -> usize {
         let mut written = 0;
         while written < data.len() {
@@ -147,7 +147,7 @@ impl Rig {
         written
     }
 
-    /// As [`Rig::fill`], where a terminal is between: that moves things by itself, some time later.
+    /// Writes like [`Rig::fill`], through a terminal, which moves data asynchronously.
     fn fill_terminal(&mut self, part: usize, file: &mut File, data: &[u8]) -> usize {
         let mut written = self.fill(file, data);
         while !self.streams.carriers[part].as_ref().unwrap().waits_for_room() {
@@ -174,7 +174,7 @@ impl Drop for Rig {
     }
 }
 
-/// A descriptor with std's traits, which rustix's own type has not.
+/// A descriptor with std's traits, which rustix's own type lacks.
 struct File(OwnedFd);
 
 impl From<OwnedFd> for File {
@@ -201,17 +201,17 @@ impl Write for File {
     }
 }
 
-/// Opens a FIFO as a reader that never waits.
+/// Opens a FIFO as a non-blocking reader.
 fn reader(path: impl AsRef<str>) -> File {
     open(path.as_ref(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
 }
 
-/// Opens a FIFO as a writer that never waits.
+/// Opens a FIFO as a non-blocking writer.
 fn writer(path: impl AsRef<str>) -> File {
     open(path.as_ref(), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
 }
 
-/// Makes an end never wait, so that one thread can play both sides.
+/// Makes an end non-blocking, so that one thread can play both sides.
 fn impatient(fd: Option<OwnedFd>) -> File {
     let fd = fd.unwrap();
     let flags = fcntl_getfl(&fd).unwrap();
@@ -220,7 +220,7 @@ fn impatient(fd: Option<OwnedFd>) -> File {
     fd.into()
 }
 
-/// What can be read now, and whether it is the end.
+/// Returns the data that can be read now, and whether it is the end.
 fn read_now(mut file: &File) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     match file.read_to_end(&mut all) {
@@ -230,7 +230,7 @@ fn read_now(mut file: &File) -> (Vec<u8>, bool) {
     }
 }
 
-/// So many bytes, of which no two neighbouring blocks are alike.
+/// Returns `length` bytes in which no two adjacent blocks are equal.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 1u32;
     let next = |_| {

@@ -1,4 +1,4 @@
-//! FIFOs and files, carried through pipes.
+//! FIFOs and files, through pipes.
 
 use std::os::unix::fs::MetadataExt;
 use std::thread;
@@ -18,7 +18,7 @@ fn a_mebibyte_arrives_intact() {
         }
     });
     drop(ends.stderr);
-    // Once the reader has opened the FIFO, it gets all, and its end.
+    // Once the reader has opened the FIFO, it gets all data, and the end of file.
     rig.drain();
     rig.run_until(|rig| rig.streams.partings.iter().flatten().count() == 1);
     giver.join().unwrap();
@@ -87,7 +87,7 @@ fn a_reader_may_go_and_come_back() {
     let mut written = rig.fill(&mut stdout, &data);
     let mut seen = Vec::new();
     while seen.len() < data.len() {
-        // Another one each time.
+        // A new reader each time.
         let out = reader(rig.path("out"));
         let mut piece = [0; 10_000];
         let read = (&out).read(&mut piece).unwrap();
@@ -109,13 +109,13 @@ fn what_nobody_reads_stops_the_program_and_costs_nothing() {
     assert!(written <= 2 << 16, "{written}");
     assert!(rig.events < 100, "{}", rig.events);
     assert!(!rig.turn(&NOW));
-    // Nor does the end of the program make the loop spin.
+    // After the program's exit the loop does not spin, either.
     drop((stdout, ends.stderr));
     rig.streams.ended(&rig.poller);
     rig.run_out();
     assert!(!rig.turn(&NOW));
     assert!(!rig.streams.is_drained());
-    // Then somebody reads after all.
+    // Then a reader appears after all.
     let out = reader(rig.path("out"));
     let seen = rig.read_all(&out);
     assert!(rig.streams.is_drained());
@@ -151,7 +151,7 @@ fn stdin_ends_by_close_io_only() {
         rig.run_out();
         assert_eq!(read_now(&stdin), (word.into(), false));
     }
-    // One that writes still is heard to the end.
+    // Data of a client that still writes is read to the end.
     let mut client = writer(rig.path("in"));
     rig.streams.close_stdin(&rig.poller);
     rig.run_out();
@@ -172,7 +172,7 @@ fn stdin_that_is_not_read_waits() {
     let written = rig.fill(&mut client, &data);
     assert!(written <= 2 << 16, "{written}");
     assert!(rig.events < 100, "{}", rig.events);
-    // Nothing more happens when the client has gone, and it was the last.
+    // When the last client has closed it, nothing more happens.
     drop(client);
     rig.streams.close_stdin(&rig.poller);
     rig.run_out();

@@ -5,7 +5,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::*;
 
-/// With a terminal; the program's side is raw, and never waits.
+/// Returns streams with a terminal; the program's side is raw and non-blocking.
 fn with_terminal(stdout: &str) -> (Rig, File) {
     let mut rig = Rig::new();
     let (stdin, stdout) = (rig.path("in"), stdout.replace("DIR", rig.dir.to_str().unwrap()));
@@ -44,7 +44,7 @@ fn both_ways() {
         seen.extend(read_now(&slave).0);
         seen == b"ls\n"
     });
-    // A client that goes leaves the terminal as it is.
+    // A client that exits leaves the terminal unchanged.
     drop(client);
     rig.run_out();
     slave.write_all(b"bye").unwrap();
@@ -73,7 +73,7 @@ fn output_nobody_reads_stops_the_program() {
     let written = rig.fill_terminal(1, &mut slave, &data);
     assert!(written < 200_000, "{written}");
     assert!(rig.events < 1000, "{}", rig.events);
-    // The process ends, a child of its keeps the terminal, and what was written arrives.
+    // The process exits, a child of it keeps the terminal, and written data arrives.
     rig.streams.ended(&rig.poller);
     rig.run_out();
     assert!(!rig.streams.is_drained());
