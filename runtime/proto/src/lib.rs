@@ -1,4 +1,5 @@
-//! What containerd and its shims say to each other: ttrpc frames, and the protobuf messages in them.
+//! What containerd and its shims say to each other: ttrpc frames, and the protobuf messages in them; and what criu is
+//! told and answers.
 //!
 //! Written by hand, for a program of one thread that must not block: a message is a plain struct (`message!` of
 //! [`message`]), a connection is a state between two system calls that never wait. What comes from the other side

@@ -103,6 +103,20 @@ macro_rules! scalars {
             }
         }
 
+        /// A number that is there or not, even if it is zero.
+        impl Field for Option<$type> {
+            fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+                *self = Scalar::from_value(&value).or(*self);
+                Ok(())
+            }
+
+            fn write(&self, number: u32, writer: &mut Writer) {
+                if let Some(value) = self {
+                    Scalar::write(*value, number, writer);
+                }
+            }
+        }
+
         impl Field for Vec<$type> {
             fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
                 read_list(self, value)
@@ -284,7 +298,7 @@ impl Field for BTreeMap<String, String> {
 
 /// Makes a message: a struct with public fields, `decode` and `encode`. Each field is its number, name and type,
 /// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (enums as well), `i64`,
-/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), lists (`Vec`) of numbers, strings and messages, maps
+/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), any of these in an `Option` but bytes, lists (`Vec`) of numbers, strings and messages, maps
 /// (`BTreeMap`) of strings, and messages in an `Option`.
 ///
 /// After the name of a struct that travels in an Any stands its type URL: `pub struct Name = "package.Name" {`.
