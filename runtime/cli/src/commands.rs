@@ -2,6 +2,7 @@
 //! returns is printed.
 
 pub(crate) mod cache;
+pub(crate) mod checkpoint;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod events;
@@ -13,6 +14,7 @@ pub(crate) mod list;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod ps;
+pub(crate) mod restore;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod spec;
@@ -36,7 +38,6 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
         Action::Run(run) => run(invocation).map(|()| 0),
         Action::Status(run) => run(invocation),
         Action::Execute(program, words) => tool::command(program, words, invocation),
-        Action::Unsupported => Err(Failure::unsupported(command.name)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the command line offers, as data: parser, help, man pages and completions all come from here.
 
+mod checkpoint;
 mod commands;
 pub mod options;
 
@@ -182,8 +183,6 @@ pub(crate) enum Action {
     Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
     /// Becomes this program, which is given these words before the command's arguments.
     Execute(&'static str, &'static [&'static str]),
-    /// Not there yet: refused by name.
-    Unsupported,
 }
 
 impl Command {
@@ -200,11 +199,6 @@ impl Command {
             examples: &[],
             action,
         }
-    }
-
-    /// Whether it is there; else it is refused by name.
-    pub fn is_supported(&self) -> bool {
-        !matches!(self.action, Action::Unsupported)
     }
 
     /// The fewest positional arguments it takes.

@@ -58,10 +58,10 @@ impl Made {
 }
 
 /// A container's directory, claimed.
-struct Claimed {
-    directory: OwnedFd,
+pub(crate) struct Claimed {
+    pub directory: OwnedFd,
     /// What holds the directory's lock, if that is to be let go of when init goes on; else the directory does.
-    lock: Option<OwnedFd>,
+    pub lock: Option<OwnedFd>,
 }
 
 impl Making<'_> {
@@ -112,6 +112,15 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
+    /// The plan of a container whose processes somebody else makes: what the record says of it, its cgroup and hooks.
+    pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
+        let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
+        self.look_up(&cache, request)?;
+        let plan = plan::compile(&self.spec, request)?;
+        self.options.warn.all(&plan.warnings);
+        Ok(Box::leak(Box::new(plan)))
+    }
+
     /// Completes the request by what the host has of earlier starts; returns the template.
     fn look_up(
         &self,
@@ -134,7 +143,7 @@ impl Making<'_> {
     }
 
     /// The container's directory, this command's alone, and the record's file in it.
-    fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
+    pub(crate) fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
         let (store, id) = (self.store, self.options.id);
         let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
             Some(claimed) => claimed,
@@ -288,7 +297,7 @@ impl Making<'_> {
     }
 
     /// What later commands need of it.
-    fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
+    pub(crate) fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
         let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();
         let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();

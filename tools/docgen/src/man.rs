@@ -17,7 +17,7 @@ const SECTION: &str = "8";
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::write(directory.join(format!("{NAME}.{SECTION}")), program()?)?;
-    for definition in COMMANDS.iter().filter(|command| command.is_supported()) {
+    for definition in COMMANDS {
         let page = directory.join(format!("{NAME}-{}.{SECTION}", definition.name));
         fs::write(page, of(definition)?)?;
     }

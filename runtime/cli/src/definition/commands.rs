@@ -1,8 +1,8 @@
 //! The commands, in the order help shows them.
 
-use super::Action::{Execute, Run, Status, Unsupported};
+use super::Action::{Execute, Run, Status};
 use super::options::*;
-use super::{Argument, Command, Example, Order};
+use super::{Argument, Command, Example, Order, checkpoint};
 use crate::commands;
 
 /// Every command.
@@ -489,6 +489,6 @@ start makes what it wants anew.",
             "take away what is kept between starts",
         )
     },
-    Command::new("checkpoint", Unsupported, "save a running container; not supported yet"),
-    Command::new("restore", Unsupported, "restore a saved container; not supported yet"),
+    checkpoint::CHECKPOINT,
+    checkpoint::RESTORE,
 ];

@@ -1,0 +1,81 @@
+//! criu's log, for the line that says why something failed.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use rustix::fd::AsFd;
+use sys::fs::Owned;
+
+use super::images::Directory;
+use super::session::Trouble;
+use crate::Error;
+
+/// The longest log that is looked at.
+const LONGEST: usize = 1 << 26;
+
+/// A log in a directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Log<'a> {
+    pub directory: &'a Directory,
+    pub name: &'static str,
+}
+
+impl Log<'_> {
+    /// What went wrong, with the log's reason where criu is to blame.
+    pub fn explain(self, trouble: Trouble) -> Error {
+        let text = match trouble {
+            Trouble::Ours(error) => return error,
+            Trouble::Of(text) => text,
+        };
+        let path = format!("{}/{}", self.directory.path, self.name);
+        let euid = rustix::process::geteuid().as_raw();
+        let found = sys::fs::read_owned_at(
+            self.directory.fd.as_fd(),
+            self.name,
+            |owner| owner == euid,
+            LONGEST,
+        );
+        let line = match &found {
+            Ok(Owned::Read(bytes)) => last_error(&String::from_utf8_lossy(bytes)),
+            _ => None,
+        };
+        Error::Text(match line {
+            Some(line) => format!("{text}: {line} (log file: {path})"),
+            None => format!("{text} (log file: {path})"),
+        })
+    }
+}
+
+/// The last line of an error that says more than that it failed, without its time.
+fn last_error(log: &str) -> Option<String> {
+    let mut errors = log.lines().rev().filter(|line| line.contains("Error ("));
+    let first = errors.clone().next();
+    let telling = errors.find(|line| !line.trim_end().ends_with("FAILED."));
+    let line = telling.or(first)?;
+    let line = match line.split_once(") ") {
+        Some((time, rest)) if time.starts_with('(') => rest,
+        _ => line,
+    };
+    Some(line.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_that_says_something() {
+        let log = "(00.05) Error (criu/util.c:1534): rlimit: no\n(00.06) Warn  (a): b\n\
+                   (00.07) Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)\n\
+                   (00.08) 1: Error (criu/cr-dump.c:2128): Dumping FAILED.\n";
+        assert_eq!(
+            last_error(log).as_deref(),
+            Some("Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)")
+        );
+        assert_eq!(
+            last_error("(00.1) Error (x:1): Dumping FAILED.").as_deref(),
+            Some("Error (x:1): Dumping FAILED.")
+        );
+        assert_eq!(last_error("(00.1) all is well\n"), None);
+    }
+}
