@@ -21,6 +21,7 @@ pub mod bundle;
 pub mod cgroups;
 pub mod console;
 pub mod container;
+pub mod criu;
 pub mod filtered;
 pub mod image;
 pub mod inside;

@@ -12,6 +12,7 @@ mod cgtool;
 mod cgtool_cpus;
 mod cgtool_parity;
 mod cgtool_plans;
+mod checkpoint;
 mod clocks;
 mod command_line;
 mod confinement;
@@ -71,6 +72,10 @@ use std::process::ExitCode;
 /// Those about what is below runtime/.
 const RUNTIME: &[Subject] = &[
     ("lifecycle", lifecycle::CASES),
+    ("checkpoint", checkpoint::CASES),
+    ("checkpoint::kept", checkpoint::kept::CASES),
+    ("checkpoint::refused", checkpoint::refused::CASES),
+    ("checkpoint::crash", checkpoint::crash::CASES),
     ("limit", limit::CASES),
     ("shim", shim::CASES),
     ("shim::crash", shim::crash::CASES),

@@ -49,7 +49,7 @@ impl Container {
         let images = Directory::make(options.criu.images)?;
         let work = options.criu.work.map(Directory::make).transpose()?;
         let request = self.request(options, &spec, &session)?;
-        images.forget_inventory()?;
+        images.forget()?;
         images.write_descriptors(&self.streams())?;
         let request = Options {
             images_dir_fd: images.number(),
@@ -64,6 +64,9 @@ impl Container {
                 self.resume_quietly();
             }
             return Err(log.explain(trouble));
+        }
+        if let Err(error) = images.write_sizes() {
+            (options.warn.0)(&format!("whether images are whole will not be seen: {error}"));
         }
         if !options.leave_running {
             let id = self.id().to_string();

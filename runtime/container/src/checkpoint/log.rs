@@ -50,7 +50,8 @@ impl Log<'_> {
 fn last_error(log: &str) -> Option<String> {
     let mut errors = log.lines().rev().filter(|line| line.contains("Error ("));
     let first = errors.clone().next();
-    let telling = errors.find(|line| !line.trim_end().ends_with("FAILED."));
+    let tells = |line: &str| !line.ends_with("FAILED.") && !line.ends_with("failed with -1");
+    let telling = errors.find(|line| tells(line.trim_end()));
     let line = telling.or(first)?;
     let line = match line.split_once(") ") {
         Some((time, rest)) if time.starts_with('(') => rest,
@@ -67,6 +68,7 @@ mod tests {
     fn the_last_that_says_something() {
         let log = "(00.05) Error (criu/util.c:1534): rlimit: no\n(00.06) Warn  (a): b\n\
                    (00.07) Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)\n\
+                   (00.07) Error (criu/cr-dump.c:1584): Dump core (pid: 28) failed with -1\n\
                    (00.08) 1: Error (criu/cr-dump.c:2128): Dumping FAILED.\n";
         assert_eq!(
             last_error(log).as_deref(),

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 
 use cgroup::Cgroup;
 use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{CgroupRoot, InheritedFd, JoinedNamespace, Options, kind};
+use proto::messages::criu::{
+    CgroupRoot, InheritedFd, JoinedNamespace, Options, cgroups, kind,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use sys::clone::{Child, CloneFlags};
@@ -197,6 +199,10 @@ impl Restoration<'_> {
             config_file: config_file(&making.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
+            cgroups_mode: Some(match options.criu.cgroups_mode {
+                cgroups::STRICT => cgroups::FULL,
+                mode => mode,
+            }),
             ..options.criu.to_criu()
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
@@ -253,8 +259,23 @@ impl Restoration<'_> {
         Ok(())
     }
 
+    /// Makes the container's cgroup. In criu's mode `strict` there must be none yet; it is ours to look, for criu finds
+    /// the one that is made here.
     fn make_cgroup(&self) -> Result<Option<Cgroup>, Error> {
         self.making.trace.point("make", "cgroup")?;
+        if let (Some(CgroupPlan::Create { location, .. }), cgroups::STRICT) =
+            (&self.plan.cgroup, self.options.criu.cgroups_mode)
+        {
+            match Cgroup::open(location) {
+                Err(cgroup::Error::Gone { .. }) => {}
+                Ok(_) => {
+                    return Err(Error::text(
+                        "the container's cgroup exists already, which --manage-cgroups-mode strict forbids",
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(match &self.plan.cgroup {
             Some(CgroupPlan::Create { location, resources, as_user: true }) => {
                 Some(Cgroup::create_as_user(location, resources)?)
