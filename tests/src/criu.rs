@@ -26,10 +26,8 @@ fn found() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let named = std::env::var_os("DAYFLY_CRIU").map(PathBuf::from);
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
-            PathBuf::from,
-        );
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
         let peer = Some(target.join("peers/bin/criu")).filter(|path| path.exists());
         let searched = std::env::var_os("PATH").unwrap_or_default();
         let searched = std::env::split_paths(&searched).map(|dir| dir.join("criu"));

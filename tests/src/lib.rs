@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `DAYFLY` | the runtime under test | `target/release/dayfly` of the workspace |
 //! | `DAYFLY_UNDEFENDED_BUILD` | a runtime whose defences can be switched off, for `hostile` | none |
+//! | `DAYFLY_CRIU` | the criu of checkpoints | that of `scripts/peers`, else of the PATH |
 //! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: what /sys/fs/cgroup shows | looked up |
 //! | `DAYFLY_TALLY` | file that gets one line `passed failed skipped` | none |
 //! | `DAYFLY_JOBS` | cases run at the same time | 2 × CPUs |

@@ -164,7 +164,10 @@ fn commands_after_a_restore(bed: &Bed) {
     assert_eq!(places(&before), places(&c.sh("cat /proc/1/mountinfo").ok().stdout));
     assert_eq!(c.exec(&["hostname"]).ok().stdout, "dayfly-test\n");
     assert!(c.exec(&["ip", "link", "show", "lo"]).ok().stdout.contains("LOOPBACK,UP"));
-    assert_eq!(c.sh("readlink /proc/1/ns/pid").ok().stdout, c.sh("readlink /proc/self/ns/pid").ok().stdout);
+    assert_eq!(
+        c.sh("readlink /proc/1/ns/pid").ok().stdout,
+        c.sh("readlink /proc/self/ns/pid").ok().stdout
+    );
     c.id_call("pause", &[], &[]).run().ok();
     assert_eq!(c.status(), "paused");
     c.id_call("resume", &[], &[]).run().ok();
@@ -197,7 +200,8 @@ fn restored_under_another_id(bed: &Bed) {
     saved.c.delete_force().ok();
     let other = Container { bed, id: bed.id(), bundle: saved.c.bundle.clone() };
     let config = fs::read_to_string(other.bundle.join("config.json")).expect("config.json");
-    fs::write(other.bundle.join("config.json"), config.replace(&saved.c.id, &other.id)).expect("write");
+    fs::write(other.bundle.join("config.json"), config.replace(&saved.c.id, &other.id))
+        .expect("write");
     let other = Saved { c: other, images: saved.images.clone() };
     other.restore(&[]).ok();
     other.counts();
@@ -206,7 +210,8 @@ fn restored_under_another_id(bed: &Bed) {
 }
 
 fn exit_status_of_one_in_the_foreground(bed: &Bed) {
-    let script = "exec </dev/null >/dev/null 2>&1; while ! test -e /go; do usleep 10000; done; exit 7";
+    let script =
+        "exec </dev/null >/dev/null 2>&1; while ! test -e /go; do usleep 10000; done; exit 7";
     let saved = Saved::running(bed.bundle().sh(script));
     saved.checkpoint(&[]).ok();
     let running = saved.restore_call(&[]).spawn();

@@ -2,6 +2,7 @@
 
 use super::{COUNTER, Saved, places};
 use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::console::FdSocket;
 use dayfly_tests::criu;
@@ -23,7 +24,9 @@ pub const CASES: &[Case] = &[
     case!(joined_network).needs(criu::lacking).unlike_runc(),
     case!(terminals).needs(criu::lacking).unlike_runc(),
     case!(hooks).needs(criu::lacking).unlike_runc(),
-    case!(locks_of_files).needs(criu::lacking).unlike_runc(),
+    case!(locks_of_files).needs(perl).unlike_runc(),
+    case!(connections).needs(perl).unlike_runc(),
+    case!(sockets_that_lead_outside).needs(perl).unlike_runc(),
     case!(read_only_root).needs(criu::lacking).unlike_runc(),
 ];
 
@@ -53,7 +56,10 @@ fn masks(bed: &Bed) {
                   mv /seen.new /seen; usleep 20000; done";
     let bundle = bed
         .bundle()
-        .set("/linux/maskedPaths", json!(["/proc/keys", "/proc/kcore", "/proc/acpi", "/sys/firmware"]))
+        .set(
+            "/linux/maskedPaths",
+            json!(["/proc/keys", "/proc/kcore", "/proc/acpi", "/sys/firmware"]),
+        )
         .set("/linux/readonlyPaths", json!(["/proc/sys", "/proc/bus"]))
         .sh(script);
     let saved = Saved::running(bundle);
@@ -103,11 +109,8 @@ fn kept_rights(bed: &Bed, user: Value) {
         .set("/process/oomScoreAdj", json!(321))
         .set("/linux/resources/pids", json!({ "limit": 77 }))
         .sh(&script);
-    fs::set_permissions(
-        bundle.rootfs(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .expect("chmod");
+    fs::set_permissions(bundle.rootfs(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .expect("chmod");
     let saved = Saved::running(bundle);
     saved.counts();
     let look = || {
@@ -157,7 +160,10 @@ fn bind_mounts(bed: &Bed) {
     saved.restore(&[]).ok();
     wait::until_true("lines after it", || length() > then);
     assert_eq!(places(&saved.c.sh("cat /proc/self/mountinfo").ok().stdout), places(&before));
-    assert_eq!(saved.c.sh("cat /etc/file /data/own/kept; ls /fixed").ok().stdout, "of the host\nkept\nthere\n");
+    assert_eq!(
+        saved.c.sh("cat /etc/file /data/own/kept; ls /fixed").ok().stdout,
+        "of the host\nkept\nthere\n"
+    );
     saved.c.sh("echo >/fixed/new").exits(1);
     saved.c.sh("echo >/etc/file").exits(1);
     assert!(!data.join("own/kept").exists());
@@ -210,13 +216,14 @@ fn terminals(bed: &Bed) {
 fn hooks(bed: &Bed) {
     let journal = bed.dir.join("journal");
     let hook = |kind: &str| -> Value {
-        let script = format!("echo {kind} $(grep -o '\"status\": *\"[a-z]*\"') >>{}", journal.display());
+        let script =
+            format!("echo {kind} $(grep -o '\"status\": *\"[a-z]*\"') >>{}", journal.display());
         json!([{ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] }])
     };
     let kinds = ["prestart", "createRuntime", "poststart", "poststop"];
-    let bundle = kinds
-        .iter()
-        .fold(bed.bundle().sh(COUNTER), |bundle, kind| bundle.set(&format!("/hooks/{kind}"), hook(kind)));
+    let bundle = kinds.iter().fold(bed.bundle().sh(COUNTER), |bundle, kind| {
+        bundle.set(&format!("/hooks/{kind}"), hook(kind))
+    });
     let saved = Saved::running(bundle);
     let order = || -> Vec<String> {
         let text = fs::read_to_string(&journal).unwrap_or_default();
@@ -235,14 +242,84 @@ fn hooks(bed: &Bed) {
     // A hook that fails is the end of a restore.
     let config = saved.c.bundle.join("config.json");
     let text = fs::read_to_string(&config).expect("config.json");
-    fs::write(&config, text.replace("echo createRuntime", "exit 3; echo createRuntime")).expect("write");
+    fs::write(&config, text.replace("echo createRuntime", "exit 3; echo createRuntime"))
+        .expect("write");
     saved.restore(&[]).fails("createRuntime");
     saved.c.assert_gone("a failed hook");
 }
 
+/// A container that runs a program in Perl, by the host's interpreter.
+fn of_perl<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
+    let program = format!(
+        "for my $f (\\*STDIN, \\*STDOUT, \\*STDERR) {{ open($f, '+<', '/dev/null'); }} $| = 1; {program}"
+    );
+    ["/usr", "/lib", "/lib64"]
+        .iter()
+        .fold(bed.bundle(), |bundle, dir| bundle.mount("bind", dir, dir, &["rbind", "ro"]))
+        .args(&["/usr/bin/perl", "-MSocket", "-MIO::Handle", "-e", &program])
+}
+
+fn perl() -> Result<(), String> {
+    criu::lacking()?;
+    match std::path::Path::new("/usr/bin/perl").exists() {
+        true => Ok(()),
+        false => Err("no /usr/bin/perl".to_owned()),
+    }
+}
+
+/// A connection inside the container: both ends are saved.
+fn connections(bed: &Bed) {
+    let saved = Saved::running(of_perl(
+        bed,
+        "socket(my $l, PF_INET, SOCK_STREAM, 0) or die; bind($l, sockaddr_in(7777, INADDR_LOOPBACK)) or die; \
+         listen($l, 1); socket(my $c, PF_INET, SOCK_STREAM, 0) or die; \
+         connect($c, sockaddr_in(7777, INADDR_LOOPBACK)) or die; accept(my $s, $l) or die; my $i = 0; \
+         while (1) { $i++; syswrite($c, \"$i\\n\"); sysread($s, my $got, 100); \
+         open(my $n, '>', '/n.new'); print $n $got; close($n); rename('/n.new', '/n'); select(undef, undef, undef, 0.02); }",
+    ));
+    saved.counts();
+    saved.checkpoint(&[]).fails("tcp");
+    saved.counts();
+    saved.checkpoint(&["--tcp-established"]).ok();
+    saved.restore(&["--tcp-established"]).ok();
+    saved.counts();
+}
+
+/// A datagram socket that is connected to one of the host's, bound into the container.
+fn sockets_that_lead_outside(bed: &Bed) {
+    let dir = bed.dir.join("sockets");
+    fs::create_dir(&dir).expect("mkdir");
+    let socket = std::os::unix::net::UnixDatagram::bind(dir.join("log")).expect("bind");
+    socket.set_read_timeout(Some(wait::patience())).expect("timeout");
+    let bundle = of_perl(
+        bed,
+        "socket(my $s, PF_UNIX, SOCK_DGRAM, 0) or die; connect($s, sockaddr_un('/sockets/log')) or die; \
+         while (1) { syswrite($s, 'line'); select(undef, undef, undef, 0.2); }",
+    );
+    let text = dir.to_str().expect("path");
+    let saved = Saved::running(bundle.mount("bind", text, "/sockets", &["bind"]));
+    let mut bytes = [0; 16];
+    let mut receive = || assert_eq!(socket.recv(&mut bytes).expect("a datagram"), 4);
+    receive();
+    saved.checkpoint(&[]).fails("ext-unix-sk");
+    receive();
+    saved.checkpoint(&["--ext-unix-sk"]).ok();
+    let empty = || {
+        socket.set_nonblocking(true).expect("fcntl");
+        while socket.recv(&mut [0; 16]).is_ok() {}
+        socket.set_nonblocking(false).expect("fcntl");
+    };
+    empty();
+    saved.restore(&["--ext-unix-sk"]).ok();
+    receive();
+}
+
 fn locks_of_files(bed: &Bed) {
-    let script = "exec </dev/null >/dev/null 2>&1; exec flock /lock sh -c 'touch /locked; sleep 1000'";
-    let saved = Saved::running(bed.bundle().sh(script));
+    let saved = Saved::running(of_perl(
+        bed,
+        "open(my $lock, '>', '/lock'); flock($lock, 2); open(my $told, '>', '/locked'); close($told); \
+         sleep(1) while 1;",
+    ));
     wait::until_true("the lock", || saved.c.bundle.join("rootfs/locked").exists());
     saved.checkpoint(&[]).fails("lock");
     assert_eq!(saved.c.status(), "running");

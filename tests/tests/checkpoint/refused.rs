@@ -31,7 +31,10 @@ fn where_there_is_no_criu(bed: &Bed) {
         .run()
         .fails("exec: \"criu\": executable file not found in $PATH");
     call().env("DAYFLY_CRIU", "/nowhere/criu").run().fails("exec /nowhere/criu: no such file");
-    call().env("DAYFLY_CRIU", "/bin/true").run().fails("does not tell its version: 3.0 or newer is needed");
+    call()
+        .env("DAYFLY_CRIU", "/bin/true")
+        .run()
+        .fails("does not tell its version: 3.0 or newer is needed");
     assert_eq!(c.status(), "running");
     assert!(!images.exists());
 }
@@ -76,7 +79,8 @@ fn images_that_are_none(bed: &Bed) {
 fn images_of_others(bed: &Bed) {
     let saved = Saved::counting(bed);
     saved.checkpoint(&[]).ok();
-    let mode = |mode| fs::set_permissions(&saved.images, Permissions::from_mode(mode)).expect("chmod");
+    let mode =
+        |mode| fs::set_permissions(&saved.images, Permissions::from_mode(mode)).expect("chmod");
     mode(0o770);
     saved.restore(&[]).fails("images must be the caller's alone");
     mode(0o700);

@@ -104,11 +104,8 @@ impl Session {
         let version = match answer {
             Ok(Response { version: Some(version), .. }) => version,
             Err(Trouble::Ours(error)) => return Err(error),
-            Ok(_) | Err(Trouble::Of(_)) => {
-                return Err(Error::Text(format!(
-                    "CRIU version check failed: {path} does not tell its version: 3.0 or newer is needed"
-                )));
-            }
+            Ok(_) => return Err(no_version(path, "its answer has none")),
+            Err(Trouble::Of(text)) => return Err(no_version(path, &text)),
         };
         self.version = version
             .major
@@ -302,6 +299,12 @@ impl Drop for Session {
             self.wait();
         }
     }
+}
+
+fn no_version(path: &str, why: &str) -> Error {
+    Error::Text(format!(
+        "CRIU version check failed: {path} does not tell its version: 3.0 or newer is needed: {why}"
+    ))
 }
 
 /// The program: what the variable names, else `criu` of the search path.
