@@ -26,8 +26,7 @@ fn criu_of(pid: Pid) -> Vec<Pid> {
     let children = fs::read_to_string(file).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
     let is_criu = |pid: &i32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.starts_with(b"criu\0swrk\0")
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "criu")
     };
     children.filter(is_criu).filter_map(Pid::from_raw).collect()
 }
@@ -37,8 +36,9 @@ fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
+    // It changes its command line.
     let is_criu = |entry: &fs::DirEntry| {
-        fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(b"criu\0swrk\0"))
+        fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.trim() == "criu")
     };
     // One that was not executed yet is not seen: several looks.
     let mut looks = 0;

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
         .needs(|| criu::lacking().and_then(|()| may_read_limits()))
         .unlike_runc(),
     case!(bind_mounts).needs(criu::lacking).unlike_runc(),
-    case!(joined_network).needs(criu::lacking).unlike_runc(),
+    case!(joined_namespaces).needs(criu::lacking).unlike_runc(),
     case!(terminals).needs(criu::lacking).unlike_runc(),
     case!(hooks).needs(criu::lacking).unlike_runc(),
     case!(locks_of_files).needs(perl).unlike_runc(),
@@ -169,17 +169,23 @@ fn bind_mounts(bed: &Bed) {
     assert!(!data.join("own/kept").exists());
 }
 
-fn joined_network(bed: &Bed) {
+/// As the containers of a pod have them.
+fn joined_namespaces(bed: &Bed) {
     let holder = bed.bundle().make().detached();
-    let path = format!("/proc/{}/ns/net", holder.pid());
-    let saved = Saved::running(bed.bundle().join_namespace("network", &path).sh(COUNTER));
+    let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
+    let bundle = kinds.iter().fold(bed.bundle().sh(COUNTER), |bundle, (kind, file)| {
+        bundle.join_namespace(kind, &format!("/proc/{}/ns/{file}", holder.pid()))
+    });
+    let saved = Saved::running(bundle.unset("/hostname"));
     saved.counts();
     saved.cycle();
     saved.counts();
-    let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).expect("readlink");
-    assert_eq!(of(saved.c.pid()), of(holder.pid()));
-    let inside = saved.c.sh("readlink /proc/1/ns/net").ok().stdout;
-    assert_eq!(inside.trim(), of(holder.pid()).to_str().expect("UTF-8"));
+    for (_, file) in kinds {
+        let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/{file}")).expect("readlink");
+        assert_eq!(of(saved.c.pid()), of(holder.pid()), "{file}");
+        let inside = saved.c.sh(&format!("readlink /proc/self/ns/{file}")).ok().stdout;
+        assert_eq!(inside.trim(), of(holder.pid()).to_str().expect("UTF-8"));
+    }
 }
 
 fn terminals(bed: &Bed) {

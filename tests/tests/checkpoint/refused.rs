@@ -135,6 +135,7 @@ fn damaged_images(bed: &Bed) {
 }
 
 fn configurations(bed: &Bed) {
+    let holder = bed.bundle().make().detached();
     let mapped = json!([{ "containerID": 0, "hostID": 100_000, "size": 65536 }]);
     let user = bed
         .bundle()
@@ -143,6 +144,10 @@ fn configurations(bed: &Bed) {
         .set("/linux/gidMappings", mapped);
     for (bundle, text) in [
         (user, "a container in a user namespace is not supported yet"),
+        (
+            bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", holder.pid())),
+            "a pid namespace that is joined by its path is not supported yet",
+        ),
         (
             bed.bundle().without_namespace("mount"),
             "a container without a mount namespace of its own is not supported yet",

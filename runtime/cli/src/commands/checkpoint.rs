@@ -20,6 +20,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let values = invocation.values;
+    refuse(values, &[&LAZY_PAGES, &PAGE_SERVER, &STATUS_FD])?;
     let images = images(values)?;
     let tracked =
         [&PRE_DUMP, &PARENT_PATH, &AUTO_DEDUP].into_iter().find(|one| is_given(values, one));
@@ -30,9 +31,6 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
         tcp_skip_in_flight: values.flag(&TCP_SKIP_IN_FLIGHT),
         link_remap: values.flag(&LINK_REMAP),
         tracked: tracked.map(|option| option.long),
-        lazy_pages: values.flag(&LAZY_PAGES),
-        status_fd: values.integer(&STATUS_FD).and_then(|number| i32::try_from(number).ok()),
-        page_server: values.text(&PAGE_SERVER),
         env: invocation.args,
         warn: Warn(invocation.warn, invocation.tell),
     };

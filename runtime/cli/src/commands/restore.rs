@@ -15,12 +15,11 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn restore(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let values = invocation.values;
-    checkpoint::refuse(values, &[&AUTO_DEDUP])?;
+    checkpoint::refuse(values, &[&AUTO_DEDUP, &LAZY_PAGES])?;
     let images = checkpoint::images(values)?;
     let options = RestoreOptions {
         create: create::options(invocation, invocation.id()?)?,
         criu: checkpoint::criu(values, &images)?,
-        lazy_pages: values.flag(&LAZY_PAGES),
         detach: values.flag(&DETACH),
         no_subreaper: values.flag(&NO_SUBREAPER),
         lsm_profile: values.text(&LSM_PROFILE),

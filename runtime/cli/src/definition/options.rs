@@ -369,20 +369,17 @@ pub static SHELL_JOB: Opt =
     Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
 /// Pages on demand.
 pub static LAZY_PAGES: Opt =
-    Opt::flag("lazy-pages", "leave memory where it is until it is touched (criu lazy-pages)");
+    Opt::flag("lazy-pages", "bring memory when it is touched; not supported yet");
 /// Who hears that pages are served.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
-    "descriptor that a NUL byte is written to once memory is served (--lazy-pages)",
+    "descriptor that is told when --lazy-pages is ready; not supported yet",
 );
 /// Who takes pages.
-pub static PAGE_SERVER: Opt = Opt::text(
-    "page-server",
-    "ADDRESS:PORT",
-    "where memory is to be had (--lazy-pages), or criu's page server that takes it",
-);
+pub static PAGE_SERVER: Opt =
+    Opt::text("page-server", "ADDRESS:PORT", "criu page server; not supported yet");
 /// Locks.
 pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
 /// Memory alone.

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use proto::messages::criu::{Notice, Options, kind};
+use proto::messages::criu::{Options, kind};
 use rustix::fd::AsFd;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, readlink, stat};
 use spec::Spec;
@@ -12,7 +12,7 @@ use sys::Context;
 
 use super::images::Directory;
 use super::log::Log;
-use super::options::{CheckpointOptions, page_server};
+use super::options::CheckpointOptions;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
 use super::{external_name, mounts};
@@ -46,15 +46,6 @@ impl Container {
         if let Some(option) = options.tracked {
             return refuse_tracked(&mut session, option);
         }
-        let page_server = options.page_server.map(page_server).transpose()?;
-        if options.lazy_pages {
-            require_lazy_pages(&mut session)?;
-            if page_server.is_none() {
-                return Err(Error::text(
-                    "--lazy-pages needs --page-server ADDRESS:PORT, where memory is to be had",
-                ));
-            }
-        }
         let images = Directory::make(options.criu.images)?;
         let work = options.criu.work.map(Directory::make).transpose()?;
         let request = self.request(options, &spec, &session)?;
@@ -63,17 +54,11 @@ impl Container {
         let request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.as_ref().and_then(Directory::number),
-            lazy_pages: options.lazy_pages,
-            page_server,
             ..request
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
-        let mut hear = |notice: &Notice, _| match (notice.script.as_str(), options.status_fd) {
-            ("status-ready", Some(number)) => tell_ready(number),
-            _ => Ok(()),
-        };
-        if let Err(trouble) = session.run(kind::DUMP, request, &mut hear) {
+        if let Err(trouble) = session.run(kind::DUMP, request, &mut |_, _| Ok(())) {
             // criu lets them go on, unless it was killed.
             if status == Status::Running {
                 self.resume_quietly();
@@ -151,24 +136,6 @@ impl Container {
             path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
         })
     }
-}
-
-/// Refuses a kernel that cannot bring memory when it is touched.
-pub(super) fn require_lazy_pages(session: &mut Session) -> Result<(), Error> {
-    match session.features()?.lazy_pages {
-        true => Ok(()),
-        false => Err(Error::text(
-            "--lazy-pages: criu is missing the feature lazy_pages: this kernel lacks userfaultfd(2)",
-        )),
-    }
-}
-
-/// Tells who waits for it that memory is served now.
-fn tell_ready(number: i32) -> Result<(), Error> {
-    let path = format!("/proc/self/fd/{number}");
-    let file = openat(CWD, path.as_str(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-        .context("open", &path)?;
-    Ok(sys::stdio::write_all(file, b"\0").context("write", &path)?)
 }
 
 /// Refuses what needs to know which pages were written to.

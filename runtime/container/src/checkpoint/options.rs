@@ -1,8 +1,8 @@
 //! What the two commands are given.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
-use proto::messages::criu::{Options, PageServer, cgroups};
+use proto::messages::criu::{Options, cgroups};
 
 use crate::path::absolute;
 use crate::{CreateOptions, Error, Warn};
@@ -61,12 +61,6 @@ pub struct CheckpointOptions<'a> {
     pub link_remap: bool,
     /// Whether only what has changed since an earlier one is asked for, by the name of the option that says so.
     pub tracked: Option<&'static str>,
-    /// Whether memory stays where it is until a restored process touches it.
-    pub lazy_pages: bool,
-    /// Who is told, by a NUL byte, that memory is served: a descriptor of the caller's.
-    pub status_fd: Option<i32>,
-    /// The page server, `ADDRESS:PORT`.
-    pub page_server: Option<&'a str>,
     /// The environment of the command.
     pub env: sys::Args,
     /// Where warnings go.
@@ -80,8 +74,6 @@ pub struct RestoreOptions<'a> {
     pub create: CreateOptions<'a>,
     /// What both are given.
     pub criu: CriuOptions<'a>,
-    /// Whether memory is brought when it is touched, by `criu lazy-pages` in the work directory.
-    pub lazy_pages: bool,
     /// Return once the program runs.
     pub detach: bool,
     /// Do not become the reaper of orphaned descendants.
@@ -104,20 +96,6 @@ pub fn cgroups_mode(word: Option<&str>) -> Result<i32, Error> {
         Some("strict") => Ok(cgroups::STRICT),
         Some("ignore") => Ok(cgroups::IGNORE),
         Some(_) => Err(Error::text("invalid manage-cgroups-mode value")),
-    }
-}
-
-/// Reads `--page-server`.
-///
-/// # Errors
-/// In runc's words for what is none.
-pub(super) fn page_server(text: &str) -> Result<PageServer, Error> {
-    let Some((address, port)) = text.rsplit_once(':') else {
-        return Err(Error::text("Use --page-server ADDRESS:PORT to specify page server"));
-    };
-    match port.parse::<u16>() {
-        Ok(port) => Ok(PageServer { address: address.to_string(), port: port.into() }),
-        Err(_) => Err(Error::text("Invalid port number")),
     }
 }
 

@@ -16,7 +16,7 @@ use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
-use super::dump::{config_file, require_lazy_pages};
+use super::dump::config_file;
 use super::external_name;
 use super::images::Directory;
 use super::log::Log;
@@ -166,12 +166,9 @@ impl Restoration<'_> {
         if !making.options.no_new_keyring {
             join_keyring(making.options.id)?;
         }
-        let mut session =
+        let session =
             Session::begin(making.options.env, [stdin(), stdout(), stderr()], &others, false)?;
         self.require(&session)?;
-        if options.lazy_pages {
-            require_lazy_pages(&mut session)?;
-        }
         // criu gives its processes one, so that their clocks go on.
         let has_time = access("/proc/self/ns/time", Access::EXISTS).is_ok();
         if session.is(31400) && has_time {
@@ -197,7 +194,6 @@ impl Restoration<'_> {
             cgroup_roots: cgroup_roots(session.pid())?,
             inherited_fds: self.inherited(&external),
             joined_namespaces: self.joined_namespaces(),
-            lazy_pages: options.lazy_pages,
             config_file: config_file(&making.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
