@@ -307,7 +307,7 @@ fn sockets_that_lead_outside(bed: &Bed) {
     let mut bytes = [0; 16];
     let mut receive = || assert_eq!(socket.recv(&mut bytes).expect("a datagram"), 4);
     receive();
-    saved.checkpoint(&[]).fails("ext-unix-sk");
+    saved.checkpoint(&[]).fails("unix: ");
     receive();
     saved.checkpoint(&["--ext-unix-sk"]).ok();
     let empty = || {

@@ -7,11 +7,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_process_group};
 use sys::Context;
 use sys::clone::Child;
 use sys::spawn::{Program, spawn};
@@ -48,6 +50,8 @@ pub(super) type OnNotice<'a> = dyn FnMut(&Notice, Option<OwnedFd>) -> Result<(),
 pub(super) struct Session {
     child: Child,
     socket: Option<OwnedFd>,
+    /// Whether it and what it makes for itself are a process group.
+    own_group: bool,
     /// 4.2.1 is 40201.
     version: i32,
     /// Whether it was waited for.
@@ -87,8 +91,14 @@ impl Session {
         })
         .context("clone", "criu")?;
         drop((theirs, theirs_of_trouble));
-        let mut session =
-            Self { child, socket: Some(ours), version: 0, is_over: false, ended: Ended::Unknown };
+        let mut session = Self {
+            child,
+            socket: Some(ours),
+            own_group,
+            version: 0,
+            is_over: false,
+            ended: Ended::Unknown,
+        };
         let mut errno = [0; 4];
         if let Ok(4) = rustix::io::read(&trouble, &mut errno) {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
@@ -232,9 +242,12 @@ impl Session {
     fn receive(&mut self) -> Result<(Response, Option<OwnedFd>), Trouble> {
         let Some(socket) = &self.socket else { return Err(Trouble::Of(String::new())) };
         let mut bytes = vec![0; LONGEST];
-        let (length, fd) = match sys::fdpass::receive(socket, &mut bytes) {
-            Err(Errno::CONNRESET) => (0, None),
-            result => result.context("recvmsg", "criu")?,
+        let (length, fd) = match self.has_answer(socket)? {
+            true => match sys::fdpass::receive(socket, &mut bytes) {
+                Err(Errno::CONNRESET) => (0, None),
+                result => result.context("recvmsg", "criu")?,
+            },
+            false => (0, None),
         };
         match bytes.get(..length) {
             Some([]) | None => {
@@ -247,6 +260,37 @@ impl Session {
                 Ok(answer) => Ok((answer, fd)),
                 Err(error) => Err(Trouble::Of(format!("criu's answer cannot be read: {error}"))),
             },
+        }
+    }
+}
+
+impl Session {
+    /// Waits for an answer; false if criu has ended without one. The socket alone does not tell: processes that criu has
+    /// made have it, too.
+    fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
+        let mut fds =
+            [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.child.pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
+            }
+            let [answer, end] = &fds;
+            if !answer.revents().is_empty() {
+                return Ok(true);
+            }
+            if !end.revents().is_empty() {
+                self.end_helpers();
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Kills what criu has made for itself, where that is a process group of its own.
+    fn end_helpers(&self) {
+        if self.own_group {
+            let _ = kill_process_group(self.child.pid, Signal::KILL);
         }
     }
 }
@@ -296,6 +340,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if !self.is_over {
             let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+            self.end_helpers();
             self.wait();
         }
     }
