@@ -291,19 +291,21 @@ fn connections(bed: &Bed) {
     saved.counts();
 }
 
-/// A datagram socket that is connected to one of the host's, bound into the container.
+/// A datagram socket that is connected to one of the host's, whose directory is bound into the container.
 fn sockets_that_lead_outside(bed: &Bed) {
     let dir = bed.dir.join("sockets");
     fs::create_dir(&dir).expect("mkdir");
     let socket = std::os::unix::net::UnixDatagram::bind(dir.join("log")).expect("bind");
     socket.set_read_timeout(Some(wait::patience())).expect("timeout");
-    let bundle = of_perl(
-        bed,
-        "socket(my $s, PF_UNIX, SOCK_DGRAM, 0) or die; connect($s, sockaddr_un('/sockets/log')) or die; \
-         while (1) { syswrite($s, 'line'); select(undef, undef, undef, 0.2); }",
-    );
     let text = dir.to_str().expect("path");
-    let saved = Saved::running(bundle.mount("bind", text, "/sockets", &["bind"]));
+    let program = format!(
+        "socket(my $s, PF_UNIX, SOCK_DGRAM, 0) or die; connect($s, sockaddr_un('{text}/log')) or die; \
+         while (1) {{ syswrite($s, 'line'); select(undef, undef, undef, 0.2); }}"
+    );
+    let bundle = of_perl(bed, &program);
+    // criu sees sockets of the network namespace alone that the container is in, and connects to where they are bound.
+    let bundle = bundle.without_namespace("network");
+    let saved = Saved::running(bundle.mount("bind", text, text, &["bind"]));
     let mut bytes = [0; 16];
     let mut receive = || assert_eq!(socket.recv(&mut bytes).expect("a datagram"), 4);
     receive();

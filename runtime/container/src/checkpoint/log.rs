@@ -46,13 +46,18 @@ impl Log<'_> {
     }
 }
 
+/// What ends a log of something that failed; errors after it are of the clearing up.
+const FAILED: &str = "FAILED.";
+/// Errors that say no more than that there was one.
+const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
+
 /// The last line of an error that says more than that it failed, without its time.
 fn last_error(log: &str) -> Option<String> {
-    let mut errors = log.lines().rev().filter(|line| line.contains("Error ("));
-    let first = errors.clone().next();
-    let tells = |line: &str| !line.ends_with("FAILED.") && !line.ends_with("failed with -1");
-    let telling = errors.find(|line| tells(line.trim_end()));
-    let line = telling.or(first)?;
+    let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
+    let before = before.map_or("", |(before, _)| before);
+    let errors = |text| str::lines(text).rev().filter(|line| line.contains("Error ("));
+    let tells = |line: &&str| !FOLLOWING.iter().any(|words| line.contains(words));
+    let line = errors(before).find(tells).or_else(|| errors(log).next())?;
     let line = match line.split_once(") ") {
         Some((time, rest)) if time.starts_with('(') => rest,
         _ => line,
@@ -69,7 +74,8 @@ mod tests {
         let log = "(00.05) Error (criu/util.c:1534): rlimit: no\n(00.06) Warn  (a): b\n\
                    (00.07) Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)\n\
                    (00.07) Error (criu/cr-dump.c:1584): Dump core (pid: 28) failed with -1\n\
-                   (00.08) 1: Error (criu/cr-dump.c:2128): Dumping FAILED.\n";
+                   (00.08) 1: Error (criu/cr-dump.c:2128): Dumping FAILED.\n\
+                   (00.09) Error (criu/cgroup.c:2055): cg: cgroupd: recv req error: No such file\n";
         assert_eq!(
             last_error(log).as_deref(),
             Some("Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)")
