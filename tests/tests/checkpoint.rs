@@ -175,7 +175,8 @@ fn commands_after_a_restore(bed: &Bed) {
         c.id_call("update", &["--pids-limit", "50"], &[]).run().ok();
         assert_eq!(c.cgroup_read("pids", "pids.max"), "50");
     }
-    assert!(c.id_call("ps", &[], &[]).run().ok().stdout.contains("usleep") || saved.counts() > 0);
+    let shown = c.id_call("ps", &[], &[]).run().ok().stdout;
+    assert!(shown.contains(&c.pid().to_string()), "{shown}");
     let listed = bed.call(&["list", "-q"]).run().ok().stdout;
     assert_eq!(listed.trim(), c.id);
     c.delete().fails("is not stopped");
@@ -238,7 +239,12 @@ fn log_is_in_the_work_path(bed: &Bed) {
 
 fn modes_of_cgroups(bed: &Bed) {
     let saved = Saved::counting(bed);
-    for mode in ["soft", "full", "strict", "ignore"] {
+    // On cgroup v2 criu 4.2.1 fails with the other two (docs/checkpoint.md).
+    let modes: &[&str] = match bed.view.has_v1() {
+        true => &["soft", "full", "strict", "ignore"],
+        false => &["soft", "ignore"],
+    };
+    for mode in modes {
         saved.checkpoint(&["--manage-cgroups-mode", mode]).ok();
         saved.restore(&["--manage-cgroups-mode", mode]).ok();
         saved.counts();
