@@ -43,7 +43,6 @@ const CASES: &[Case] = &[
     case!(wrong_argument_counts),
     case!(options_after_the_id),
     case!(unknown_command),
-    case!(help_of_what_is_not_supported).unlike_runc(),
     case!(root_slash_refused),
     case!(failed_create_leaves_nothing),
     case!(pid_file),
@@ -361,16 +360,6 @@ fn options_after_the_id(bed: &Bed) {
 fn unknown_command(bed: &Bed) {
     assert_ne!(bed.call(&["no-such-command"]).run().code(), 0);
     assert_ne!(bed.call(&["state", "--no-such-option", "x"]).run().code(), 0);
-}
-
-fn help_of_what_is_not_supported(bed: &Bed) {
-    for command in ["checkpoint", "restore"] {
-        for option in ["-h", "--help"] {
-            let outcome = bed.call_bare(&[command, option]).run().ok();
-            assert!(outcome.stdout.contains("not supported yet"), "{outcome}");
-        }
-        bed.call_bare(&[command, "x"]).run().exits(1);
-    }
 }
 
 fn root_slash_refused(bed: &Bed) {

@@ -44,6 +44,11 @@ impl Cgroup {
         })
     }
 
+    /// The directory where it is frozen, if that is possible.
+    pub fn freezer_path(&self) -> Option<&str> {
+        self.freezer_directory().map(Directory::path)
+    }
+
     /// Freezes all processes and waits until they are frozen.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The commands, one file each: converts arguments to a call of the container crate, and prints the result.
 
 pub(crate) mod cache;
+pub(crate) mod checkpoint;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod events;
@@ -15,6 +16,7 @@ mod network;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod ps;
+pub(crate) mod restore;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod spec;
@@ -39,7 +41,6 @@ pub(crate) fn run(command: &Command, invocation: &Invocation<'_>) -> Result<i32,
         Action::Run(run) => run(invocation).map(|()| 0),
         Action::Status(run) => run(invocation),
         Action::Execute(program, words) => tool::command(program, words, invocation),
-        Action::Unsupported => Err(Failure::unsupported(command.name)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The definition of the command line as data, from which parser, help, man pages and completions are generated.
 
+mod checkpoint;
 mod commands;
 pub mod images;
 pub mod options;
@@ -186,8 +187,6 @@ pub(crate) enum Action {
     Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
     /// Executes this program, with these words before the command's arguments.
     Execute(&'static str, &'static [&'static str]),
-    /// Not implemented: refused by name.
-    Unsupported,
 }
 
 impl Command {
@@ -218,11 +217,6 @@ impl Command {
             }
             _ => None,
         }
-    }
-
-    /// Whether it is there; else it is refused by name.
-    pub fn is_supported(&self) -> bool {
-        !matches!(self.action, Action::Unsupported)
     }
 
     /// Returns the minimum number of positional arguments.

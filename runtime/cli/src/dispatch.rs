@@ -80,12 +80,6 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         _ => {}
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
-    if !command.is_supported() {
-        if rest.iter().any(|text| matches!(*text, "-h" | "--help" | "-help")) {
-            return print(&CommandHelp(command));
-        }
-        return Err(Failure::unsupported(name));
-    }
     let Parsed { values, arguments } = parse_command(command, rest)
         .map_err(|error| incorrect(&error, command.options, &Usage(command)))?;
     if values.flag(&HELP) {

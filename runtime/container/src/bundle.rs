@@ -36,8 +36,13 @@ impl Bundle {
 
     pub(crate) fn read(options: &CreateOptions<'_>) -> Result<Self, Error> {
         check_id(options.id)?;
-        let path = absolute(options.bundle)?;
-        let config = match options.config {
+        Self::open(options.bundle, options.config)
+    }
+
+    /// That of a directory; `config` is another file than its config.json.
+    pub(crate) fn open(bundle: &str, config: Option<&str>) -> Result<Self, Error> {
+        let path = absolute(bundle)?;
+        let config = match config {
             Some(config) => absolute(config)?,
             None => format!("{path}/config.json"),
         };

@@ -129,7 +129,7 @@ pub fn features() -> Features {
         annotations: Annotations {
             version: VERSION,
             test_build: sys::defence::TEST_BUILD,
-            checkpoint: "false",
+            checkpoint: "true",
             runc_version: "1.5.1",
         },
         potentially_unsafe_config_annotations: OBEYED_ANNOTATIONS,

@@ -9,6 +9,7 @@ extern crate alloc;
 mod admission;
 mod announce;
 mod bundle;
+mod checkpoint;
 mod console;
 mod container;
 mod create;
@@ -48,6 +49,10 @@ mod time;
 mod tracing;
 mod warn;
 
+pub use checkpoint::{
+    CheckpointOptions, CriuOptions, PROGRAM as CRIU, RestoreOptions, cgroups_mode, default_images,
+    restore,
+};
 pub use container::Container;
 pub use create::{compile, create, run};
 pub use delete::Removed;

@@ -59,11 +59,11 @@ impl Made {
 }
 
 /// A container's directory, claimed.
-struct Claimed {
-    directory: OwnedFd,
+pub(crate) struct Claimed {
+    pub directory: OwnedFd,
     /// The descriptor that holds the directory's lock, if the lock is released when init continues; otherwise
     /// `directory` holds it.
-    lock: Option<OwnedFd>,
+    pub lock: Option<OwnedFd>,
 }
 
 impl Making<'_> {
@@ -114,6 +114,15 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
+    /// The plan of a container whose processes somebody else makes: what the record says of it, its cgroup and hooks.
+    pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
+        let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
+        self.look_up(&cache, request)?;
+        let plan = plan::compile(&self.spec, request)?;
+        self.options.warn.all(&plan.warnings);
+        Ok(Box::leak(Box::new(plan)))
+    }
+
     /// Completes the request with cached results of earlier starts; returns the template.
     fn look_up(
         &self,
@@ -136,7 +145,7 @@ impl Making<'_> {
     }
 
     /// Returns the container's directory, locked by this command, and the record's file in it.
-    fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
+    pub(crate) fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
         let (store, id) = (self.store, self.options.id);
         let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
             Some(claimed) => claimed,
@@ -303,7 +312,7 @@ impl Making<'_> {
     }
 
     /// Returns the record for later commands.
-    fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
+    pub(crate) fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
         let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();
         let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them.
+//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them. Also
+//! criu's requests and responses.
 //!
 //! Written by hand for a single-threaded program that must not block: a message is a plain struct (`message!` of
 //! [`message`]), and a connection keeps its state between system calls that never block. Input from the peer is

@@ -102,6 +102,20 @@ macro_rules! scalars {
             }
         }
 
+        /// A number that is there or not, even if it is zero.
+        impl Field for Option<$type> {
+            fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
+                *self = Scalar::from_value(&value).or(*self);
+                Ok(())
+            }
+
+            fn write(&self, number: u32, writer: &mut Writer) {
+                if let Some(value) = self {
+                    Scalar::write(*value, number, writer);
+                }
+            }
+        }
+
         impl Field for Vec<$type> {
             fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
                 read_list(self, value)
@@ -283,7 +297,7 @@ impl Field for BTreeMap<String, String> {
 
 /// Defines a message: a struct with public fields, `decode` and `encode`. Each field consists of number, name and type,
 /// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (also for enums), `i64`, `bool`,
-/// `f64`, `String`, `Vec<u8>` (bytes), lists (`Vec`) of numbers, strings and messages, maps (`BTreeMap`) of strings,
+/// `f64`, `String`, `Vec<u8>` (bytes), an `Option` of any of these except bytes, lists (`Vec`) of numbers, strings and messages, maps (`BTreeMap`) of strings,
 /// and messages in an `Option`.
 ///
 /// For a struct sent in an Any, the type URL follows the name: `pub struct Name = "package.Name" {`.

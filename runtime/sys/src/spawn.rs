@@ -23,6 +23,8 @@ pub struct Program<'a> {
     pub envp: &'a [&'a CStr],
     /// The descriptors, numbered from 0. The program has no others.
     pub fds: &'a [BorrowedFd<'a>],
+    /// Whether it begins in a process group of its own: signals from a terminal for the caller's do not reach it.
+    pub own_group: bool,
     /// Receives the errno as four bytes in native order if the program could not be executed. Closed by exec.
     pub trouble: BorrowedFd<'a>,
 }
@@ -44,6 +46,9 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
+            if program.own_group {
+                let _ = rustix::process::setpgid(None, None);
+            }
             let errno = become_program(program.path, &argv, &envp, &copies);
             let _ = write_all(trouble.as_fd(), &errno.raw_os_error().to_ne_bytes());
             crate::start::exit(127)

@@ -50,7 +50,6 @@ pub fn command(command: &Command) -> clap::Command {
         .about(command.about)
         .long_about(about)
         .version(VERSION)
-        .hide(!command.is_supported())
         .disable_version_flag(true)
         .disable_help_flag(true)
         .args(command.options.iter().map(|opt| option(opt)))

@@ -24,7 +24,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     let put =
         |page: &str, text: String| fs::write(directory.join(format!("{page}.{SECTION}")), text);
     put(NAME, program())?;
-    for definition in COMMANDS.iter().filter(|command| command.is_supported()) {
+    for definition in COMMANDS {
         put(&name_of(definition.name), of(definition))?;
     }
     for (name, mut command) in tools::all() {
@@ -214,7 +214,7 @@ fn mentioned(text: &str) -> Vec<String> {
 }
 
 fn is_page(words: &str) -> bool {
-    let is_command = COMMANDS.iter().any(|command| command.name == words && command.is_supported());
+    let is_command = COMMANDS.iter().any(|command| command.name == words);
     let is_below = |(name, command): &(&str, clap::Command)| {
         below(command, name).iter().any(|(other, _)| other == words)
     };
@@ -255,7 +255,7 @@ mod tests {
     fn every_page_has_the_sections_in_order() {
         let place =
             |heading: &&str| page::ORDER.iter().position(|name| heading[4..] == **name).unwrap();
-        for definition in COMMANDS.iter().filter(|command| command.is_supported()) {
+        for definition in COMMANDS {
             let page = of(definition);
             let places: Vec<usize> = lines_of(&page, ".SH ").iter().map(place).collect();
             assert!(places.is_sorted(), "{}: {places:?}", definition.name);

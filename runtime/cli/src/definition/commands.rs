@@ -1,9 +1,9 @@
 //! The commands in the order of the help.
 
-use super::Action::{Execute, Run, Status, Unsupported};
+use super::Action::{Execute, Run, Status};
 use super::images::{INTERACTIVE, LOGS, RUN};
 use super::options::*;
-use super::{Argument, Command, Example, Order};
+use super::{Argument, Command, Example, Order, checkpoint};
 use crate::commands;
 
 /// Every command.
@@ -441,6 +441,6 @@ start makes what it wants anew.",
             "take away what is kept between starts",
         )
     },
-    Command::new("checkpoint", Unsupported, "save a running container; not supported yet"),
-    Command::new("restore", Unsupported, "restore a saved container; not supported yet"),
+    checkpoint::CHECKPOINT,
+    checkpoint::RESTORE,
 ];

@@ -336,3 +336,84 @@ pub static L3_CACHE_SCHEMA: Opt =
 /// resctrl schemata, memory bandwidth.
 pub static MEM_BW_SCHEMA: Opt =
     Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema, as MB:0=50");
+
+// checkpoint, restore.
+/// Where images are.
+pub static IMAGE_PATH: Opt = Opt::text(
+    "image-path",
+    "DIR",
+    "directory of criu's images, the caller's alone (default: checkpoint in the working directory)",
+);
+/// Where criu works.
+pub static WORK_PATH: Opt = Opt::text(
+    "work-path",
+    "DIR",
+    "directory of criu's log and work files (default: that of the images)",
+);
+/// An earlier dump.
+pub static PARENT_PATH: Opt =
+    Opt::text("parent-path", "DIR", "images of an earlier --pre-dump; not supported yet");
+/// The container goes on.
+pub static LEAVE_RUNNING: Opt =
+    Opt::flag("leave-running", "leave the container running afterwards");
+/// TCP.
+pub static TCP_ESTABLISHED: Opt = Opt::flag("tcp-established", "keep open TCP connections");
+/// TCP connections on their way.
+pub static TCP_SKIP_IN_FLIGHT: Opt =
+    Opt::flag("tcp-skip-in-flight", "leave out TCP connections that are being made");
+/// Files without names.
+pub static LINK_REMAP: Opt =
+    Opt::flag("link-remap", "give unlinked files that are open a name for the time being");
+/// UNIX sockets.
+pub static EXT_UNIX_SK: Opt =
+    Opt::flag("ext-unix-sk", "allow UNIX sockets that lead out of the container");
+/// Shells.
+pub static SHELL_JOB: Opt =
+    Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
+/// Pages on demand.
+pub static LAZY_PAGES: Opt =
+    Opt::flag("lazy-pages", "bring memory when it is touched; not supported yet");
+/// Who hears that pages are served.
+pub static STATUS_FD: Opt = Opt::new(
+    "status-fd",
+    Kind::Integer,
+    "FD",
+    "descriptor that is told when --lazy-pages is ready; not supported yet",
+);
+/// Who takes pages.
+pub static PAGE_SERVER: Opt =
+    Opt::text("page-server", "ADDRESS:PORT", "criu page server; not supported yet");
+/// Locks.
+pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
+/// Memory alone.
+pub static PRE_DUMP: Opt =
+    Opt::flag("pre-dump", "save memory alone and leave the container running; not supported yet");
+/// cgroups.
+pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
+    "manage-cgroups-mode",
+    "MODE",
+    "what criu does with cgroups: soft (default), full, strict or ignore",
+)
+.choices(&["soft", "full", "strict", "ignore"]);
+/// Namespaces without what is in them.
+pub static EMPTY_NS: Opt = Opt::new(
+    "empty-ns",
+    Kind::Texts,
+    "NAMESPACE",
+    "make this namespace without restoring what was in it; always so with network, the only one",
+);
+/// Memory once only.
+pub static AUTO_DEDUP: Opt =
+    Opt::flag("auto-dedup", "keep memory images without doubles; not supported yet");
+/// The security module's profile.
+pub static LSM_PROFILE: Opt = Opt::text(
+    "lsm-profile",
+    "TYPE:NAME",
+    "AppArmor profile or SELinux label in place of the saved one (criu 3.16)",
+);
+/// The security module's mount context.
+pub static LSM_MOUNT_CONTEXT: Opt = Opt::text(
+    "lsm-mount-context",
+    "CONTEXT",
+    "SELinux context of mounts in place of the saved one (criu 3.16)",
+);

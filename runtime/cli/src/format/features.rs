@@ -58,7 +58,7 @@ mod tests {
             sys::seccomp::flags_known(32 | sys::seccomp::NEW_LISTENER)
         );
         assert_eq!(linux["mountExtensions"]["idmap"]["enabled"], true);
-        assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "false");
+        assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "true");
         assert_eq!(
             value["potentiallyUnsafeConfigAnnotations"],
             serde_json::json!(["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS])

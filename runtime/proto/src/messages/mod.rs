@@ -3,6 +3,7 @@
 
 pub mod any;
 pub mod bootstrap;
+pub mod criu;
 pub mod events;
 pub mod info;
 pub mod metrics_v1;

@@ -105,6 +105,7 @@ impl Logger {
             argv: &argv,
             envp: &[&id, &namespace],
             fds: &[null, null, null, stdout.as_fd(), stderr.as_fd(), says.as_fd()],
+            own_group: false,
             trouble: failing.as_fd(),
         })
         .context("clone3", &path)?;

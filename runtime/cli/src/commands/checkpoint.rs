@@ -1,0 +1,78 @@
+//! `checkpoint`: saves a running container.
+
+use alloc::borrow::Cow;
+
+use container::{CheckpointOptions, CriuOptions, Warn, cgroups_mode, default_images};
+
+use crate::definition::options::{
+    AUTO_DEDUP, CONFIG, EMPTY_NS, EXT_UNIX_SK, FILE_LOCKS, IMAGE_PATH, LAZY_PAGES, LEAVE_RUNNING,
+    LINK_REMAP, MANAGE_CGROUPS_MODE, PAGE_SERVER, PARENT_PATH, PRE_DUMP, SHELL_JOB, STATUS_FD,
+    TCP_ESTABLISHED, TCP_SKIP_IN_FLIGHT, WORK_PATH,
+};
+use crate::definition::{Kind, Opt};
+use crate::failure::Failure;
+use crate::invocation::Invocation;
+use crate::values::Values;
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    checkpoint(invocation).map_err(|failure| failure.of("checkpoint"))
+}
+
+fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let values = invocation.values;
+    refuse(values, &[&LAZY_PAGES, &PAGE_SERVER, &STATUS_FD])?;
+    let images = images(values)?;
+    let tracked =
+        [&PRE_DUMP, &PARENT_PATH, &AUTO_DEDUP].into_iter().find(|one| is_given(values, one));
+    let options = CheckpointOptions {
+        criu: criu(values, &images)?,
+        config: values.text(&CONFIG),
+        leave_running: values.flag(&LEAVE_RUNNING),
+        tcp_skip_in_flight: values.flag(&TCP_SKIP_IN_FLIGHT),
+        link_remap: values.flag(&LINK_REMAP),
+        tracked: tracked.map(|option| option.long),
+        env: invocation.args,
+        warn: Warn(invocation.warn, invocation.tell),
+    };
+    Ok(invocation.container()?.checkpoint(&options)?)
+}
+
+/// The directory of images, that of the working directory if none is named.
+pub fn images<'a>(values: &Values<'a>) -> Result<Cow<'a, str>, Failure> {
+    match values.text(&IMAGE_PATH) {
+        Some(path) => Ok(Cow::Borrowed(path)),
+        None => Ok(Cow::Owned(default_images()?)),
+    }
+}
+
+/// What `checkpoint` and `restore` have in common.
+pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>, Failure> {
+    if let Some(other) = values.texts(&EMPTY_NS).find(|name| *name != "network") {
+        return Err(Failure::new(format_args!("namespace {other:?} is not supported")));
+    }
+    Ok(CriuOptions {
+        images,
+        work: values.text(&WORK_PATH),
+        shell_job: values.flag(&SHELL_JOB),
+        file_locks: values.flag(&FILE_LOCKS),
+        ext_unix_sk: values.flag(&EXT_UNIX_SK),
+        tcp_established: values.flag(&TCP_ESTABLISHED),
+        cgroups_mode: cgroups_mode(values.text(&MANAGE_CGROUPS_MODE))?,
+    })
+}
+
+/// Refuses options that are known, and do nothing yet.
+pub fn refuse(values: &Values<'_>, options: &[&'static Opt]) -> Result<(), Failure> {
+    match options.iter().find(|option| is_given(values, option)) {
+        Some(option) => Err(Failure::unsupported(format_args!("--{}", option.long))),
+        None => Ok(()),
+    }
+}
+
+/// Whether an option was given, and not as no.
+fn is_given(values: &Values<'_>, option: &'static Opt) -> bool {
+    match option.kind {
+        Kind::Flag => values.flag(option),
+        _ => values.is_set(option),
+    }
+}

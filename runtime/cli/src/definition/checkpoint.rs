@@ -1,0 +1,79 @@
+//! The commands that save and restore a container.
+
+use super::Action::{Run, Status};
+use super::options::*;
+use super::{Command, Example};
+use crate::commands;
+
+/// `checkpoint`.
+pub(super) const CHECKPOINT: Command = Command {
+    description: "\
+Saves the processes of a running container, with their memory, to files by criu
+(criu.org), which has to be installed: 3.0 or newer, of $PATH or named by
+$DAYFLY_CRIU. Afterwards the container is gone, unless --leave-running is given.
+Files of the root filesystem and of volumes are not saved: they stay where they
+are, and have to be there when the container is restored. If criu fails, the
+container goes on, and the error names the log.",
+    options: &[
+        &IMAGE_PATH,
+        &WORK_PATH,
+        &CONFIG,
+        &LEAVE_RUNNING,
+        &SHELL_JOB,
+        &FILE_LOCKS,
+        &EXT_UNIX_SK,
+        &TCP_ESTABLISHED,
+        &TCP_SKIP_IN_FLIGHT,
+        &LINK_REMAP,
+        &MANAGE_CGROUPS_MODE,
+        &EMPTY_NS,
+        &PRE_DUMP,
+        &PARENT_PATH,
+        &AUTO_DEDUP,
+        &LAZY_PAGES,
+        &PAGE_SERVER,
+        &STATUS_FD,
+    ],
+    examples: &[Example {
+        line: "checkpoint --image-path /srv/saved web",
+        does: "save the container web, and end it",
+    }],
+    ..Command::new("checkpoint", Run(commands::checkpoint::command), "save a running container")
+};
+
+/// `restore`.
+pub(super) const RESTORE: Command = Command {
+    description: "\
+Makes a container of the bundle, and in it the processes that \"dayfly checkpoint\"
+has saved, which go on where they were. Waits for the program to end, as
+\"dayfly run\" does, unless --detach is given. Limits and mounts are those of the
+bundle's config.json. Hooks are run but for createContainer and startContainer.
+The images must be the caller's, in a directory that nobody else can write to:
+they say which processes there will be, and with which rights.",
+    options: &[
+        &BUNDLE,
+        &CONFIG,
+        &IMAGE_PATH,
+        &WORK_PATH,
+        &CONSOLE_SOCKET,
+        &DETACH,
+        &PID_FILE,
+        &NO_SUBREAPER,
+        &NO_PIVOT,
+        &SHELL_JOB,
+        &FILE_LOCKS,
+        &EXT_UNIX_SK,
+        &TCP_ESTABLISHED,
+        &MANAGE_CGROUPS_MODE,
+        &EMPTY_NS,
+        &LSM_PROFILE,
+        &LSM_MOUNT_CONTEXT,
+        &AUTO_DEDUP,
+        &LAZY_PAGES,
+    ],
+    examples: &[Example {
+        line: "restore -d -b /srv/web --image-path /srv/saved web",
+        does: "let the saved container go on",
+    }],
+    ..Command::new("restore", Status(commands::restore::command), "restore a saved container")
+};

@@ -1,0 +1,171 @@
+//! `checkpoint`: a running container becomes images.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use proto::messages::criu::{Options, kind};
+use rustix::fd::AsFd;
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, readlink, stat};
+use spec::Spec;
+use sys::Context;
+
+use super::images::Directory;
+use super::log::Log;
+use super::options::CheckpointOptions;
+use super::refused::{self, Joined, joined, refuse};
+use super::session::Session;
+use super::{external_name, mounts};
+use crate::bundle::Bundle;
+use crate::directory::NOTIFY_DIRECTORY;
+use crate::state::Status;
+use crate::{Container, Error};
+
+const LOG: &str = "dump.log";
+/// The annotation that names a file of options for criu, as in runc.
+const CONFIG_ANNOTATION: &str = "org.criu.config";
+/// That file if nobody names one, runc's.
+const CONFIG_FILE: &str = "/etc/criu/runc.conf";
+
+impl Container {
+    /// Saves the container's processes; afterwards there is no container, unless it is to be left running.
+    ///
+    /// # Errors
+    /// If it does not run; what is not supported; what criu fails at: the container goes on then.
+    pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
+        let status = self.status()?;
+        if matches!(status, Status::Created | Status::Stopped) {
+            return Err(Error::Text(format!("Container cannot be checkpointed in {status} state")));
+        }
+        let bundle = Bundle::open(&self.record.bundle, options.config)?;
+        let spec = bundle.spec(options.warn)?;
+        self.refuse(&spec)?;
+        let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .context("open", "/dev/null")?;
+        let mut session = Session::begin(options.env, [null.as_fd(); 3], &[], true)?;
+        if let Some(option) = options.tracked {
+            return refuse_tracked(&mut session, option);
+        }
+        let images = Directory::make(options.criu.images)?;
+        let work = options.criu.work.map(Directory::make).transpose()?;
+        let request = self.request(options, &spec, &session)?;
+        images.forget()?;
+        images.write_descriptors(&self.streams())?;
+        let request = Options {
+            images_dir_fd: images.number(),
+            work_dir_fd: work.as_ref().and_then(Directory::number),
+            ..request
+        };
+        let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
+        self.trace.point("checkpoint", self.id())?;
+        if let Err(trouble) = session.run(kind::DUMP, request, &mut |_, _| Ok(())) {
+            // criu lets them go on, unless it was killed.
+            if status == Status::Running {
+                self.resume_quietly();
+            }
+            return Err(log.explain(trouble));
+        }
+        if let Err(error) = images.write_sizes() {
+            (options.warn.0)(&format!("whether images are whole will not be seen: {error}"));
+        }
+        if !options.leave_running {
+            let id = self.id().to_string();
+            if let Err(error) = self.remove(true, options.warn) {
+                (options.warn.0)(&format!("container {id} is saved, but not removed: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what of a container's making cannot be told by its configuration.
+    fn refuse(&self, spec: &Spec<'_>) -> Result<(), Error> {
+        const WHAT: &str = "checkpoint";
+        refused::check(spec, WHAT)?;
+        if self.record.layered.is_some() {
+            return refuse(WHAT, "a root filesystem that dayfly has assembled");
+        }
+        if self.record.agent.is_some() {
+            return refuse(WHAT, "a seccomp filter with a listener");
+        }
+        if accessat(&self.directory, NOTIFY_DIRECTORY, Access::EXISTS, AtFlags::empty()).is_ok() {
+            return refuse(WHAT, "a container with a notify socket (NOTIFY_SOCKET)");
+        }
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        options: &CheckpointOptions<'_>,
+        spec: &Spec<'_>,
+        session: &Session,
+    ) -> Result<Options, Error> {
+        let (pid, _) = self.init().ok_or(Error::NotRunning)?;
+        let pid = pid.as_raw_nonzero().get();
+        let record = &self.record;
+        let places = (record.bundle.as_str(), record.rootfs.as_str());
+        Ok(Options {
+            pid,
+            root: record.rootfs.clone(),
+            log_file: LOG.to_string(),
+            leave_running: options.leave_running,
+            tcp_skip_in_flight: options.tcp_skip_in_flight,
+            link_remap: options.link_remap,
+            external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), pid)?,
+            external: external_namespaces(spec, session)?,
+            freeze_cgroup: self.freezer(session)?,
+            config_file: config_file(spec),
+            ..options.criu.to_criu()
+        })
+    }
+
+    /// The cgroup that criu is to freeze. Without one it stops processes one by one.
+    fn freezer(&self, session: &Session) -> Result<String, Error> {
+        let Some(location) = &self.record.cgroup else { return Ok(String::new()) };
+        if location.is_unified() && !session.is(31400) {
+            return Ok(String::new());
+        }
+        let cgroup = self.cgroup()?;
+        Ok(cgroup.freezer_path().unwrap_or_default().to_string())
+    }
+
+    /// What init's standard streams lead to.
+    fn streams(&self) -> [String; 3] {
+        let pid = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
+        [0, 1, 2].map(|number| {
+            let path = readlink(format!("/proc/{pid}/fd/{number}"), Vec::new());
+            path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+        })
+    }
+}
+
+/// Refuses what needs to know which pages were written to.
+fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
+    let features = session.features()?;
+    Err(Error::Text(match features.mem_track {
+        true => format!("--{option} is not supported yet"),
+        false => format!(
+            "--{option}: criu is missing the feature mem_dirty_track: this kernel cannot tell which memory \
+             was changed (CONFIG_MEM_SOFT_DIRTY)"
+        ),
+    }))
+}
+
+/// Joined namespaces that criu leaves alone: `net[INODE]:NAME`.
+fn external_namespaces(spec: &Spec<'_>, session: &Session) -> Result<Vec<String>, Error> {
+    let mut external = Vec::new();
+    for namespace in spec.linux.iter().flat_map(|linux| &linux.namespaces) {
+        let Some(path) = namespace.path.as_deref() else { continue };
+        let Some(Joined::External(least)) = joined(namespace.kind) else { continue };
+        let kind = namespace.kind.proc_name();
+        session.require(least, &format!("an external {kind} namespace"))?;
+        let inode = stat(path).context("stat", path)?.st_ino;
+        external.push(format!("{kind}[{inode}]:{}", external_name(kind)));
+    }
+    Ok(external)
+}
+
+/// The file of options that criu is to heed: what the annotation names, nothing if that is empty.
+pub(super) fn config_file(spec: &Spec<'_>) -> String {
+    let named = spec.annotations.iter().find(|(key, _)| &***key == CONFIG_ANNOTATION);
+    named.map_or(CONFIG_FILE, |(_, path)| path).to_string()
+}

@@ -1,0 +1,203 @@
+//! The directories of images and of criu's work: the caller's own, and nobody else may write there. Images hold what the
+//! container's processes had in memory, and say who they are when they are made again.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, mkdir, openat, statat, unlinkat};
+use rustix::io::Errno;
+use sys::Context;
+use sys::fs::Owned;
+
+use crate::Error;
+use crate::path::absolute;
+
+/// What criu writes last.
+const INVENTORY: &str = "inventory.img";
+/// What it begins with.
+const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
+/// What standard streams led to, as runc has it.
+const DESCRIPTORS: &str = "descriptors.json";
+/// How long each image is: what was cut off is found before anything is made. Checkpoints of others have none.
+const SIZES: &str = "sizes.json";
+
+/// A directory for criu.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub fd: OwnedFd,
+    pub path: String,
+}
+
+impl Directory {
+    /// Opens it; made, with those above it, if it is not there: mode 0700.
+    pub fn make(path: &str) -> Result<Self, Error> {
+        let path = absolute(path)?;
+        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+        for end in ends.chain([path.len()]) {
+            let part = path.get(..end).unwrap_or_default();
+            match mkdir(part, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                // Somebody else's part of the way there, read-only: what is missing says so itself.
+                Err(Errno::ROFS | Errno::ACCESS) if end < path.len() => {}
+                Err(errno) => return Err(sys::Error::new("mkdir", part, errno).into()),
+            }
+        }
+        Self::open(&path)
+    }
+
+    /// Opens one that is there.
+    pub fn open(path: &str) -> Result<Self, Error> {
+        let path = absolute(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", &path)?;
+        let stat = fstat(&fd).context("fstat", &path)?;
+        let euid = rustix::process::geteuid().as_raw();
+        if stat.st_uid != euid {
+            return Err(Error::Text(format!(
+                "{path} belongs to user {}: images must be the caller's own",
+                stat.st_uid
+            )));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(Error::Text(format!(
+                "{path} can be written to by others (mode {:04o}): images must be the caller's alone; \
+                 take a directory with mode 0700",
+                stat.st_mode & 0o7777
+            )));
+        }
+        Ok(Self { fd, path })
+    }
+
+    /// Its number, for criu.
+    pub fn number(&self) -> Option<i32> {
+        Some(self.fd.as_raw_fd())
+    }
+
+    /// The same directory, opened anew: by the mount namespace that this process is in now.
+    pub fn reopened(&self) -> Result<Self, Error> {
+        Self::open(&self.path)
+    }
+
+    fn object(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    fn read(&self, name: &'static str, longest: usize) -> Result<Vec<u8>, Error> {
+        let euid = rustix::process::geteuid().as_raw();
+        let object = || self.object(name);
+        match sys::fs::read_owned_at(self.fd.as_fd(), name, |owner| owner == euid, longest) {
+            Ok(Owned::Read(bytes)) => Ok(bytes),
+            Ok(Owned::Foreign(owner)) => Err(Error::Text(format!(
+                "{} belongs to user {owner}: images must be the caller's own",
+                object()
+            ))),
+            Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO) => {
+                Err(Error::Text(format!("{} is no ordinary file", object())))
+            }
+            Err(errno) => Err(sys::Error::new("open", object(), errno).into()),
+        }
+    }
+
+    /// Refuses a directory without a whole checkpoint: criu writes the inventory when all else is there.
+    pub fn check_whole(&self) -> Result<(), Error> {
+        match self.read(INVENTORY, 1 << 20) {
+            Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
+            Ok(_) => Err(Error::Text(format!(
+                "{}/{INVENTORY} is damaged: no inventory of criu's",
+                self.path
+            ))),
+            Err(Error::System(error)) if error.errno == Errno::NOENT => Err(Error::Text(format!(
+                "{} has no checkpoint: {INVENTORY} is missing, which criu writes last",
+                self.path
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn check_sizes(&self) -> Result<(), Error> {
+        let text = match self.read(SIZES, 1 << 24) {
+            Err(Error::System(error)) if error.errno == Errno::NOENT => return Ok(()),
+            text => text?,
+        };
+        let sizes: BTreeMap<String, u64> = serde_json::from_slice(&text)
+            .map_err(|error| Error::Text(format!("{}/{SIZES} is damaged: {error}", self.path)))?;
+        for (name, size) in &sizes {
+            if name.contains('/') {
+                return Err(Error::Text(format!("{}/{SIZES} is damaged: {name:?}", self.path)));
+            }
+            match self.size(name) {
+                Ok(found) if found == *size => {}
+                Ok(found) => {
+                    return Err(Error::Text(format!(
+                        "{}/{name} is damaged: {found} bytes instead of {size}",
+                        self.path
+                    )));
+                }
+                Err(errno) => return Err(sys::Error::new("stat", self.object(name), errno).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn size(&self, name: &str) -> Result<u64, Errno> {
+        let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// Notes how long each image is.
+    pub fn write_sizes(&self) -> Result<(), Error> {
+        let mut sizes = BTreeMap::new();
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = openat(&self.fd, ".", flags, Mode::empty()).context("open", &self.path)?;
+        let mut entries = RawDir::new(listed, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.context("getdents64", &self.path)?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if name.ends_with(".img") {
+                sizes.insert(name.to_string(), self.size(name).context("stat", name)?);
+            }
+        }
+        self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
+    }
+
+    /// Takes the inventory of an earlier checkpoint away: until there is a new one, the directory has none.
+    pub fn forget(&self) -> Result<(), Error> {
+        self.remove(INVENTORY)?;
+        self.remove(SIZES)
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), Error> {
+        match unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(sys::Error::new("unlink", self.object(name), errno).into()),
+        }
+    }
+
+    /// Writes a file of ours, in the place of an earlier one.
+    fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
+        self.remove(name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))
+            .context("create", self.object(name))?;
+        Ok(sys::stdio::write_all(file, text.as_bytes()).context("write", self.object(name))?)
+    }
+
+    /// Notes what standard streams lead to.
+    pub fn write_descriptors(&self, streams: &[String; 3]) -> Result<(), Error> {
+        self.write(DESCRIPTORS, &serde_json::to_string(streams).unwrap_or_default())
+    }
+
+    /// What standard streams led to.
+    pub fn descriptors(&self) -> Result<Vec<String>, Error> {
+        let text = self.read(DESCRIPTORS, 1 << 16)?;
+        let streams: Vec<String> = serde_json::from_slice(&text).map_err(|error| {
+            Error::Text(format!("{}/{DESCRIPTORS} is damaged: {error}", self.path))
+        })?;
+        Ok(streams)
+    }
+}

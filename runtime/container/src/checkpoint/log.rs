@@ -1,0 +1,89 @@
+//! criu's log, for the line that says why something failed.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use rustix::fd::AsFd;
+use sys::fs::Owned;
+
+use super::images::Directory;
+use super::session::Trouble;
+use crate::Error;
+
+/// The longest log that is looked at.
+const LONGEST: usize = 1 << 26;
+
+/// A log in a directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Log<'a> {
+    pub directory: &'a Directory,
+    pub name: &'static str,
+}
+
+impl Log<'_> {
+    /// What went wrong, with the log's reason where criu is to blame.
+    pub fn explain(self, trouble: Trouble) -> Error {
+        let text = match trouble {
+            Trouble::Ours(error) => return error,
+            Trouble::Of(text) => text,
+        };
+        let path = format!("{}/{}", self.directory.path, self.name);
+        let euid = rustix::process::geteuid().as_raw();
+        let found = sys::fs::read_owned_at(
+            self.directory.fd.as_fd(),
+            self.name,
+            |owner| owner == euid,
+            LONGEST,
+        );
+        let line = match &found {
+            Ok(Owned::Read(bytes)) => last_error(&String::from_utf8_lossy(bytes)),
+            _ => None,
+        };
+        Error::Text(match line {
+            Some(line) => format!("{text}: {line} (log file: {path})"),
+            None => format!("{text} (log file: {path})"),
+        })
+    }
+}
+
+/// What ends a log of something that failed; errors after it are of the clearing up.
+const FAILED: &str = "FAILED.";
+/// Errors that say no more than that there was one.
+const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
+
+/// The last line of an error that says more than that it failed, without its time.
+fn last_error(log: &str) -> Option<String> {
+    let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
+    let before = before.map_or("", |(before, _)| before);
+    let errors = |text| str::lines(text).rev().filter(|line| line.contains("Error ("));
+    let tells = |line: &&str| !FOLLOWING.iter().any(|words| line.contains(words));
+    let line = errors(before).find(tells).or_else(|| errors(log).next())?;
+    let line = match line.split_once(") ") {
+        Some((time, rest)) if time.starts_with('(') => rest,
+        _ => line,
+    };
+    Some(line.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_that_says_something() {
+        let log = "(00.05) Error (criu/util.c:1534): rlimit: no\n(00.06) Warn  (a): b\n\
+                   (00.07) Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)\n\
+                   (00.07) Error (criu/cr-dump.c:1584): Dump core (pid: 28) failed with -1\n\
+                   (00.08) 1: Error (criu/cr-dump.c:2128): Dumping FAILED.\n\
+                   (00.09) Error (criu/cgroup.c:2055): cg: cgroupd: recv req error: No such file\n";
+        assert_eq!(
+            last_error(log).as_deref(),
+            Some("Error (criu/tty.c:1861): tty: Found dangling tty with sid 1 (pts)")
+        );
+        assert_eq!(
+            last_error("(00.1) Error (x:1): Dumping FAILED.").as_deref(),
+            Some("Error (x:1): Dumping FAILED.")
+        );
+        assert_eq!(last_error("(00.1) all is well\n"), None);
+    }
+}

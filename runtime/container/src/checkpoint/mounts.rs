@@ -1,0 +1,245 @@
+//! Which mounts of a container come from outside: what criu is told not to save, and by which name it is to be found
+//! again.
+//!
+//! Outside means: bind mounts of the configuration with what is mounted below them, cgroups of cgroup v1 where they are
+//! bound, and the device that covers masked files. Names are the places in the container, links in them resolved, as with
+//! runc. A bind mount of something in the container itself is none of them.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use proto::messages::criu::ExternalMount;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, fstat, readlink};
+use rustix::io::Errno;
+use spec::mount_options::MountOptions;
+use spec::{InRoot, Mount, NamespaceKind, Spec};
+use sys::Context;
+use sys::inside::{Links, open};
+
+use crate::Error;
+
+/// What covers masked files: its name in images.
+pub(super) const MASK: &str = "/dev/null";
+
+/// What a mount of the configuration is for criu.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Comes from outside.
+    Bind {
+        /// With all that is mounted below its source.
+        recursive: bool,
+    },
+    /// The cgroups that there are.
+    Cgroups,
+    /// criu makes it again.
+    Own,
+    /// Changes another one.
+    Remount,
+}
+
+/// What the mount of that number is.
+pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> Sort {
+    let Some(mount) = spec.mounts.get(index) else { return Sort::Own };
+    let options = MountOptions::parse(&mount.options);
+    if options.remount {
+        return Sort::Remount;
+    }
+    if options.bind.is_some() || mount.kind == "bind" {
+        return match is_from_inside(spec, bundle, rootfs, index) {
+            true => Sort::Own,
+            false => Sort::Bind { recursive: options.bind.is_none_or(|bind| bind.recursive) },
+        };
+    }
+    if mount.kind == "cgroup" || mount.kind == "cgroup2" { Sort::Cgroups } else { Sort::Own }
+}
+
+/// Whether the source lies in the root filesystem where an earlier mount covers it: it is taken from the container then
+/// (`bind.rs` of the plan).
+fn is_from_inside(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> bool {
+    let source = spec.mounts.get(index).and_then(|mount| mount.source.as_deref());
+    let source = source.map(|source| plan::absolute(bundle, source));
+    let path = source.as_deref().and_then(|source| plan::below(source, rootfs));
+    let Some(path) = path else { return false };
+    let mut earlier = spec.mounts.iter().take(index);
+    earlier.any(|mount| plan::is_at_or_below(path, mount.destination.as_str()))
+}
+
+/// A mount's source on the host.
+pub(super) fn source(mount: &Mount<'_>, bundle: &str) -> Result<String, Error> {
+    match mount.source.as_deref() {
+        Some(source) => Ok(plan::absolute(bundle, source)),
+        None => Err(Error::Text(format!("bind mount {}: source is missing", mount.destination))),
+    }
+}
+
+/// Whether cgroups are bound where the container sees them: it has no cgroup namespace.
+pub(super) fn binds_cgroups(spec: &Spec<'_>) -> bool {
+    let linux = spec.linux.as_ref();
+    linux.is_none_or(|linux| linux.namespace(NamespaceKind::Cgroup).is_none())
+}
+
+/// Where cgroups are bound in a container that sees them at `place`: names and paths of the host.
+pub(super) fn cgroups(location: &cgroup::Location, place: &str) -> Vec<ExternalMount> {
+    if let (Some(unified), true) = (&location.unified, location.is_unified()) {
+        return Vec::from([external(place, unified.mount())]);
+    }
+    let bound = location.legacy.iter().map(|legacy| {
+        let name = legacy.place.mount().rsplit('/').next().unwrap_or_default();
+        external(format!("{place}/{name}"), legacy.place.directory())
+    });
+    bound.collect()
+}
+
+pub(super) fn external(key: impl Into<String>, value: impl Into<String>) -> ExternalMount {
+    ExternalMount { key: key.into(), value: value.into() }
+}
+
+/// The external mounts of a running container, for a dump.
+///
+/// # Errors
+/// If its files of /proc cannot be read.
+pub(super) fn of_running(
+    spec: &Spec<'_>,
+    (bundle, rootfs): (&str, &str),
+    location: Option<&cgroup::Location>,
+    pid: i32,
+) -> Result<Vec<ExternalMount>, Error> {
+    let root = format!("/proc/{pid}/root");
+    let root = sys::fs::open_dir(rustix::fs::CWD, root.as_str()).context("open", root.as_str())?;
+    let points = mount_points(&format!("/proc/{pid}/mountinfo"))?;
+    let mut places = Vec::with_capacity(spec.mounts.len());
+    for (index, mount) in spec.mounts.iter().enumerate() {
+        let sort = sort(spec, bundle, rootfs, index);
+        let place = place_of(&root, &mount.destination)?;
+        places.push((place.unwrap_or_else(|| mount.destination.as_str().to_string()), sort));
+    }
+    let mut mounts = Vec::new();
+    for (place, sort) in &places {
+        if let (Sort::Cgroups, true, Some(location)) = (sort, binds_cgroups(spec), location) {
+            let bound = cgroups(location, place).into_iter();
+            mounts.extend(bound.map(|mount| external(mount.key.clone(), mount.key)));
+        }
+    }
+    let linux = spec.linux.as_ref();
+    let own = linux.map(|linux| &linux.readonly_paths[..]).unwrap_or_default();
+    for path in linux.map(|linux| &linux.masked_paths[..]).unwrap_or_default() {
+        if is_masked_file(&root, path)? {
+            mounts.push(external(path.as_str(), MASK));
+        }
+    }
+    for point in points {
+        let is_known = mounts.iter().any(|mount| mount.key == point);
+        if !is_known
+            && !own.iter().any(|path| path.as_str() == point)
+            && is_outside(&places, &point)
+        {
+            mounts.push(external(point.clone(), point));
+        }
+    }
+    Ok(mounts)
+}
+
+/// Whether a mount point belongs to a bind mount: of all mounts at or above it, the nearest.
+fn is_outside(places: &[(String, Sort)], point: &str) -> bool {
+    let above = places
+        .iter()
+        .filter(|(place, sort)| *sort != Sort::Remount && plan::is_at_or_below(point, place));
+    match above.max_by_key(|(place, _)| place.len()) {
+        Some((place, Sort::Bind { recursive })) => *recursive || place == point,
+        _ => false,
+    }
+}
+
+/// Where a path leads inside a root, as a path of that root; `None` if nothing is there.
+fn place_of(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<String>, Error> {
+    let Some(found) = find(root, path)? else { return Ok(None) };
+    path_of(rustix::fd::AsFd::as_fd(&found)).map(Some)
+}
+
+fn find(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<OwnedFd>, Error> {
+    let name = CString::new(path.relative()).map_err(|_| Error::text("a NUL byte in a path"))?;
+    match open(rustix::fd::AsFd::as_fd(root), &name, OFlags::PATH, Links::Follow) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(sys::Error::new("open", path.as_str(), errno).into()),
+    }
+}
+
+/// What an open file is called, from the root of its mount namespace, or this process's.
+pub(super) fn path_of(fd: BorrowedFd<'_>) -> Result<String, Error> {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let path = readlink(link.as_str(), Vec::new()).context("readlink", link.as_str())?;
+    path.into_string().map_err(|_| Error::text("a path is not UTF-8"))
+}
+
+fn is_masked_file(root: &OwnedFd, path: &InRoot<'_>) -> Result<bool, Error> {
+    let Some(found) = find(root, path)? else { return Ok(false) };
+    let mode = fstat(&found).context("fstat", path.as_str())?.st_mode;
+    Ok(FileType::from_raw_mode(mode) != FileType::Directory)
+}
+
+/// The mount points that a file of the form of mountinfo has (proc_pid_mountinfo(5)).
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn mount_points(file: &str) -> Result<Vec<String>, Error> {
+    let text = sys::fs::read_text(file).context("read", file)?;
+    Ok(text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect())
+}
+
+/// Blanks, tabs, newlines and backslashes are three octal digits there.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        match (first, after) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', left @ ..]) => {
+                bytes.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
+                rest = left;
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_below_a_bind_mount_is_outside() {
+        let bind = |recursive| Sort::Bind { recursive };
+        let places = [
+            (String::from("/data"), bind(true)),
+            (String::from("/data/tmp"), Sort::Own),
+            (String::from("/one"), bind(false)),
+            (String::from("/proc"), Sort::Own),
+        ];
+        for (point, expected) in [
+            ("/data", true),
+            ("/data/disk", true),
+            ("/database", false),
+            ("/data/tmp", false),
+            ("/data/tmp/x", false),
+            ("/one", true),
+            ("/one/two", false),
+            ("/proc/keys", false),
+            ("/", false),
+        ] {
+            assert_eq!(is_outside(&places, point), expected, "{point}");
+        }
+    }
+
+    #[test]
+    fn escapes_of_mountinfo() {
+        assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
+        assert_eq!(unescape("/a\\04"), "/a\\04");
+    }
+}

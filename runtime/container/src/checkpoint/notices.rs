@@ -1,0 +1,110 @@
+//! What a restore does at the stages that criu tells of: loopback and hooks once there are namespaces, the record while
+//! the processes stand still, the terminal.
+
+use alloc::ffi::CString;
+use alloc::string::ToString;
+
+use plan::Plan;
+use proto::messages::criu::Notice;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use spec::NamespaceKind;
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+
+use crate::Error;
+use crate::announce::announce;
+use crate::console::Console;
+use crate::identity::Identity;
+use crate::making::Making;
+use crate::record::{Draft, Header};
+
+/// What hears criu's notices.
+pub(super) struct Stages<'a> {
+    pub making: &'a Making<'a>,
+    pub plan: &'a Plan,
+    pub draft: Draft,
+    pub console: Option<Console<'a>>,
+    /// The container's first process, once it is on record.
+    pub child: Option<(Child, Header)>,
+}
+
+impl Stages<'_> {
+    /// Does what is to be done at a stage; what it fails at ends the restore.
+    pub fn hear(&mut self, notice: &Notice, handed: Option<OwnedFd>) -> Result<(), Error> {
+        match notice.script.as_str() {
+            "setup-namespaces" => {
+                self.raise_loopback(notice.pid)?;
+                self.run_hooks(notice.pid)
+            }
+            "post-restore" => self.add_to_record(notice.pid),
+            "orphan-pts-master" => self.hand_over(handed),
+            _ => Ok(()),
+        }
+    }
+
+    /// A network namespace of the container's own begins as it did when it was made: criu leaves it empty.
+    fn raise_loopback(&self, pid: i32) -> Result<(), Error> {
+        let linux = self.making.spec.linux.as_ref();
+        let network = linux.and_then(|linux| linux.namespace(NamespaceKind::Network));
+        if network.is_none_or(|network| network.path.is_some()) {
+            return Ok(());
+        }
+        let (_, pidfd) = open(pid)?;
+        let raise = || {
+            sys::ns::join_process(pidfd.as_fd(), CloneFlags::NEWNET)?;
+            sys::net::loopback_up().map(|()| 0)
+        };
+        sys::errand::ask(None, raise).context("bring up", "lo")?;
+        Ok(())
+    }
+
+    fn run_hooks(&self, pid: i32) -> Result<(), Error> {
+        let trace = self.making.trace;
+        let bundle = CString::new(self.making.bundle.path.as_str()).unwrap_or_default();
+        let manner = launch::Manner { directory: Some(&bundle), tracer: Some(trace) };
+        for hooks in self.plan.runtime_hooks.iter().filter(|hooks| !hooks.list.is_empty()) {
+            trace.point("run hooks", hooks.kind)?;
+            let status = if hooks.kind == "prestart" { "created" } else { "creating" };
+            launch::run_hooks(hooks, &self.plan.state, status, pid, &manner).map_err(|failed| {
+                Error::Launch(launch::Error::Hook(failed.describe(hooks).to_string()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The processes are there, and wait: from here on there is a container.
+    fn add_to_record(&mut self, pid: i32) -> Result<(), Error> {
+        let (pid, pidfd) = open(pid)?;
+        let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;
+        let header = self.draft.complete(pid, identity)?;
+        let child = Child { pid, pidfd };
+        let options = self.making.options;
+        announce(&child, "standard", options.pid_file, options.pidfd_socket, self.making.trace)?;
+        self.child = Some((child, header));
+        Ok(())
+    }
+
+    fn hand_over(&mut self, master: Option<OwnedFd>) -> Result<(), Error> {
+        let master = master.ok_or_else(|| Error::text("criu handed over no terminal"))?;
+        let (socket, object) = match self.console.take() {
+            Some(Console::Socket(path, None)) => {
+                (sys::fdpass::dial(path).context("connect console socket", path)?, path)
+            }
+            Some(Console::Socket(path, Some(socket))) => (socket, path),
+            Some(Console::Own(socket, _)) => (socket, "console"),
+            // Nobody is to have it.
+            Some(Console::None) | None => return Ok(()),
+        };
+        let name = b"orphan-pts-master";
+        Ok(sys::fdpass::send(socket, name, master.as_fd()).context("send terminal", object)?)
+    }
+}
+
+/// A process that criu has told of.
+fn open(pid: i32) -> Result<(Pid, OwnedFd), Error> {
+    let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Error::text("criu told of no process"))?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open", "restored init")?;
+    Ok((pid, pidfd))
+}

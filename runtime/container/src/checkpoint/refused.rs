@@ -1,0 +1,75 @@
+//! What criu cannot bring back as it was, or what has not been tried: refused by name, before anything is made.
+
+use alloc::format;
+
+use plan::Caller;
+use spec::mount_options::MountOptions;
+use spec::{NamespaceKind, Spec};
+
+use crate::Error;
+
+/// Refuses a configuration.
+///
+/// # Errors
+/// With the property's name.
+pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
+    if Caller::probe(None).is_confined() {
+        return refuse(command, "a caller without the host's root rights");
+    }
+    let Some(linux) = &spec.linux else {
+        return refuse(command, "a container without namespaces of its own");
+    };
+    if linux.namespace(NamespaceKind::Mount).is_none() {
+        return refuse(command, "a container without a mount namespace of its own");
+    }
+    if linux.namespace(NamespaceKind::User).is_some() {
+        return refuse(command, "a container in a user namespace");
+    }
+    for namespace in &linux.namespaces {
+        let kind = namespace.kind;
+        if namespace.path.is_some() && joined(kind).is_none() {
+            return refuse(command, &format!("a {kind} namespace that is joined by its path"));
+        }
+    }
+    if linux.intel_rdt.is_some() {
+        return refuse(command, "linux.intelRdt");
+    }
+    let network = linux.namespace(NamespaceKind::Network);
+    if !linux.net_devices.is_empty() && network.is_none_or(|network| network.path.is_none()) {
+        return refuse(command, "linux.netDevices in a network namespace of the container's own");
+    }
+    for mount in &spec.mounts {
+        let is_mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
+        let options = MountOptions::parse(&mount.options);
+        if is_mapped || options.id_map.is_some() {
+            return refuse(command, &format!("mount {}: an id-mapped mount", mount.destination));
+        }
+        if options.copy_symlink || options.source_nofollow || options.destination_nofollow {
+            let what = format!("mount {}: a symbolic link itself", mount.destination);
+            return refuse(command, &what);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {
+    Err(Error::Text(format!("{command} of {what} is not supported yet")))
+}
+
+/// How a namespace of a kind is joined that has a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// criu leaves it alone, and is handed it: from this version on.
+    External(i32),
+    /// criu joins it by its path.
+    ByPath,
+}
+
+/// How that is done for a kind, if it can be.
+pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
+    match kind {
+        NamespaceKind::Network => Some(Joined::External(31100)),
+        NamespaceKind::Ipc | NamespaceKind::Uts => Some(Joined::ByPath),
+        _ => None,
+    }
+}

@@ -1,0 +1,361 @@
+//! `restore`: images become a container.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use cgroup::Cgroup;
+use plan::{CgroupPlan, Plan};
+use proto::messages::criu::{CgroupRoot, InheritedFd, JoinedNamespace, Options, cgroups, kind};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
+use sys::clone::{Child, CloneFlags};
+use sys::stdio::{stderr, stdin, stdout};
+use sys::{Context, Errno};
+use trace::{PROGRAM, Phase};
+
+use super::dump::config_file;
+use super::external_name;
+use super::images::Directory;
+use super::log::Log;
+use super::notices::Stages;
+use super::options::RestoreOptions;
+use super::refused::{self, Joined, joined};
+use super::session::Session;
+use super::stage::{Scene, Stage};
+use crate::bundle::Bundle;
+use crate::console::{Console, Terminal};
+use crate::make::Claimed;
+use crate::making::Making;
+use crate::options::CgroupDriver;
+use crate::record::{self, Header, Record};
+use crate::start_cpus::StartCpus;
+use crate::{Container, Error, Store, foreground, hooks, pid_file};
+
+const LOG: &str = "restore.log";
+
+/// Makes a container of images and a bundle, and lets it run: to its end, or with `detach` only up to there. Returns
+/// the exit status.
+///
+/// # Errors
+/// Images that are none, or not the caller's; what is not supported; what criu fails at. Nothing is left then.
+pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
+    let (create, trace) = (&options.create, store.trace());
+    let images = Directory::open(options.criu.images)?;
+    images.check_whole()?;
+    let streams = images.descriptors()?;
+    let bundle = Bundle::load(create, trace)?;
+    let mut making = Making { manager: None, ..Making::begin(store, create, &bundle)? };
+    refused::check(&making.spec, "restore")?;
+    if create.cgroup_driver == CgroupDriver::Systemd {
+        return refused::refuse("restore", "a scope of systemd (--systemd-cgroup)").map(|()| 1);
+    }
+    let work = options.criu.work.map(Directory::make).transpose()?;
+    let mut console = making.console(options.detach, None)?;
+    let ours = console.take_receiver();
+    let signals = match options.detach {
+        true => None,
+        false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
+    };
+    let cpus = StartCpus::enter(None, trace)?;
+    let mut request = making.ask(&cpus, console.source(), false)?;
+    let plan = making.compile(&mut request)?;
+    let record = making.describe(&request, plan);
+    let restoration = Restoration { options, making: &making, plan, images, work, streams };
+    let (container, child) = restoration.run(record, console)?;
+
+    let status = hooks::after_start(&container).and_then(|()| match signals {
+        None => Ok(0),
+        Some(signals) => {
+            // A container whose program has let go of its terminal has none to hand over.
+            let terminal = Terminal::receive(ours, trace).unwrap_or_default();
+            trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
+                signals.wait(&child, terminal.as_ref(), None, None)
+            })
+        }
+    });
+    if !options.detach || status.is_err() {
+        if let (Err(_), Some(path)) = (&status, create.pid_file) {
+            pid_file::remove(path);
+        }
+        let removed = container.remove(true, create.warn);
+        // What failed first counts.
+        return status.and_then(|code| removed.map(|()| code));
+    }
+    status
+}
+
+/// A restore on its way.
+struct Restoration<'a> {
+    options: &'a RestoreOptions<'a>,
+    making: &'a Making<'a>,
+    plan: &'static Plan,
+    images: Directory,
+    work: Option<Directory>,
+    /// What standard streams led to.
+    streams: Vec<String>,
+}
+
+impl Restoration<'_> {
+    /// Claims the id and restores; undone as a whole if any of it fails.
+    fn run(&self, record: Record, console: Console<'_>) -> Result<(Container, Child), Error> {
+        let Making { store, options, .. } = self.making;
+        let (Claimed { directory, lock }, file) = self.making.claim(false)?;
+        match self.restore_in(&directory, file, record, console) {
+            Ok((record, child, header)) => {
+                drop(lock);
+                let (root, trace) = (Rc::clone(store.root_fd()), store.trace());
+                let (filter, is_begun) = (Vec::new(), false);
+                let container =
+                    Container { root, directory, header, record, is_begun, filter, trace };
+                Ok((container, child))
+            }
+            Err(error) => {
+                if let Some(path) = options.pid_file {
+                    pid_file::remove(path);
+                }
+                // What failed counts; where this fails as well it is for the same reason.
+                let _ = store.remove(directory.as_fd(), options.id);
+                Err(error)
+            }
+        }
+    }
+
+    fn restore_in(
+        &self,
+        directory: &OwnedFd,
+        file: OwnedFd,
+        record: Record,
+        console: Console<'_>,
+    ) -> Result<(Record, Child, Header), Error> {
+        let making = self.making;
+        let scene = Scene {
+            spec: &making.spec,
+            bundle: &making.bundle.path,
+            rootfs: &record.rootfs,
+            cgroup: record.cgroup.as_ref(),
+        };
+        let path = format!("{}/{}", making.store.path(), making.options.id);
+        let stage = Stage::enter(directory, &path, scene)?;
+        let restored = self.restore_on(&stage, file, record, console);
+        let left = stage.leave(directory);
+        match (restored, left) {
+            (Ok(restored), Ok(())) => Ok(restored),
+            (Ok((record, child, _)), Err(error)) => {
+                let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+                let _ = launch::wait(&child.pidfd);
+                let _ = record.cgroup.as_ref().map(Cgroup::delete);
+                Err(error)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn restore_on(
+        &self,
+        stage: &Stage,
+        file: OwnedFd,
+        mut record: Record,
+        console: Console<'_>,
+    ) -> Result<(Record, Child, Header), Error> {
+        let (options, making, trace) = (self.options, self.making, self.making.trace);
+        let external = self.external_namespaces()?;
+        let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
+        if !making.options.no_new_keyring {
+            join_keyring(making.options.id)?;
+        }
+        let session =
+            Session::begin(making.options.env, [stdin(), stdout(), stderr()], &others, false)?;
+        self.require(&session)?;
+        // criu gives its processes one, so that their clocks go on.
+        let has_time = access("/proc/self/ns/time", Access::EXISTS).is_ok();
+        if session.is(31400) && has_time {
+            record.namespaces |= CloneFlags::NEWTIME.bits();
+        }
+        let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
+        let mut cgroup = self.make_cgroup()?;
+        if let Some(cgroup) = &cgroup {
+            trace.point("enter", "cgroup")?;
+            cgroup.add(session.pid())?;
+        }
+        // By this mount namespace, as criu looks from there.
+        let images = self.images.reopened()?;
+        let work = self.work.as_ref().map(Directory::reopened).transpose()?;
+        let request = Options {
+            images_dir_fd: images.number(),
+            work_dir_fd: work.as_ref().and_then(Directory::number),
+            log_file: LOG.to_string(),
+            root: stage.root.clone(),
+            evasive_devices: true,
+            rst_sibling: true,
+            external_mounts: stage.mounts.clone(),
+            cgroup_roots: cgroup_roots(session.pid())?,
+            inherited_fds: self.inherited(&external),
+            joined_namespaces: self.joined_namespaces(),
+            config_file: config_file(&making.spec),
+            lsm_profile: options.lsm_profile.unwrap_or_default().into(),
+            lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
+            cgroups_mode: Some(match options.criu.cgroups_mode {
+                cgroups::STRICT => cgroups::FULL,
+                mode => mode,
+            }),
+            ..options.criu.to_criu()
+        };
+        let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
+        let mut stages =
+            Stages { making, plan: self.plan, draft, console: Some(console), child: None };
+        trace.point("restore", making.options.id)?;
+        let done =
+            session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
+        match (done, stages.child.take()) {
+            (Ok(_), Some((child, header))) => {
+                if let Some(cgroup) = &mut cgroup {
+                    cgroup.keep();
+                }
+                Ok((record, child, header))
+            }
+            (done, child) => {
+                if let Some((child, _)) = child {
+                    let _ = sys::signal::send(child.pidfd.as_fd(), 9);
+                    let _ = launch::wait(&child.pidfd);
+                }
+                match done {
+                    Err(trouble) => Err(log.explain(trouble)),
+                    Ok(_) => Err(Error::text("criu restored no process that it told of")),
+                }
+            }
+        }
+    }
+
+    /// The limit of memory and swap together that was asked for.
+    fn swap(&self) -> i64 {
+        let linux = self.making.spec.linux.as_ref();
+        let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
+        memory.and_then(|memory| memory.swap).unwrap_or(0)
+    }
+
+    /// Refuses a criu that is too old for an option.
+    fn require(&self, session: &Session) -> Result<(), Error> {
+        for (option, value) in [
+            ("--lsm-profile", self.options.lsm_profile),
+            ("--lsm-mount-context", self.options.lsm_mount_context),
+        ] {
+            if value.is_some() {
+                session.require(31600, option)?;
+            }
+        }
+        for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
+            if let (Some(Joined::External(least)), Some(_)) =
+                (joined(namespace.kind), &namespace.path)
+            {
+                let kind = namespace.kind.proc_name();
+                session.require(least, &format!("an external {kind} namespace"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the container's cgroup. In criu's mode `strict` there must be none yet; it is ours to look, for criu finds
+    /// the one that is made here.
+    fn make_cgroup(&self) -> Result<Option<Cgroup>, Error> {
+        self.making.trace.point("make", "cgroup")?;
+        if let (Some(CgroupPlan::Create { location, .. }), cgroups::STRICT) =
+            (&self.plan.cgroup, self.options.criu.cgroups_mode)
+        {
+            match Cgroup::open(location) {
+                Err(cgroup::Error::Gone { .. }) => {}
+                Ok(_) => {
+                    return Err(Error::text(
+                        "the container's cgroup exists already, which --manage-cgroups-mode strict forbids",
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(match &self.plan.cgroup {
+            Some(CgroupPlan::Create { location, resources, as_user: true }) => {
+                Some(Cgroup::create_as_user(location, resources)?)
+            }
+            Some(CgroupPlan::Create { location, resources, as_user: false }) => {
+                Some(Cgroup::create(location, resources, None)?)
+            }
+            _ => None,
+        })
+    }
+
+    /// Joined namespaces that criu leaves alone: their names and files.
+    fn external_namespaces(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
+        let mut external = Vec::new();
+        for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
+            let Some(path) = namespace.path.as_deref() else { continue };
+            if !matches!(joined(namespace.kind), Some(Joined::External(_))) {
+                continue;
+            }
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = match openat(CWD, path, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    let kind = namespace.kind;
+                    let text = format!("Requested {kind} namespace {path} does not exist");
+                    return Err(Error::Text(text));
+                }
+                file => file.context("open", path)?,
+            };
+            external.push((external_name(namespace.kind.proc_name()), file));
+        }
+        Ok(external)
+    }
+
+    /// Joined namespaces that criu joins.
+    fn joined_namespaces(&self) -> Vec<JoinedNamespace> {
+        let namespaces = self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces);
+        let by_path = namespaces.filter(|one| joined(one.kind) == Some(Joined::ByPath));
+        by_path
+            .filter_map(|namespace| {
+                let file = namespace.path.as_deref()?.to_string();
+                Some(JoinedNamespace { kind: namespace.kind.proc_name().to_string(), file })
+            })
+            .collect()
+    }
+
+    /// What criu brings along: pipes that were standard streams, and joined namespaces.
+    fn inherited(&self, external: &[(String, OwnedFd)]) -> Vec<InheritedFd> {
+        // After the standard streams and the socket.
+        let namespaces = (4..).zip(external);
+        let namespaces = namespaces.map(|(fd, (key, _))| (key.clone(), fd));
+        let pipes = (0..3).zip(&self.streams).filter(|(_, stream)| stream.contains("pipe:"));
+        let pipes = pipes.map(|(fd, stream)| (stream.clone(), fd));
+        pipes.chain(namespaces).map(|(key, fd)| InheritedFd { key, fd: Some(fd) }).collect()
+    }
+}
+
+/// The session keyring that the container's processes inherit from criu: not the caller's.
+fn join_keyring(id: &str) -> Result<(), Error> {
+    let name = CString::new(format!("_ses.{id}")).unwrap_or_default();
+    match sys::keyring::join_session(&name) {
+        Ok(key) => {
+            // Best effort, as in init.
+            let _ = sys::keyring::allow_owner_search(key);
+            Ok(())
+        }
+        Err(Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(sys::Error::new("keyctl", "session keyring", errno).into()),
+    }
+}
+
+/// Where criu itself is in each hierarchy: there the container's cgroups begin.
+fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
+    let file = format!("/proc/{pid}/cgroup");
+    let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
+    let mut roots = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        roots.extend(controllers.split(',').map(|controller| CgroupRoot {
+            controller: Some(controller.to_string()),
+            path: path.to_string(),
+        }));
+    }
+    Ok(roots)
+}

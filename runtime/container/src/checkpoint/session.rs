@@ -1,0 +1,375 @@
+//! `criu swrk`: a criu that serves one asker over a socket, and ends with it.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_process_group};
+use sys::Context;
+use sys::clone::Child;
+use sys::spawn::{Program, spawn};
+
+use crate::Error;
+
+/// The variable that names another criu than the one of the search path.
+pub const PROGRAM: &str = "DAYFLY_CRIU";
+/// The oldest criu that tells its version.
+const OLDEST: i32 = 30000;
+/// Bytes of the longest answer.
+const LONGEST: usize = 1 << 16;
+
+/// What has failed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Something of this process.
+    Ours(Error),
+    /// criu; its log has more.
+    Of(String),
+}
+
+impl<E: Into<Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Ours(error.into())
+    }
+}
+
+/// Who hears what stage criu has come to, and what is handed over there.
+pub(super) type OnNotice<'a> = dyn FnMut(&Notice, Option<OwnedFd>) -> Result<(), Error> + 'a;
+
+/// A criu at work. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Session {
+    child: Child,
+    socket: Option<OwnedFd>,
+    /// Whether it and what it makes for itself are a process group.
+    own_group: bool,
+    /// 4.2.1 is 40201.
+    version: i32,
+    /// Whether it was waited for.
+    is_over: bool,
+    ended: Ended,
+}
+
+impl Session {
+    /// Starts criu and asks for its version. Its standard streams are `streams`, `others` follow from number 4 on. With
+    /// `own_group` signals of a terminal do not reach it: interrupted halfway, criu would leave processes that it has
+    /// changed.
+    ///
+    /// # Errors
+    /// If there is none, or one that is too old.
+    pub fn begin(
+        env: sys::Args,
+        streams: [BorrowedFd<'_>; 3],
+        others: &[BorrowedFd<'_>],
+        own_group: bool,
+    ) -> Result<Self, Error> {
+        let path = find(env)?;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .context("socketpair", "criu")?;
+        let (trouble, theirs_of_trouble) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "criu")?;
+        sys::signal::hear_of_children();
+        let fds: Vec<BorrowedFd<'_>> =
+            streams.into_iter().chain([theirs.as_fd()]).chain(others.iter().copied()).collect();
+        let envp: Vec<_> = env.environment().collect();
+        let child = spawn(&Program {
+            path: &path,
+            argv: &[c"criu", c"swrk", c"3"],
+            envp: &envp,
+            fds: &fds,
+            own_group,
+            trouble: theirs_of_trouble.as_fd(),
+        })
+        .context("clone", "criu")?;
+        drop((theirs, theirs_of_trouble));
+        let mut session = Self {
+            child,
+            socket: Some(ours),
+            own_group,
+            version: 0,
+            is_over: false,
+            ended: Ended::Unknown,
+        };
+        let mut errno = [0; 4];
+        if let Ok(4) = rustix::io::read(&trouble, &mut errno) {
+            let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
+            return Err(sys::Error::new("exec", path.to_string_lossy(), errno).into());
+        }
+        session.ask_version(&path.to_string_lossy())?;
+        Ok(session)
+    }
+
+    fn ask_version(&mut self, path: &str) -> Result<(), Error> {
+        let request = Request { kind: kind::VERSION, keep_open: true, ..Request::default() };
+        let answer = self.ask(&request, &mut |_, _| Ok(()));
+        let version = match answer {
+            Ok(Response { version: Some(version), .. }) => version,
+            Err(Trouble::Ours(error)) => return Err(error),
+            Ok(_) => return Err(no_version(path, "its answer has none")),
+            Err(Trouble::Of(text)) => return Err(no_version(path, &text)),
+        };
+        self.version = version
+            .major
+            .saturating_mul(10000)
+            .saturating_add(version.minor.saturating_mul(100))
+            .saturating_add(version.sublevel);
+        self.require(OLDEST, "")
+    }
+
+    /// Refuses a criu that is older than that, `what` being what it is needed for.
+    ///
+    /// # Errors
+    /// With both versions.
+    pub fn require(&self, least: i32, what: &str) -> Result<(), Error> {
+        if self.version >= least {
+            return Ok(());
+        }
+        let number =
+            |version: i32| format!("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+        let why = if what.is_empty() { String::new() } else { format!(" for {what}") };
+        Err(Error::Text(format!(
+            "CRIU version {} must be {} or higher{why}",
+            number(self.version),
+            number(least)
+        )))
+    }
+
+    /// Whether it is at least of that version.
+    pub fn is(&self, least: i32) -> bool {
+        self.version >= least
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.child.pid.as_raw_nonzero().get()
+    }
+
+    /// What this kernel can do, of what criu can make use of.
+    pub fn features(&mut self) -> Result<Features, Error> {
+        let request = Request {
+            kind: kind::FEATURE_CHECK,
+            keep_open: true,
+            features: Some(Features { mem_track: true, lazy_pages: true }),
+            ..Request::default()
+        };
+        match self.ask(&request, &mut |_, _| Ok(())) {
+            Ok(answer) => Ok(answer.features.unwrap_or_default()),
+            Err(Trouble::Ours(error)) => Err(error),
+            Err(Trouble::Of(text)) => {
+                Err(Error::Text(format!("CRIU feature check failed: {text}")))
+            }
+        }
+    }
+
+    /// Has criu do what `options` say, and waits for its end.
+    ///
+    /// # Errors
+    /// What failed; a notice that `on_notice` fails at ends criu's work.
+    pub fn run(
+        mut self,
+        what: i32,
+        options: Options,
+        on_notice: &mut OnNotice<'_>,
+    ) -> Result<Response, Trouble> {
+        let request = Request { kind: what, options: Some(options), ..Request::default() };
+        let answer = self.ask(&request, on_notice);
+        // It ends when nobody asks any more; what it still does then, such as to take back what it has begun, it may do.
+        self.socket = None;
+        let status = self.wait();
+        let answer = answer?;
+        match status {
+            Some(0) => Ok(answer),
+            _ => Err(Trouble::Of(self.how_it_ended())),
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    fn ask(
+        &mut self,
+        request: &Request,
+        on_notice: &mut OnNotice<'_>,
+    ) -> Result<Response, Trouble> {
+        self.send(request)?;
+        let mut failed = None;
+        let result = loop {
+            let (answer, fd) = match self.receive() {
+                Ok(received) => received,
+                Err(trouble) => break Err(trouble),
+            };
+            match (answer.kind, answer.success) {
+                (kind::NOTIFY, true) => {}
+                (_, true) => break Ok(answer),
+                (kind, false) => {
+                    let (kind, errno) = (kind::name(kind), answer.errno);
+                    break Err(Trouble::Of(format!("criu failed: type {kind} errno {errno}")));
+                }
+            }
+            if failed.is_none() {
+                failed = on_notice(&answer.notice.unwrap_or_default(), fd).err();
+            }
+            let heard = Request {
+                kind: kind::NOTIFY,
+                notify_success: Some(failed.is_none()),
+                ..Request::default()
+            };
+            if let Err(trouble) = self.send(&heard) {
+                break Err(trouble);
+            }
+        };
+        // What failed first counts.
+        failed.map_or(result, |error| Err(Trouble::Ours(error)))
+    }
+
+    fn send(&self, request: &Request) -> Result<(), Trouble> {
+        let Some(socket) = &self.socket else { return Err(Trouble::Of(String::new())) };
+        match send(socket, &request.encode(), SendFlags::NOSIGNAL) {
+            Ok(_) => Ok(()),
+            // Why it has gone is heard by the next look.
+            Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+            Err(errno) => Err(sys::Error::new("send", "criu", errno).into()),
+        }
+    }
+
+    fn receive(&mut self) -> Result<(Response, Option<OwnedFd>), Trouble> {
+        let Some(socket) = &self.socket else { return Err(Trouble::Of(String::new())) };
+        let mut bytes = vec![0; LONGEST];
+        let (length, fd) = match self.has_answer(socket)? {
+            true => match sys::fdpass::receive(socket, &mut bytes) {
+                Err(Errno::CONNRESET) => (0, None),
+                result => result.context("recvmsg", "criu")?,
+            },
+            false => (0, None),
+        };
+        match bytes.get(..length) {
+            Some([]) | None => {
+                self.socket = None;
+                self.wait();
+                Err(Trouble::Of(self.how_it_ended()))
+            }
+            Some(_) if length == LONGEST => Err(Trouble::Of("criu's answer is too long".into())),
+            Some(answer) => match Response::decode(answer) {
+                Ok(answer) => Ok((answer, fd)),
+                Err(error) => Err(Trouble::Of(format!("criu's answer cannot be read: {error}"))),
+            },
+        }
+    }
+}
+
+impl Session {
+    /// Waits for an answer; false if criu has ended without one. The socket alone does not tell: processes that criu has
+    /// made have it, too.
+    fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
+        let mut fds =
+            [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.child.pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
+            }
+            let [answer, end] = &fds;
+            if !answer.revents().is_empty() {
+                return Ok(true);
+            }
+            if !end.revents().is_empty() {
+                self.end_helpers();
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Kills what criu has made for itself, where that is a process group of its own.
+    fn end_helpers(&self) {
+        if self.own_group {
+            let _ = kill_process_group(self.child.pid, Signal::KILL);
+        }
+    }
+}
+
+/// How criu's process ended.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    With(i32),
+    By(i32),
+    Unknown,
+}
+
+impl Session {
+    /// Waits for its end; returns its exit status.
+    fn wait(&mut self) -> Option<i32> {
+        match self.reap() {
+            Ended::With(status) => Some(status),
+            Ended::By(_) | Ended::Unknown => None,
+        }
+    }
+
+    fn reap(&mut self) -> Ended {
+        if !self.is_over {
+            self.is_over = true;
+            self.ended = match launch::wait(&self.child.pidfd) {
+                Ok(status) => match (status.exit_status(), status.terminating_signal()) {
+                    (Some(status), _) => Ended::With(status),
+                    (_, Some(signal)) => Ended::By(signal),
+                    _ => Ended::Unknown,
+                },
+                Err(_) => Ended::Unknown,
+            };
+        }
+        self.ended
+    }
+
+    fn how_it_ended(&self) -> String {
+        match self.ended {
+            Ended::With(status) => format!("criu failed: it ended with exit status {status}"),
+            Ended::By(signal) => format!("criu failed: it was killed by signal {signal}"),
+            Ended::Unknown => String::from("criu failed: it is gone"),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+            self.end_helpers();
+            self.wait();
+        }
+    }
+}
+
+fn no_version(path: &str, why: &str) -> Error {
+    Error::Text(format!(
+        "CRIU version check failed: {path} does not tell its version: 3.0 or newer is needed: {why}"
+    ))
+}
+
+/// The program: what the variable names, else `criu` of the search path.
+fn find(env: sys::Args) -> Result<CString, Error> {
+    let named = env.env(PROGRAM).filter(|path| !path.is_empty());
+    let path = match named {
+        Some(path) => Some(String::from(path)),
+        None => {
+            let directories = env.env("PATH").unwrap_or_default().split(':');
+            let paths = directories
+                .filter(|directory| directory.starts_with('/'))
+                .map(|directory| format!("{directory}/criu"));
+            paths.into_iter().find(|path| access(path.as_str(), Access::EXEC_OK).is_ok())
+        }
+    };
+    let path = path.ok_or_else(|| {
+        Error::Text(format!(
+            "CRIU version check failed: exec: \"criu\": executable file not found in $PATH: \
+             criu 3.0 or newer is needed, in $PATH or named by ${PROGRAM}"
+        ))
+    })?;
+    CString::new(path).map_err(|_| Error::text("criu: a NUL byte in its path"))
+}

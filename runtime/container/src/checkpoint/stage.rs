@@ -1,0 +1,285 @@
+//! What a restore has to find on the host: the root filesystem as a mount, and each external mount as one of its own, with
+//! the attributes that the configuration gives it. All that is in a mount namespace which this process enters for the
+//! time of the restore, and criu with it: the host's table shows nothing of it, and it goes with the last of the two.
+//!
+//! criu gives what it binds the flags it had, but not where another one of the same file system has the same flags (seen
+//! with 4.2.1: a second masked file was writable). A source that has them from the start makes up for that.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use proto::messages::criu::ExternalMount;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdir, openat, unlinkat};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
+};
+use spec::Spec;
+use spec::mount_options::MountOptions;
+use sys::clone::CloneFlags;
+use sys::inside;
+use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
+use sys::{Context, Errno};
+
+use super::mounts::{self, MASK, Sort, external, sort};
+use crate::Error;
+
+/// Permissions of mount points that are missing, as of those that init makes.
+const MADE: Mode = Mode::from_raw_mode(0o755);
+/// The directory of a container's own that the mounts are attached below.
+const NAME: &str = "restore";
+
+/// A mount namespace with what criu needs, in which this process is until it leaves it.
+#[derive(Debug)]
+pub(super) struct Stage {
+    /// The mount namespace that this process comes from, and its working directory there.
+    home: OwnedFd,
+    here: OwnedFd,
+    is_left: bool,
+    base: String,
+    /// The root filesystem, a mount.
+    pub root: String,
+    /// Names and paths.
+    pub mounts: Vec<ExternalMount>,
+}
+
+/// What a stage is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene<'a> {
+    pub spec: &'a Spec<'a>,
+    pub bundle: &'a str,
+    pub rootfs: &'a str,
+    pub cgroup: Option<&'a cgroup::Location>,
+}
+
+impl Stage {
+    /// Enters a new mount namespace, and makes everything there, below the container's own `directory`.
+    pub fn enter(container: &OwnedFd, directory: &str, scene: Scene<'_>) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let home = openat(CWD, "/proc/self/ns/mnt", flags, Mode::empty())
+            .context("open", "/proc/self/ns/mnt")?;
+        let here = sys::fs::open_dir(CWD, ".").context("open", ".")?;
+        match rustix::fs::mkdirat(container, NAME, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("mkdir", NAME, errno).into()),
+        }
+        sys::ns::unshare(CloneFlags::NEWNS).context("unshare", "mount namespace")?;
+        let (base, root) = (String::new(), String::new());
+        let mut stage = Self { home, here, is_left: false, base, root, mounts: Vec::new() };
+        stage.make(directory, scene)?;
+        Ok(stage)
+    }
+
+    /// Goes back to where this process came from, with the directory that was made there.
+    pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
+        self.go_back()?;
+        match unlinkat(container, NAME, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(sys::Error::new("rmdir", NAME, errno).into()),
+        }
+    }
+
+    fn go_back(&mut self) -> Result<(), Error> {
+        if !self.is_left {
+            sys::ns::join(self.home.as_fd(), CloneFlags::NEWNS)
+                .context("setns", "mount namespace")?;
+            rustix::process::fchdir(&self.here).context("fchdir", "")?;
+            self.is_left = true;
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, directory: &str, scene: Scene<'_>) -> Result<(), Error> {
+        // The host's mounts arrive, ours stay.
+        mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+            .context("mount MS_SLAVE|MS_REC", "/")?;
+        let base = format!("{directory}/{NAME}");
+        // criu wants to hear no links.
+        let base = {
+            let found = sys::fs::open_dir(CWD, base.as_str()).context("open", base.as_str())?;
+            mounts::path_of(found.as_fd())?
+        };
+        mount("tmpfs", base.as_str(), "tmpfs", MountFlags::NOSUID, c"mode=700,size=64k")
+            .context("mount tmpfs", base.as_str())?;
+        mount_change(base.as_str(), MountPropagationFlags::PRIVATE)
+            .context("mount MS_PRIVATE", base.as_str())?;
+        self.root = format!("{base}/root");
+        self.base = base;
+        self.bind_root(&self.root, scene.rootfs)?;
+        if scene.spec.root.as_ref().is_some_and(|root| root.readonly) {
+            let root = sys::fs::open_dir(CWD, self.root.as_str()).context("open", "root")?;
+            let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
+            mount_setattr(root.as_fd(), false, &attr).context("mount_setattr", "root")?;
+        }
+        self.make_mask(scene.spec)?;
+        self.make_mounts(scene)
+    }
+
+    fn bind_root(&self, place: &str, rootfs: &str) -> Result<(), Error> {
+        mkdir(place, MADE).context("mkdir", place)?;
+        Ok(mount_bind_recursive(rootfs, place).context("bind", rootfs)?)
+    }
+
+    /// What covers masked files: the host's /dev/null, and a mount that keeps the container's root from changing it.
+    fn make_mask(&mut self, spec: &Spec<'_>) -> Result<(), Error> {
+        let linux = spec.linux.as_ref();
+        if linux.is_none_or(|linux| linux.masked_paths.is_empty()) {
+            return Ok(());
+        }
+        let set = attr::RDONLY | attr::NOSUID | attr::NOEXEC;
+        let tree = clone_with(CWD, c"/dev/null", &MountAttr { set, ..MountAttr::default() })
+            .context("open_tree", MASK)?;
+        let stat = fstat(&tree).context("fstat", MASK)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice
+            || stat.st_rdev != rustix::fs::makedev(1, 3)
+        {
+            return Err(Error::text("/dev/null of the host is no null device"));
+        }
+        let place = format!("{}/null", self.base);
+        attach(tree.as_fd(), &place)?;
+        self.mounts.push(external(MASK, place));
+        Ok(())
+    }
+
+    /// Makes mount points that the root filesystem lacks, in the order of the configuration, since one may lie in what
+    /// is bound before it; and the sources of external mounts.
+    fn make_mounts(&mut self, scene: Scene<'_>) -> Result<(), Error> {
+        let Scene { spec, bundle, rootfs, cgroup } = scene;
+        let points = format!("{}/points", self.base);
+        self.bind_root(&points, rootfs)?;
+        let root = sys::fs::open_dir(CWD, points.as_str()).context("open", points.as_str())?;
+        for (index, mount) in spec.mounts.iter().enumerate() {
+            let destination = mount.destination.as_str();
+            let recursive = match sort(spec, bundle, rootfs, index) {
+                Sort::Remount => continue,
+                Sort::Bind { recursive } => Some(recursive),
+                Sort::Own | Sort::Cgroups => None,
+            };
+            let options = MountOptions::parse(&mount.options);
+            let source = match recursive {
+                Some(_) => mounts::source(mount, bundle)?,
+                None => String::new(),
+            };
+            let tree = recursive.map(|recursive| copy(&source, recursive)).transpose()?;
+            // What is in a file system that criu makes again, it has saved.
+            let place = match is_in_own(scene, index) {
+                true => destination.to_string(),
+                false => {
+                    let point = point(root.as_fd(), mount.destination.relative(), tree.as_ref())?;
+                    let path = mounts::path_of(point.as_fd())?;
+                    if let Some(recursive) = recursive {
+                        let shown = copy(&source, recursive)?;
+                        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH
+                            | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+                        move_mount(&shown, c"", &point, c"", flags)
+                            .context("move_mount", destination)?;
+                    }
+                    plan::below(&path, &points).unwrap_or(destination).to_string()
+                }
+            };
+            if let Some(tree) = tree {
+                give(&tree, &options, destination)?;
+                self.add_source(index, tree.as_fd(), place)?;
+            } else if mounts::binds_cgroups(spec)
+                && sort(spec, bundle, rootfs, index) == Sort::Cgroups
+            {
+                self.mounts.extend(cgroup.iter().flat_map(|at| mounts::cgroups(at, &place)));
+            }
+        }
+        drop(root);
+        unmount(points.as_str(), UnmountFlags::DETACH).context("umount", points.as_str())?;
+        Ok(())
+    }
+
+    /// Attaches a source where criu finds it, with all that is mounted below it.
+    fn add_source(
+        &mut self,
+        index: usize,
+        tree: BorrowedFd<'_>,
+        place: String,
+    ) -> Result<(), Error> {
+        let source = format!("{}/{index}", self.base);
+        attach(tree, &source)?;
+        for point in mounts::mount_points("/proc/self/mountinfo")? {
+            if let Some(below) = plan::below(&point, &source) {
+                self.mounts.push(external(format!("{place}{below}"), point.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = self.go_back();
+    }
+}
+
+/// Whether the nearest mount above one of the configuration is a file system that criu makes again.
+fn is_in_own(scene: Scene<'_>, index: usize) -> bool {
+    let Scene { spec, bundle, rootfs, .. } = scene;
+    let Some(mount) = spec.mounts.get(index) else { return false };
+    let destination = mount.destination.as_str();
+    let above = spec.mounts.iter().enumerate().filter(|(_, other)| {
+        plan::below(destination, other.destination.as_str()).is_some_and(|rest| !rest.is_empty())
+    });
+    let sorts = above.map(|(at, other)| (other, sort(spec, bundle, rootfs, at)));
+    let sorts = sorts.filter(|(_, sort)| *sort != Sort::Remount);
+    let nearest = sorts.max_by_key(|(other, _)| other.destination.as_str().len());
+    matches!(nearest, Some((_, Sort::Own | Sort::Cgroups)))
+}
+
+/// A detached copy of a mount of the host.
+fn copy(source: &str, recursive: bool) -> Result<OwnedFd, Error> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    if recursive {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    Ok(open_tree(CWD, source, flags).context("open_tree", source)?)
+}
+
+/// Gives a copy the attributes of the configuration.
+fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result<(), Error> {
+    for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
+        let attr = MountAttr { set: change.set, clear: change.clear, ..MountAttr::default() };
+        if !attr.is_empty() {
+            mount_setattr(tree.as_fd(), recursive, &attr).context("mount_setattr", destination)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the place of a mount, made if it is missing: a directory, unless what is mounted there is none.
+fn point(root: BorrowedFd<'_>, path: &str, tree: Option<&OwnedFd>) -> Result<OwnedFd, Error> {
+    let name = CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))?;
+    let is_directory = match tree {
+        Some(tree) => is_directory(tree.as_fd())?,
+        None => true,
+    };
+    let made = match is_directory {
+        true => inside::make_directories(root, &name, MADE),
+        false => inside::make_file(root, &name, MADE),
+    };
+    Ok(made.context("make mount point", path)?)
+}
+
+fn is_directory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
+    let mode = fstat(fd).context("fstat", "mount")?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::Directory)
+}
+
+/// Attaches a detached mount at a path that is not there yet.
+fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
+    match is_directory(tree)? {
+        true => mkdir(place, MADE).context("mkdir", place)?,
+        false => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            openat(CWD, place, flags, MADE).map(drop).context("create", place)?;
+        }
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(move_mount(tree, c"", CWD, place, flags).context("move_mount", place)?)
+}

@@ -1,0 +1,281 @@
+//! Containers that become files, and containers again, by criu.
+
+pub mod crash;
+pub mod kept;
+pub mod refused;
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::criu;
+use dayfly_tests::leak::Host;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::{Call, Outcome};
+use dayfly_tests::wait;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(goes_on_where_it_was).needs(criu::lacking).unlike_runc(),
+    case!(left_running).needs(criu::lacking).unlike_runc(),
+    case!(again_and_again).needs(criu::lacking).unlike_runc(),
+    case!(commands_after_a_restore).needs(criu::lacking).unlike_runc(),
+    case!(restored_under_another_id).needs(criu::lacking).unlike_runc(),
+    case!(exit_status_of_one_in_the_foreground).needs(criu::lacking).unlike_runc(),
+    case!(log_is_in_the_work_path).needs(criu::lacking).unlike_runc(),
+    case!(modes_of_cgroups).needs(criu::lacking).unlike_runc(),
+    case!(a_hundred_at_once).needs(criu::lacking).unlike_runc().alone(),
+];
+
+/// Lets go of the streams of whoever called, which lead outside, and counts in a file of the root filesystem.
+const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
+                       while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
+
+/// A container and the place of its images.
+pub struct Saved<'a> {
+    pub c: Container<'a>,
+    pub images: PathBuf,
+}
+
+impl<'a> Saved<'a> {
+    /// One that runs `bundle`'s program, detached.
+    #[track_caller]
+    pub fn running(bundle: Bundle<'a>) -> Self {
+        let c = bundle.make().detached();
+        let images = c.bed.dir.join(format!("images-{}", c.id));
+        Self { c, images }
+    }
+
+    /// One that counts.
+    #[track_caller]
+    pub fn counting(bed: &'a Bed) -> Self {
+        let saved = Self::running(bed.bundle().sh(COUNTER));
+        saved.counts();
+        saved
+    }
+
+    fn flags<'b>(&'b self, flags: &[&'b str]) -> Vec<&'b str> {
+        [&["--image-path", self.images.to_str().expect("path")], flags].concat()
+    }
+
+    /// `checkpoint`, not yet made.
+    pub fn checkpoint_call(&self, flags: &[&str]) -> Call {
+        self.c.id_call("checkpoint", &self.flags(flags), &[]).env("DAYFLY_CRIU", &criu::program())
+    }
+
+    /// `restore`, not yet made.
+    pub fn restore_call(&self, flags: &[&str]) -> Call {
+        let call = self.c.bundle_call("restore", &self.flags(flags));
+        call.env("DAYFLY_CRIU", &criu::program()).within(wait::patience() * 3)
+    }
+
+    #[track_caller]
+    pub fn checkpoint(&self, flags: &[&str]) -> Outcome {
+        self.checkpoint_call(flags).within(wait::patience() * 3).run()
+    }
+
+    #[track_caller]
+    pub fn restore(&self, flags: &[&str]) -> Outcome {
+        self.restore_call(&[&["--detach"], flags].concat()).run()
+    }
+
+    /// There and back.
+    #[track_caller]
+    pub fn cycle(&self) {
+        self.checkpoint(&[]).ok();
+        self.restore(&[]).ok();
+    }
+
+    /// How far it has counted.
+    pub fn count(&self) -> u64 {
+        let file = self.c.bundle.join("rootfs/n");
+        fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Waits until it has counted on.
+    #[track_caller]
+    pub fn counts(&self) -> u64 {
+        let before = self.count();
+        wait::until("it to count", || Some(self.count()).filter(|now| *now > before))
+    }
+}
+
+/// The containers of a case that were saved have no record; their processes must be gone, too.
+#[track_caller]
+fn assert_gone(saved: &Saved<'_>) {
+    saved.c.assert_gone("a checkpoint");
+}
+
+fn goes_on_where_it_was(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    assert_gone(&saved);
+    let mode = fs::metadata(&saved.images).expect("images").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700, "{mode:o}");
+    let then = saved.count();
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(saved.count(), then, "still counting");
+
+    let file = bed.dir.join("pid");
+    saved.restore(&["--pid-file", file.to_str().expect("path")]).ok();
+    assert_eq!(saved.c.status(), "running");
+    let pid = fs::read_to_string(file).expect("pid file");
+    assert_eq!(pid, saved.c.pid().to_string());
+    let now = saved.counts();
+    assert!(now > then && now < then + 500, "{then}, then {now}");
+}
+
+fn left_running(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let pid = saved.c.pid();
+    saved.checkpoint(&["--leave-running"]).ok();
+    assert_eq!(saved.c.pid(), pid);
+    assert_eq!(saved.c.status(), "running");
+    let then = saved.counts();
+    // A second one takes the place of the first.
+    saved.checkpoint(&["--leave-running"]).ok();
+    saved.restore(&[]).fails("container with given ID already exists");
+    assert_eq!(saved.c.status(), "running");
+    saved.c.delete_force().ok();
+    saved.restore(&[]).ok();
+    assert!(saved.counts() > then);
+}
+
+fn again_and_again(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let mut counted = saved.count();
+    for _ in 0..5 {
+        saved.cycle();
+        let now = saved.counts();
+        assert!(now > counted, "{counted}, then {now}");
+        counted = now;
+    }
+}
+
+fn commands_after_a_restore(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let c = &saved.c;
+    let before = c.sh("cat /proc/1/mountinfo").ok().stdout;
+    saved.cycle();
+    assert_eq!(places(&before), places(&c.sh("cat /proc/1/mountinfo").ok().stdout));
+    assert_eq!(c.exec(&["hostname"]).ok().stdout, "dayfly-test\n");
+    assert!(c.exec(&["ip", "link", "show", "lo"]).ok().stdout.contains("LOOPBACK,UP"));
+    assert_eq!(
+        c.sh("readlink /proc/1/ns/pid").ok().stdout,
+        c.sh("readlink /proc/self/ns/pid").ok().stdout
+    );
+    c.id_call("pause", &[], &[]).run().ok();
+    assert_eq!(c.status(), "paused");
+    c.id_call("resume", &[], &[]).run().ok();
+    if bed.view.has_v1() {
+        c.id_call("update", &["--pids-limit", "50"], &[]).run().ok();
+        assert_eq!(c.cgroup_read("pids", "pids.max"), "50");
+    }
+    let shown = c.id_call("ps", &[], &[]).run().ok().stdout;
+    assert!(shown.contains(&c.pid().to_string()), "{shown}");
+    let listed = bed.call(&["list", "-q"]).run().ok().stdout;
+    assert_eq!(listed.trim(), c.id);
+    c.delete().fails("is not stopped");
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    saved.checkpoint(&[]).fails("Container cannot be checkpointed in stopped state");
+    c.delete().ok();
+    c.assert_gone("delete");
+}
+
+/// Where what is mounted: without numbers, which are others each time.
+pub fn places(mountinfo: &str) -> Vec<String> {
+    let mut places: Vec<String> = mountinfo
+        .lines()
+        .map(|line| line.split(' ').skip(3).take(3).collect::<Vec<_>>().join(" "))
+        .collect();
+    places.sort_unstable();
+    places
+}
+
+fn restored_under_another_id(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&["--leave-running"]).ok();
+    saved.c.delete_force().ok();
+    let other = Container { bed, id: bed.id(), bundle: saved.c.bundle.clone() };
+    let config = fs::read_to_string(other.bundle.join("config.json")).expect("config.json");
+    fs::write(other.bundle.join("config.json"), config.replace(&saved.c.id, &other.id))
+        .expect("write");
+    let other = Saved { c: other, images: saved.images.clone() };
+    other.restore(&[]).ok();
+    other.counts();
+    assert_eq!(other.c.status(), "running");
+    assert!(other.c.cgroup_read("pids", "cgroup.procs").contains(&other.c.pid().to_string()));
+}
+
+fn exit_status_of_one_in_the_foreground(bed: &Bed) {
+    let script =
+        "exec </dev/null >/dev/null 2>&1; while ! test -e /go; do usleep 10000; done; exit 7";
+    let saved = Saved::running(bed.bundle().sh(script));
+    saved.checkpoint(&[]).ok();
+    let running = saved.restore_call(&[]).spawn();
+    wait::until_true("it to run", || saved.c.exists() && saved.c.status() == "running");
+    fs::write(saved.c.bundle.join("rootfs/go"), "").expect("write");
+    running.wait().exits(7);
+    saved.c.assert_gone("a restore in the foreground");
+}
+
+fn log_is_in_the_work_path(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let work = bed.dir.join("work");
+    let work_path = work.to_str().expect("path");
+    saved.checkpoint(&["--work-path", work_path]).ok();
+    saved.restore(&["--work-path", work_path]).ok();
+    for name in ["dump.log", "restore.log"] {
+        assert!(work.join(name).exists(), "{name}");
+        assert!(!saved.images.join(name).exists(), "{name}");
+    }
+    saved.counts();
+}
+
+fn modes_of_cgroups(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    // On cgroup v2 criu 4.2.1 fails with the other two (docs/checkpoint.md).
+    let modes: &[&str] = match bed.view.has_v1() {
+        true => &["soft", "full", "strict", "ignore"],
+        false => &["soft", "ignore"],
+    };
+    for mode in modes {
+        saved.checkpoint(&["--manage-cgroups-mode", mode]).ok();
+        saved.restore(&["--manage-cgroups-mode", mode]).ok();
+        saved.counts();
+        let procs = saved.c.cgroup_read("pids", "cgroup.procs");
+        assert!(procs.contains(&saved.c.pid().to_string()), "{mode}: {procs}");
+    }
+    saved
+        .checkpoint(&["--manage-cgroups-mode", "rough"])
+        .fails("invalid manage-cgroups-mode value");
+}
+
+fn a_hundred_at_once(bed: &Bed) {
+    let host = Host::look();
+    let bundles = (0..25).map(|_| bed.bundle().sh(COUNTER).set("/linux/seccomp", json!(null)));
+    let all: Vec<Saved<'_>> = bundles.map(Saved::running).collect();
+    std::thread::scope(|scope| {
+        for saved in &all {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    let before = saved.counts();
+                    saved.cycle();
+                    assert!(saved.counts() > before);
+                }
+            });
+        }
+    });
+    for saved in &all {
+        saved.c.delete_force().ok();
+        saved.c.assert_gone("four cycles");
+    }
+    wait::until_none("left by a hundred cycles", || host.changes());
+}

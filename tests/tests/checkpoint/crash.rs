@@ -1,0 +1,149 @@
+//! `kill -9` at any moment: of the commands, and of criu.
+
+use super::Saved;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::criu;
+use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::Running;
+use dayfly_tests::wait;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::time::{Duration, Instant};
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(killed_checkpoint).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_restore).needs(criu::lacking).unlike_runc().alone(),
+    case!(criu_killed_in_a_checkpoint).needs(criu::lacking).unlike_runc().alone(),
+    case!(criu_killed_in_a_restore).needs(criu::lacking).unlike_runc().alone(),
+];
+
+const ROUNDS: u32 = 12;
+
+/// The children of a process that were executed as criu.
+fn criu_of(pid: Pid) -> Vec<Pid> {
+    let file = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
+    let children = fs::read_to_string(file).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
+    let is_criu = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "criu")
+    };
+    children.filter(is_criu).filter_map(Pid::from_raw).collect()
+}
+
+/// Kills the call after so long, and waits for all criu that there is: nobody else has any meanwhile.
+fn kill_call(running: Running, after: Duration) {
+    std::thread::sleep(after);
+    running.signal(Signal::KILL);
+    let _ = running.wait();
+    // It changes its command line.
+    let is_criu = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.trim() == "criu")
+    };
+    // One that was not executed yet is not seen: several looks.
+    let mut looks = 0;
+    wait::until_true("criu to end", || {
+        let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry));
+        looks = if is_there { 0 } else { looks + 1 };
+        looks == 20
+    });
+}
+
+fn kill_criu(running: Running, after: Duration) -> dayfly_tests::runtime::Outcome {
+    std::thread::sleep(after);
+    for pid in criu_of(running.pid()) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    running.wait()
+}
+
+fn duration(call: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    call();
+    start.elapsed()
+}
+
+/// It counts, or it is not there; never anything between.
+#[track_caller]
+fn assert_whole(saved: &Saved<'_>) -> bool {
+    let c = &saved.c;
+    if !c.exists() || c.status() == "stopped" {
+        c.delete_force();
+        c.assert_gone("what was killed");
+        return false;
+    }
+    assert_eq!(c.status(), "running");
+    saved.counts();
+    c.exec(&["true"]).ok();
+    true
+}
+
+fn killed_checkpoint(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
+    for round in 0..ROUNDS {
+        let running = saved.checkpoint_call(&[]).spawn();
+        kill_call(running, whole * round / ROUNDS);
+        if !assert_whole(&saved) {
+            // criu has done what it was asked to do.
+            saved.restore(&[]).ok();
+            saved.counts();
+        }
+    }
+}
+
+fn killed_restore(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let whole = duration(|| drop(saved.restore(&[]).ok()));
+    saved.c.delete_force().ok();
+    for round in 0..ROUNDS {
+        let running = saved.restore_call(&["--detach"]).spawn();
+        kill_call(running, whole * round / ROUNDS);
+        if saved.c.bed.root().join(&saved.c.id).exists() && !saved.c.exists() {
+            saved.c.delete_force().ok();
+            saved.c.assert_gone("a killed restore");
+        } else if assert_whole(&saved) {
+            saved.c.delete_force().ok();
+        }
+        saved.c.assert_gone("a killed restore");
+    }
+    saved.restore(&[]).ok();
+    saved.counts();
+}
+
+fn criu_killed_in_a_checkpoint(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
+    for round in 0..ROUNDS {
+        let running = saved.checkpoint_call(&["--leave-running"]).spawn();
+        let outcome = kill_criu(running, whole * round / ROUNDS);
+        if outcome.code() != 0 {
+            assert!(outcome.stderr.contains("criu"), "{outcome}");
+        }
+        if !assert_whole(&saved) {
+            saved.c.run_with(&["--detach"]).ok();
+            saved.counts();
+        }
+    }
+}
+
+fn criu_killed_in_a_restore(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let whole = duration(|| drop(saved.restore(&[]).ok()));
+    saved.c.delete_force().ok();
+    for round in 0..ROUNDS {
+        let running = saved.restore_call(&["--detach"]).spawn();
+        let outcome = kill_criu(running, whole * round / ROUNDS);
+        if outcome.code() == 0 {
+            saved.counts();
+            saved.c.delete_force().ok();
+        } else {
+            assert!(outcome.stderr.contains("criu failed: it was killed by signal 9"), "{outcome}");
+        }
+        saved.c.assert_gone("a restore whose criu was killed");
+    }
+}

@@ -1,0 +1,368 @@
+//! What of a container is as it was after a restore.
+
+use super::{COUNTER, Saved, places};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use dayfly_tests::case;
+use dayfly_tests::console::FdSocket;
+use dayfly_tests::criu;
+use dayfly_tests::runner::Case;
+use dayfly_tests::wait;
+use rustix::fd::AsFd;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(filters).needs(criu::lacking).unlike_runc(),
+    case!(masks).needs(criu::lacking).unlike_runc(),
+    case!(rights_and_limits).needs(criu::lacking).unlike_runc(),
+    case!(rights_of_another_user)
+        .needs(|| criu::lacking().and_then(|()| may_read_limits()))
+        .unlike_runc(),
+    case!(bind_mounts).needs(criu::lacking).unlike_runc(),
+    case!(joined_namespaces).needs(criu::lacking).unlike_runc(),
+    case!(terminals).needs(criu::lacking).unlike_runc(),
+    case!(hooks).needs(criu::lacking).unlike_runc(),
+    case!(locks_of_files).needs(perl).unlike_runc(),
+    case!(connections).needs(perl).unlike_runc(),
+    case!(sockets_that_lead_outside).needs(perl).unlike_runc(),
+    case!(read_only_root).needs(criu::lacking).unlike_runc(),
+];
+
+fn filters(bed: &Bed) {
+    let profile = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 95 }],
+    });
+    let saved = Saved::running(bed.bundle().set("/linux/seccomp", profile).sh(COUNTER));
+    saved.counts();
+    saved.cycle();
+    saved.counts();
+    for process in ["1", "self"] {
+        let status = saved.c.sh(&format!("grep Seccomp: /proc/{process}/status")).ok().stdout;
+        assert_eq!(status.trim(), "Seccomp:\t2", "{process}");
+    }
+    let refused = saved.c.sh("mkdir /made");
+    assert!(refused.stderr.contains("not supported"), "{refused}");
+}
+
+/// The program's own view is asked for, by a program that was saved itself.
+fn masks(bed: &Bed) {
+    let script = "exec </dev/null >/dev/null 2>&1; while :; do { \
+                  cat /proc/keys /proc/kcore | wc -c; echo x >/proc/kcore && echo written; \
+                  ls /proc/acpi /sys/firmware | grep -vc :; \
+                  echo 1 >/proc/sys/kernel/pid_max || echo read-only; } >/seen.new 2>/dev/null; \
+                  mv /seen.new /seen; usleep 20000; done";
+    let bundle = bed
+        .bundle()
+        .set(
+            "/linux/maskedPaths",
+            json!(["/proc/keys", "/proc/kcore", "/proc/acpi", "/sys/firmware"]),
+        )
+        .set("/linux/readonlyPaths", json!(["/proc/sys", "/proc/bus"]))
+        .sh(script);
+    let saved = Saved::running(bundle);
+    let file = saved.c.bundle.join("rootfs/seen");
+    let seen = || {
+        let _ = fs::remove_file(&file);
+        wait::until("it to look", || fs::read_to_string(&file).ok())
+    };
+    let before = seen();
+    let mounts = saved.c.sh("cat /proc/1/mountinfo").ok().stdout;
+    saved.cycle();
+    assert_eq!(seen(), before);
+    assert_eq!(before, "0\n1\nread-only\n");
+    let after = saved.c.sh("cat /proc/1/mountinfo").ok().stdout;
+    assert_eq!(places(&after), places(&mounts));
+    // What covers a file is a mount of its own that cannot be changed by way of it.
+    saved.c.sh("chmod 600 /proc/keys").exits(1);
+    let mode = fs::metadata("/dev/null").map(|stat| std::os::unix::fs::MetadataExt::mode(&stat));
+    assert_eq!(mode.expect("stat") & 0o777, 0o666);
+}
+
+fn rights_and_limits(bed: &Bed) {
+    kept_rights(bed, json!({ "uid": 0, "gid": 0, "additionalGids": [1002] }));
+}
+
+fn rights_of_another_user(bed: &Bed) {
+    kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
+}
+
+/// criu reads limits by prlimit(2), which asks for this right where the user is another one.
+fn may_read_limits() -> Result<(), String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|held| u64::from_str_radix(held.trim(), 16).ok()).unwrap_or(0);
+    match held & 1 << 24 {
+        0 => Err("criu needs CAP_SYS_RESOURCE for processes of other users".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn kept_rights(bed: &Bed, user: Value) {
+    let script = format!("ulimit -n 512; umask 027; {COUNTER}");
+    let mut bundle = bed.bundle();
+    // cgroup v2 may be without the controller.
+    if bed.view.has_v1() {
+        bundle = bundle.set("/linux/resources/pids", json!({ "limit": 77 }));
+    }
+    let bundle = bundle
+        .set("/process/user", user)
+        .set("/process/noNewPrivileges", json!(true))
+        .set("/process/oomScoreAdj", json!(321))
+        .sh(&script);
+    fs::set_permissions(bundle.rootfs(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .expect("chmod");
+    let saved = Saved::running(bundle);
+    saved.counts();
+    let look = || {
+        let pid = saved.c.pid();
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).expect("read");
+        let wanted = ["Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Umask:"];
+        let status = read("status");
+        let lines = status.lines().filter(|line| wanted.iter().any(|word| line.starts_with(word)));
+        let mut seen: Vec<String> = lines.map(str::to_owned).collect();
+        seen.push(read("oom_score_adj"));
+        seen.push(read("limits"));
+        if bed.view.has_v1() {
+            seen.push(saved.c.cgroup_read("pids", "pids.max"));
+        }
+        seen
+    };
+    let before = look();
+    saved.cycle();
+    saved.counts();
+    assert_eq!(look(), before);
+    assert!(!bed.view.has_v1() || before.contains(&"77".to_owned()), "{before:?}");
+}
+
+fn bind_mounts(bed: &Bed) {
+    let make = |name: &str| {
+        let dir = bed.dir.join(name);
+        fs::create_dir(&dir).expect("mkdir");
+        dir
+    };
+    let (data, fixed) = (make("data"), make("fixed"));
+    let file = bed.dir.join("file");
+    fs::write(&file, "of the host\n").expect("write");
+    fs::write(fixed.join("there"), "x").expect("write");
+    let text = |path: &std::path::Path| path.to_str().expect("path").to_owned();
+    let bundle = bed
+        .bundle()
+        .mount("bind", &text(&data), "/data", &["rbind", "rw"])
+        .mount("bind", &text(&fixed), "/fixed", &["bind", "ro", "nosuid"])
+        .mount("bind", &text(&file), "/etc/file", &["bind", "ro"])
+        .mount("tmpfs", "tmpfs", "/data/own", &["size=64k"])
+        .sh("exec </dev/null >/dev/null 2>&1; echo kept >/data/own/kept; exec 3>>/data/log; \
+             while :; do echo line >&3; usleep 20000; done");
+    let saved = Saved::running(bundle);
+    let length = || fs::metadata(data.join("log")).map_or(0, |stat| stat.len());
+    wait::until_true("lines", || length() > 0);
+    let before = saved.c.sh("cat /proc/self/mountinfo").ok().stdout;
+    saved.checkpoint(&[]).ok();
+    let then = length();
+    saved.restore(&[]).ok();
+    wait::until_true("lines after it", || length() > then);
+    assert_eq!(places(&saved.c.sh("cat /proc/self/mountinfo").ok().stdout), places(&before));
+    assert_eq!(
+        saved.c.sh("cat /etc/file /data/own/kept; ls /fixed").ok().stdout,
+        "of the host\nkept\nthere\n"
+    );
+    saved.c.sh("echo >/fixed/new").exits(1);
+    saved.c.sh("echo >/etc/file").exits(1);
+    assert!(!data.join("own/kept").exists());
+}
+
+/// As the containers of a pod have them.
+fn joined_namespaces(bed: &Bed) {
+    let holder = bed.bundle().make().detached();
+    let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
+    let bundle = kinds.iter().fold(bed.bundle().sh(COUNTER), |bundle, (kind, file)| {
+        bundle.join_namespace(kind, &format!("/proc/{}/ns/{file}", holder.pid()))
+    });
+    let saved = Saved::running(bundle.unset("/hostname"));
+    saved.counts();
+    saved.cycle();
+    saved.counts();
+    for (_, file) in kinds {
+        let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/{file}")).expect("readlink");
+        assert_eq!(of(saved.c.pid()), of(holder.pid()), "{file}");
+        let inside = saved.c.sh(&format!("readlink /proc/self/ns/{file}")).ok().stdout;
+        assert_eq!(inside.trim(), of(holder.pid()).to_str().expect("UTF-8"));
+    }
+}
+
+fn terminals(bed: &Bed) {
+    let bundle = bed
+        .bundle()
+        .set("/process/terminal", json!(true))
+        .sh("stty -echo; echo ready; while read x; do echo got $x; done");
+    let c = bundle.make();
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
+    let (master, _) = socket.receive();
+    let images = bed.dir.join("images");
+    let saved = Saved { c, images };
+    let says = |master: &std::os::fd::OwnedFd, word: &str| {
+        let mut file = File::from(master.as_fd().try_clone_to_owned().expect("dup"));
+        writeln!(file, "{word}").expect("write");
+        let mut text = String::new();
+        wait::until_true("an answer", || {
+            let mut bytes = [0; 256];
+            let length = file.read(&mut bytes).expect("read");
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            text.contains(&format!("got {word}\r\n"))
+        });
+    };
+    says(&master, "one");
+    saved.checkpoint(&[]).ok();
+    let again = FdSocket::new(&bed.dir, "again.sock");
+    saved.restore(&["--console-socket", &again.arg()]).ok();
+    let (master, _) = again.receive();
+    says(&master, "two");
+    assert_eq!(saved.c.sh("readlink /proc/1/fd/0").ok().stdout, "/dev/pts/0\n");
+}
+
+fn hooks(bed: &Bed) {
+    let journal = bed.dir.join("journal");
+    let hook = |kind: &str| -> Value {
+        let script =
+            format!("echo {kind} $(grep -o '\"status\": *\"[a-z]*\"') >>{}", journal.display());
+        json!([{ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] }])
+    };
+    let kinds = ["prestart", "createRuntime", "poststart", "poststop"];
+    let bundle = kinds.iter().fold(bed.bundle().sh(COUNTER), |bundle, kind| {
+        bundle.set(&format!("/hooks/{kind}"), hook(kind))
+    });
+    let saved = Saved::running(bundle);
+    let order = || -> Vec<String> {
+        let text = fs::read_to_string(&journal).unwrap_or_default();
+        let _ = fs::remove_file(&journal);
+        text.lines().map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(order(), ["prestart", "createRuntime", "poststart"]);
+    saved.checkpoint(&[]).ok();
+    assert_eq!(order(), ["poststop"]);
+    saved.restore(&[]).ok();
+    assert_eq!(order(), ["prestart", "createRuntime", "poststart"]);
+    saved.checkpoint(&["--leave-running"]).ok();
+    assert_eq!(order(), [""; 0]);
+    saved.c.delete_force().ok();
+    assert_eq!(order(), ["poststop"]);
+    // A hook that fails is the end of a restore.
+    let config = saved.c.bundle.join("config.json");
+    let text = fs::read_to_string(&config).expect("config.json");
+    fs::write(&config, text.replace("echo createRuntime", "exit 3; echo createRuntime"))
+        .expect("write");
+    saved.restore(&[]).fails("createRuntime");
+    saved.c.assert_gone("a failed hook");
+}
+
+/// A container that runs a program in Perl, by the host's interpreter.
+fn of_perl<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
+    let program = format!(
+        "for my $f (\\*STDIN, \\*STDOUT, \\*STDERR) {{ open($f, '+<', '/dev/null'); }} $| = 1; {program}"
+    );
+    ["/usr", "/lib", "/lib64"]
+        .iter()
+        .fold(bed.bundle(), |bundle, dir| bundle.mount("bind", dir, dir, &["rbind", "ro"]))
+        .args(&["/usr/bin/perl", "-MSocket", "-MIO::Handle", "-e", &program])
+}
+
+fn perl() -> Result<(), String> {
+    criu::lacking()?;
+    match std::path::Path::new("/usr/bin/perl").exists() {
+        true => Ok(()),
+        false => Err("no /usr/bin/perl".to_owned()),
+    }
+}
+
+/// A connection inside the container: both ends are saved.
+fn connections(bed: &Bed) {
+    let saved = Saved::running(of_perl(
+        bed,
+        "socket(my $l, PF_INET, SOCK_STREAM, 0) or die; bind($l, sockaddr_in(7777, INADDR_LOOPBACK)) or die; \
+         listen($l, 1); socket(my $c, PF_INET, SOCK_STREAM, 0) or die; \
+         connect($c, sockaddr_in(7777, INADDR_LOOPBACK)) or die; accept(my $s, $l) or die; my $i = 0; \
+         while (1) { $i++; syswrite($c, \"$i\\n\"); sysread($s, my $got, 100); \
+         open(my $n, '>', '/n.new'); print $n $got; close($n); rename('/n.new', '/n'); select(undef, undef, undef, 0.02); }",
+    ));
+    saved.counts();
+    saved.checkpoint(&[]).fails("tcp");
+    saved.counts();
+    saved.checkpoint(&["--tcp-established"]).ok();
+    saved.restore(&["--tcp-established"]).ok();
+    saved.counts();
+}
+
+/// A datagram socket that is connected to one of the host's, whose directory is bound into the container.
+fn sockets_that_lead_outside(bed: &Bed) {
+    let dir = bed.dir.join("sockets");
+    fs::create_dir(&dir).expect("mkdir");
+    let socket = std::os::unix::net::UnixDatagram::bind(dir.join("log")).expect("bind");
+    socket.set_read_timeout(Some(wait::patience())).expect("timeout");
+    let text = dir.to_str().expect("path");
+    let program = format!(
+        "socket(my $s, PF_UNIX, SOCK_DGRAM, 0) or die; connect($s, sockaddr_un('{text}/log')) or die; \
+         while (1) {{ syswrite($s, 'line'); select(undef, undef, undef, 0.2); }}"
+    );
+    let bundle = of_perl(bed, &program);
+    // criu sees sockets of the network namespace alone that the container is in, and connects to where they are bound.
+    let bundle = bundle.without_namespace("network");
+    let saved = Saved::running(bundle.mount("bind", text, text, &["bind"]));
+    let mut bytes = [0; 16];
+    let mut receive = || assert_eq!(socket.recv(&mut bytes).expect("a datagram"), 4);
+    receive();
+    saved.checkpoint(&[]).fails("unix: ");
+    receive();
+    saved.checkpoint(&["--ext-unix-sk"]).ok();
+    let empty = || {
+        socket.set_nonblocking(true).expect("fcntl");
+        while socket.recv(&mut [0; 16]).is_ok() {}
+        socket.set_nonblocking(false).expect("fcntl");
+    };
+    empty();
+    saved.restore(&["--ext-unix-sk"]).ok();
+    receive();
+}
+
+fn locks_of_files(bed: &Bed) {
+    let saved = Saved::running(of_perl(
+        bed,
+        "open(my $lock, '>', '/lock'); flock($lock, 2); open(my $told, '>', '/locked'); close($told); \
+         sleep(1) while 1;",
+    ));
+    wait::until_true("the lock", || saved.c.bundle.join("rootfs/locked").exists());
+    saved.checkpoint(&[]).fails("lock");
+    assert_eq!(saved.c.status(), "running");
+    saved.checkpoint(&["--file-locks"]).ok();
+    let free = |expected| {
+        let lock = File::open(saved.c.bundle.join("rootfs/lock")).expect("open");
+        let taken = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(taken.is_ok(), expected);
+    };
+    free(true);
+    saved.restore(&["--file-locks"]).ok();
+    free(false);
+}
+
+fn read_only_root(bed: &Bed) {
+    let bundle = bed.bundle().set("/root/readonly", json!(true)).mount(
+        "tmpfs",
+        "tmpfs",
+        "/tmp",
+        &["nosuid"],
+    );
+    let script = COUNTER.replace(" /n", " /tmp/n").replace(">/n.", ">/tmp/n.");
+    let saved = Saved::running(bundle.sh(&script));
+    let count = || saved.c.sh("cat /tmp/n").stdout.trim().parse::<u64>().unwrap_or(0);
+    wait::until_true("it to count", || count() > 0);
+    let before = count();
+    saved.cycle();
+    wait::until_true("it to count", || count() > before);
+    saved.c.sh("touch /new").exits(1);
+    assert!(!saved.c.bundle.join("rootfs/new").exists());
+}

@@ -1,0 +1,180 @@
+//! What is refused, and leaves nothing.
+
+use super::Saved;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::criu;
+use dayfly_tests::runner::Case;
+use serde_json::json;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(where_there_is_no_criu).unlike_runc(),
+    case!(no_container_that_runs).needs(criu::lacking).unlike_runc(),
+    case!(what_wants_memory_to_be_tracked).needs(criu::lacking).unlike_runc(),
+    case!(images_that_are_none).needs(criu::lacking).unlike_runc(),
+    case!(images_of_others).needs(criu::lacking).unlike_runc(),
+    case!(damaged_images).needs(criu::lacking).unlike_runc(),
+    case!(configurations).needs(criu::lacking).unlike_runc(),
+    case!(what_criu_refuses).needs(criu::lacking).unlike_runc(),
+];
+
+fn where_there_is_no_criu(bed: &Bed) {
+    let c = bed.bundle().make().detached();
+    let images = bed.dir.join("images");
+    let flags = ["--image-path", images.to_str().expect("path")];
+    let call = || c.id_call("checkpoint", &flags, &[]);
+    call()
+        .env("PATH", "/nowhere")
+        .env("DAYFLY_CRIU", "")
+        .run()
+        .fails("exec: \"criu\": executable file not found in $PATH");
+    call().env("DAYFLY_CRIU", "/nowhere/criu").run().fails("exec /nowhere/criu: no such file");
+    call()
+        .env("DAYFLY_CRIU", "/bin/true")
+        .run()
+        .fails("does not tell its version: 3.0 or newer is needed");
+    assert_eq!(c.status(), "running");
+    assert!(!images.exists());
+}
+
+fn no_container_that_runs(bed: &Bed) {
+    let c = bed.bundle().make();
+    c.create().ok();
+    let images = bed.dir.join("images");
+    let saved = Saved { c, images };
+    saved.checkpoint(&[]).fails("Container cannot be checkpointed in created state");
+    saved.c.start().ok();
+    saved.c.kill("KILL").ok();
+    saved.c.wait_status("stopped");
+    saved.checkpoint(&[]).fails("Container cannot be checkpointed in stopped state");
+    saved.c.delete().ok();
+    saved.checkpoint(&[]).fails("container does not exist");
+    assert!(!saved.images.exists());
+}
+
+fn what_wants_memory_to_be_tracked(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    for flags in [&["--pre-dump"][..], &["--parent-path", "../before"], &["--auto-dedup"]] {
+        let outcome = saved.checkpoint(flags).exits(1);
+        assert!(outcome.stderr.contains(flags[0]), "{outcome}");
+        let why = ["mem_dirty_track", "not supported yet"];
+        assert!(why.iter().any(|why| outcome.stderr.contains(why)), "{outcome}");
+    }
+    assert!(!saved.images.exists());
+    saved.counts();
+}
+
+fn images_that_are_none(bed: &Bed) {
+    let saved = Saved { c: bed.bundle().make(), images: bed.dir.join("images") };
+    saved.restore(&[]).fails("no such file or directory");
+    fs::create_dir(&saved.images).expect("mkdir");
+    saved.restore(&[]).fails("has no checkpoint: inventory.img is missing");
+    fs::write(saved.images.join("inventory.img"), "nothing of criu's").expect("write");
+    saved.restore(&[]).fails("inventory.img is damaged");
+    saved.c.assert_gone("refused restores");
+}
+
+fn images_of_others(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let mode =
+        |mode| fs::set_permissions(&saved.images, Permissions::from_mode(mode)).expect("chmod");
+    mode(0o770);
+    saved.restore(&[]).fails("images must be the caller's alone");
+    mode(0o700);
+    chown(&saved.images, Some(1000), None).expect("chown");
+    saved.restore(&[]).fails("belongs to user 1000: images must be the caller's own");
+    chown(&saved.images, Some(0), None).expect("chown");
+    let inventory = saved.images.join("inventory.img");
+    chown(&inventory, Some(1000), None).expect("chown");
+    saved.restore(&[]).fails("belongs to user 1000");
+    chown(&inventory, Some(0), None).expect("chown");
+    saved.c.assert_gone("refused restores");
+    saved.restore(&[]).ok();
+    saved.counts();
+    // As little may somebody else's directory be written to.
+    chown(&saved.images, Some(1000), None).expect("chown");
+    saved.checkpoint(&[]).fails("belongs to user 1000");
+    saved.counts();
+}
+
+/// Each file of a checkpoint in turn shorter than it was, and gone.
+fn damaged_images(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let entries = fs::read_dir(&saved.images).expect("read images");
+    let names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".img"))
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in &names {
+        let path = saved.images.join(name);
+        let whole = fs::read(&path).expect("read");
+        fs::write(&path, &whole[..whole.len() - 1]).expect("write");
+        saved.restore(&[]).fails("damaged");
+        fs::remove_file(&path).expect("remove");
+        saved.restore(&[]).fails(name);
+        fs::write(&path, &whole).expect("write");
+    }
+    // The same length, other bytes: criu finds out about those, and nothing stays of what it made.
+    let core = names.iter().find(|name| name.starts_with("core-")).expect("core");
+    let path = saved.images.join(core);
+    let whole = fs::read(&path).expect("read");
+    let mut other = whole.clone();
+    other[8..].fill(0xff);
+    fs::write(&path, &other).expect("write");
+    saved.restore(&[]).fails("criu failed");
+    saved.c.assert_gone("a restore that failed");
+    fs::write(&path, &whole).expect("write");
+    saved.restore(&[]).ok();
+    saved.counts();
+}
+
+fn configurations(bed: &Bed) {
+    let holder = bed.bundle().make().detached();
+    let mapped = json!([{ "containerID": 0, "hostID": 100_000, "size": 65536 }]);
+    let user = bed
+        .bundle()
+        .push("/linux/namespaces", json!({ "type": "user" }))
+        .set("/linux/uidMappings", mapped.clone())
+        .set("/linux/gidMappings", mapped);
+    for (bundle, text) in [
+        (user, "a container in a user namespace is not supported yet"),
+        (
+            bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", holder.pid())),
+            "a pid namespace that is joined by its path is not supported yet",
+        ),
+        (
+            bed.bundle().without_namespace("mount"),
+            "a container without a mount namespace of its own is not supported yet",
+        ),
+    ] {
+        let saved = Saved { c: bundle.make(), images: bed.dir.join("images") };
+        let outcome = saved.c.run_with(&["--detach"]);
+        if outcome.code() == 0 {
+            saved.checkpoint(&[]).fails(text);
+            assert_eq!(saved.c.status(), "running");
+            saved.c.delete_force().ok();
+        }
+    }
+    assert!(!bed.dir.join("images").exists());
+}
+
+/// An open file that leads out of the container: criu's reason is in the error, and the container goes on.
+fn what_criu_refuses(bed: &Bed) {
+    // Its standard streams are files of the test's.
+    let saved = Saved::running(bed.bundle().sh("while :; do sleep 1; done"));
+    let outcome = saved.checkpoint(&[]).fails("criu failed: type DUMP errno 0: Error (");
+    assert!(outcome.stderr.contains("dump.log)"), "{outcome}");
+    assert_eq!(saved.c.status(), "running");
+    saved.c.exec(&["true"]).ok();
+    // What is there is no checkpoint.
+    saved.c.delete_force().ok();
+    saved.restore(&[]).fails("inventory.img is missing");
+}
