@@ -35,7 +35,21 @@ impl Store {
     /// # Errors
     /// As of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
     pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
-        match self.container(id) {
+        self.delete_found(id, self.container(id), force, warn)
+    }
+
+    /// As [`Store::delete`], for what [`Store::container`] has returned for `id`.
+    ///
+    /// # Errors
+    /// As of [`Store::delete`].
+    pub fn delete_found(
+        &self,
+        id: &str,
+        found: Result<Container, Error>,
+        force: bool,
+        warn: Warn<'_>,
+    ) -> Result<Removed, Error> {
+        match found {
             Ok(container) => {
                 let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
                 match container.delete(force, warn) {
