@@ -35,14 +35,14 @@ impl Store {
     /// # Errors
     /// As of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
     pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
-        self.remove(id, self.container(id), force, warn)
+        self.delete_found(id, self.container(id), force, warn)
     }
 
     /// As [`Store::delete`], for what [`Store::container`] has returned for `id`.
     ///
     /// # Errors
     /// As of [`Store::delete`].
-    pub fn remove(
+    pub fn delete_found(
         &self,
         id: &str,
         found: Result<Container, Error>,

@@ -23,7 +23,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         // Files in there may belong to other ids than the user's.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
-    match store.remove(&id, found, force, Warn(invocation.warn, invocation.tell))? {
+    match store.delete_found(&id, found, force, Warn(invocation.warn, invocation.tell))? {
         Removed::Remains(error) if error.is_not_found() => {
             container::free_ids(&store, &id, &layers::leases(invocation)?)?;
             if force { Ok(()) } else { Err(error.into()) }
