@@ -59,7 +59,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
         true => None,
         false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
-    let cpus = StartCpus::enter(None, trace)?;
+    let cpus = StartCpus::enter(None, trace, create.warn)?;
     let mut request = making.ask(&cpus, console.source(), false)?;
     let plan = making.compile(&mut request)?;
     let record = making.describe(&request, plan);
