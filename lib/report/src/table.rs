@@ -24,6 +24,34 @@ impl Table {
         self
     }
 
+    /// Shortens the first column in the middle, to not less than 12 characters, so that lines are not wider than `width`.
+    #[must_use]
+    pub fn within(mut self, width: Option<usize>) -> Self {
+        let widths = self.widths();
+        let whole: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let (Some(width), Some(&first)) = (width, widths.first()) else { return self };
+        let room = first.saturating_sub(whole.saturating_sub(width)).max(12);
+        for cell in self.rows.iter_mut().filter_map(|row| row.first_mut()) {
+            let count = cell.chars().count();
+            if count > room {
+                let tail = room / 2;
+                let head: String = cell.chars().take(room - 1 - tail).collect();
+                let tail: String = cell.chars().skip(count - tail).collect();
+                *cell = format!("{head}…{tail}");
+            }
+        }
+        self
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column| {
+            let cells = self.rows.iter().filter_map(|row: &Vec<String>| row.get(column));
+            cells.map(|cell: &String| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
@@ -32,12 +60,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column| {
-            let cells = self.rows.iter().filter_map(|row: &Vec<String>| row.get(column));
-            cells.map(|cell: &String| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths = self.widths();
         for row in &self.rows {
             let mut line = String::new();
             for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
@@ -57,6 +80,20 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_in_its_middle() {
+        let mut table = Table::new(&["group", "processes"]);
+        table.row(["machine.slice/libpod-0123456789abcdef.scope", "3"].map(str::to_owned).to_vec());
+        let wide = table.to_string();
+        let table = table.within(Some(200));
+        assert_eq!(table.to_string(), wide);
+        let table = table.within(None).within(Some(31));
+        let lines = table.to_string();
+        assert_eq!(lines.lines().nth(1), Some("machine.s…cdef.scope          3"));
+        let lines = table.within(Some(3)).to_string();
+        assert!(lines.contains("machi….scope "), "{lines}");
+    }
 
     #[test]
     fn numbers_are_to_the_right_and_words_to_the_left() {

@@ -1,4 +1,4 @@
-//! `ls`: shows groups as a tree with their usage, or the hierarchies.
+//! `ls`: shows groups as a tree with their usage, or the hierarchies. On a terminal, long names are shortened to its width.
 
 use super::group::{Group, Tree, Version};
 use super::setting;
@@ -6,7 +6,9 @@ use super::usage::{Usage, known, size, time};
 use crate::options::Format;
 use crate::options::Ls;
 use report::{Error, Table, say, sayln};
+use rustix::termios::tcgetwinsize;
 use serde_json::json;
+use std::io::{self, IsTerminal};
 
 /// Shows groups or hierarchies.
 ///
@@ -46,7 +48,10 @@ pub fn list(options: &Ls) -> Result<(), Error> {
             for (group, usage) in looks {
                 table.row(row(&tree, &tops, group, &usage));
             }
-            say!("{table}");
+            let width =
+                io::stdout().is_terminal().then(|| tcgetwinsize(io::stdout()).ok()).flatten();
+            let width = width.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+            say!("{}", table.within(width.filter(|_| !options.no_trunc)));
         }
     }
     Ok(())

@@ -112,6 +112,9 @@ pub struct Ls {
     /// Print only names, one per line
     #[arg(long)]
     pub names: bool,
+    /// Print whole names, also if lines are wider than the terminal
+    #[arg(long)]
+    pub no_trunc: bool,
     /// Show hierarchies and their controllers instead of groups
     #[arg(long)]
     pub hierarchies: bool,
