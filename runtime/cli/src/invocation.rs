@@ -52,7 +52,13 @@ impl<'a> Invocation<'a> {
         Ok(store)
     }
 
-    /// Opens the container named by the first argument.
+    /// Opens the container whose id is the first argument, and nothing shorter: for the commands that engines call. A name
+    /// of theirs that does not exist must not match the beginning of another container's id.
+    pub fn exact_container(&self) -> Result<Container, Failure> {
+        Ok(self.store()?.container(self.id()?)?)
+    }
+
+    /// Opens the container that the first argument names: its id, or the beginning of a generated one.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
         self.find(&self.store()?, id)

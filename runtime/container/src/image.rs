@@ -107,6 +107,7 @@ impl<'a> ImageRun<'a> {
             }
         }
         self.add_mounts(spec);
+        self.check_reaper(spec)?;
         self.limits.add(spec);
         if self.network != Network::None {
             let linux = spec.linux.get_or_insert_default();
@@ -158,6 +159,30 @@ impl<'a> ImageRun<'a> {
                 None => spec.mounts.push(mount),
             }
         }
+    }
+
+    /// Refuses `--init` where the container could write to dayfly's executable, or dayfly would write to the host: a
+    /// read-only bind mount does not stop root with CAP_SYS_ADMIN, and a mount point below a bind of /dev is the host's.
+    fn check_reaper(&self, spec: &Spec<'a>) -> Result<(), Error> {
+        if self.reaper.is_none() {
+            return Ok(());
+        }
+        let is_dev = |mount: &&Mount<'_>| mount.destination == InRoot::known("/dev");
+        if spec.mounts.iter().rfind(is_dev).is_none_or(|mount| *mount.kind != *"tmpfs") {
+            return Err(Error::text("--init: /dev must be the container's own tmpfs"));
+        }
+        let bounding = spec.process.as_ref().and_then(|process| process.capabilities.as_ref());
+        let may_mount = bounding
+            .is_some_and(|sets| sets.bounding.iter().any(|name| **name == *"CAP_SYS_ADMIN"));
+        let namespaces = spec.linux.as_ref();
+        let has_users =
+            namespaces.is_some_and(|linux| linux.namespace(NamespaceKind::User).is_some());
+        if may_mount && !has_users {
+            return Err(Error::text(
+                "--init: a container with CAP_SYS_ADMIN and without a user namespace could write to dayfly's executable",
+            ));
+        }
+        Ok(())
     }
 
     fn set_command(&self, process: &mut Process<'a>) -> Result<(), Error> {

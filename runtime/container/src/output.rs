@@ -9,7 +9,7 @@ use alloc::format;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fchown, fstat, mkdirat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, fchown, fstat, mkdirat, openat, seek};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread, read};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
@@ -181,6 +181,15 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
     let mut bytes = [0u8; 16384];
     loop {
+        // A program can make the file of any length, with holes that take no room of the tmpfs: these are skipped.
+        match seek(log, SeekFrom::Data(*at)) {
+            Ok(data) => *at = data,
+            Err(Errno::NXIO) => {
+                *at = (*at).max(fstat(log)?.st_size.unsigned_abs());
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        }
         match pread(log, &mut bytes, *at) {
             Ok(0) => return Ok(()),
             Ok(length) => {
@@ -196,14 +205,18 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
 /// Where the last lines begin.
 fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
     const PIECE: u64 = 16384;
-    let end = fstat(log)?.st_size.unsigned_abs();
+    let stat = fstat(log)?;
+    let end = stat.st_size.unsigned_abs();
     if lines == 0 {
         return Ok(end);
     }
+    // Not further back than as many bytes as the file takes room for: what is missing of it is holes, perhaps of exabytes.
+    let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE);
+    let first = end.saturating_sub(blocks);
     let mut left = lines;
     let mut before = end;
     let mut bytes = [0u8; PIECE as usize];
-    while before > 0 {
+    while before > first {
         let start = before.saturating_sub(PIECE);
         let room = bytes.get_mut(..(before - start) as usize).unwrap_or_default();
         let length = pread(log, &mut *room, start)?;
@@ -220,7 +233,7 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
         }
         before = start;
     }
-    Ok(0)
+    Ok(first)
 }
 
 #[cfg(test)]

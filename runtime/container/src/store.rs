@@ -96,6 +96,10 @@ impl Store {
         if beginning.len() < LEAST || !is_hex(beginning) {
             return Ok(None);
         }
+        // What a killed create has left of a container with this very id.
+        if self.directory(beginning).is_ok() {
+            return Ok(None);
+        }
         let mut names = self.names()?;
         names.retain(|id| id.len() == GENERATED && is_hex(id) && id.starts_with(beginning));
         match names.len() {

@@ -45,8 +45,8 @@ pub(crate) fn reason_of(
     console: Option<OwnedFd>,
 ) -> Error {
     let inside = |step: &ParentStep| matches!(step, ParentStep::Clone { into_cgroup: true, .. });
-    let suspect =
-        matches!(error, Error::Died(_) | Error::Parent(_)) && plan.parent.iter().any(inside);
+    let suspect = matches!(error, Error::Died(_) | Error::Parent(_) | Error::Mount { .. })
+        && plan.parent.iter().any(inside);
     match cgroup.filter(|_| suspect) {
         Some(cgroup) if kills_newborn(cgroup) => Error::Stillborn(console),
         _ => error,

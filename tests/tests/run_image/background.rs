@@ -111,11 +111,11 @@ fn beginnings_of_ids(bed: &Bed) {
         let args = ["-d", "--name", name, "--image", "test", "sleep", "1000"];
         assert_eq!(run(bed, &args).run().ok().stdout, format!("{name}\n"));
     }
-    let pid = |id: &str| call(bed, &["state", id]).run();
-    assert!(pid("abcd000000000001").ok().stdout.contains("abcd000000000001"));
+    let pid = |id: &str| call(bed, &["ps", id]).run();
+    pid("abcd000000000001").ok();
     for ambiguous in ["abcd", "abcd00000000000"] {
         pid(ambiguous).fails("is the beginning of 2 container ids");
-        call(bed, &["delete", "--force", ambiguous]).run().fails("is the beginning of 2");
+        call(bed, &["delete", ambiguous]).run().fails("is the beginning of 2");
     }
     // Names that somebody gave, and less than three digits, are not completed.
     for none in ["abce", "ab", "abcd000000000003"] {
@@ -124,10 +124,19 @@ fn beginnings_of_ids(bed: &Bed) {
     call(bed, &["delete", "--force", "abce"]).run().ok();
     call(bed, &["state", "abce-named"]).run().ok();
     call(bed, &["delete", "--force", "abcd000000000001"]).run().ok();
+    // Nor do engines' commands, and none where a directory of that very name is left.
+    for words in [&["state", "abcd0"][..], &["kill", "abcd0", "KILL"], &["update", "abcd0"]] {
+        call(bed, words).run().fails("container does not exist");
+    }
+    call(bed, &["delete", "--force", "abcd0"]).run().ok();
+    fs::create_dir(bed.root().join("abcd0")).expect("make");
+    call(bed, &["delete", "abcd0"]).run().fails("container does not exist");
+    assert!(!bed.root().join("abcd0").exists(), "left: abcd0");
+    call(bed, &["state", "abcd000000000002"]).run().ok();
     let outcome = call(bed, &["exec", "abcd0", "hostname"]).run().ok();
     assert_eq!(outcome.stdout, "abcd000000000002\n");
-    call(bed, &["kill", "abcd0", "KILL"]).run().ok();
-    ends(bed, "abcd0");
+    call(bed, &["kill", "abcd000000000002", "KILL"]).run().ok();
+    ends(bed, "abcd000000000002");
     call(bed, &["delete", "abcd0"]).run().ok();
     delete(bed, "abce-named");
 }

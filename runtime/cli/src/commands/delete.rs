@@ -13,7 +13,9 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
     let (mut id, store) = (Cow::Borrowed(invocation.id()?), invocation.store()?);
     let mut found = store.container(&id);
-    if found.as_ref().is_err_and(container::Error::is_not_found)
+    // Cleaning up by force must not match another container: engines do so before they create one.
+    if !force
+        && found.as_ref().is_err_and(container::Error::is_not_found)
         && let Some(whole) = store.complete(&id)?
     {
         found = store.container(&whole);

@@ -165,6 +165,11 @@ fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
             "--init hands on no descriptors: --preserve-fds has no place beside it",
         ));
     }
+    if invocation.args.env("LISTEN_FDS").is_some() {
+        return Err(Failure::new(
+            "--init hands on no descriptors: LISTEN_FDS must not be set (socket activation)",
+        ));
+    }
     let path = readlinkat(CWD, OWN, Vec::new()).ok().and_then(|path| path.into_string().ok());
     let path = path.unwrap_or_default();
     let inode = |path: &str| stat(path).map(|stat| (stat.st_dev, stat.st_ino));

@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::signal;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let container = invocation.container()?;
+    let container = invocation.exact_container()?;
     let signal = match invocation.arguments.get(1) {
         None | Some(&"") => signal::TERM,
         Some(text) => signal::parse(text)

@@ -6,5 +6,7 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    Ok(invocation.container()?.start(invocation.args, Warn(invocation.warn, invocation.tell))?)
+    Ok(invocation
+        .exact_container()?
+        .start(invocation.args, Warn(invocation.warn, invocation.tell))?)
 }

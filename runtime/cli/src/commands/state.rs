@@ -6,5 +6,5 @@ use crate::format::state::state;
 use crate::invocation::Invocation;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    print(&state(invocation.container()?.state()?)?)
+    print(&state(invocation.exact_container()?.state()?)?)
 }

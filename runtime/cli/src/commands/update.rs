@@ -19,7 +19,7 @@ use crate::size;
 use crate::values::Values;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let container = invocation.container()?;
+    let container = invocation.exact_container()?;
     let values = invocation.values;
     let resources = match values.text(&RESOURCES) {
         Some(file) => read(file, invocation.tell)?,

@@ -159,7 +159,8 @@ fn tmpfs<'a>(
 ) -> Result<Mount<'a>, String> {
     let mut options: Vec<Str<'a>> = ["nosuid", "nodev", "mode=1777"].map(Str::new).into();
     for word in words {
-        if !mount_options::known().any(|known| known == word.as_str()) || word.contains("bind") {
+        let is_known = mount_options::known().any(|known| known == word.as_str());
+        if !is_known || UNFIT.contains(&word.as_str()) || word.contains("bind") {
             return Err(format!("there is no option {:?} of a tmpfs", word.as_str()));
         }
         options.push(word);

@@ -44,12 +44,12 @@ container goes on, and the error names the log.",
 /// `restore`.
 pub(super) const RESTORE: Command = Command {
     description: "\
-Makes a container of the bundle, and in it the processes that \"dayfly checkpoint\"
-has saved, which go on where they were. Waits for the program to end, as
-\"dayfly run\" does, unless --detach is given. Limits and mounts are those of the
-bundle's config.json. Hooks are run but for createContainer and startContainer.
-The images must be the caller's, in a directory that nobody else can write to:
-they say which processes there will be, and with which rights.",
+Makes a container from the bundle, and restores in it the processes that
+\"dayfly checkpoint\" saved. Waits for the program to end, as \"dayfly run\" does,
+unless --detach is given. Limits and mounts are those of the bundle's
+config.json. All hooks run except createContainer and startContainer hooks.
+The images must belong to the caller, in a directory that nobody else can write
+to: they decide which processes are made, and with which rights.",
     options: &[
         &BUNDLE,
         &CONFIG,

@@ -79,7 +79,16 @@ impl Directory {
 
     /// The same directory, opened anew: by the mount namespace that this process is in now.
     pub fn reopened(&self) -> Result<Self, Error> {
-        Self::open(&self.path)
+        let again = Self::open(&self.path)?;
+        let inode = |directory: &Self| {
+            fstat(&directory.fd)
+                .map(|stat| (stat.st_dev, stat.st_ino))
+                .context("fstat", directory.path.as_str())
+        };
+        if inode(self)? == inode(&again)? {
+            return Ok(again);
+        }
+        Err(Error::Text(format!("{}: another directory has taken its place meanwhile", self.path)))
     }
 
     fn object(&self, name: &str) -> String {

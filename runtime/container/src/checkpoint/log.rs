@@ -1,7 +1,7 @@
 //! criu's log, for the line that says why something failed.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use rustix::fd::AsFd;
 use sys::fs::Owned;
@@ -62,7 +62,12 @@ fn last_error(log: &str) -> Option<String> {
         Some((time, rest)) if time.starts_with('(') => rest,
         _ => line,
     };
-    Some(line.trim().to_string())
+    // It has names of files and processes, which may contain control characters for a terminal.
+    let mut text = String::new();
+    for c in line.trim().chars() {
+        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    Some(text)
 }
 
 #[cfg(test)]

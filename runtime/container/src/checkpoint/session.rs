@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -281,6 +281,11 @@ impl Session {
                 return Ok(true);
             }
             if !end.revents().is_empty() {
+                // criu may have answered and ended after poll(2) looked at the socket.
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                if matches!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)), Ok(1..)) {
+                    return Ok(true);
+                }
                 self.end_helpers();
                 return Ok(false);
             }
