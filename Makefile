@@ -95,7 +95,7 @@ lint-program:
 lint-files:
 	scripts/lint-files
 
-# init is tested separately: in one build with the others, its dependencies have a heap.
+# init is linted separately: in one build with the others, its dependencies have a heap.
 lint-init:
 	$(UNWIND) $(CARGO) clippy -p dayfly-init -- -D warnings
 
