@@ -3,26 +3,26 @@
 PREFIX ?= /usr/local
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= target
-# What is installed: where the two programs without libc are, and where the tools.
+# The directories for the two programs without libc, and for the tools.
 BUILT ?= $(CARGO_TARGET_DIR)/release
 BUILT_TOOLS ?= $(BUILT)
 DAYFLY = $(BUILT)/dayfly
 SHIM = $(BUILT)/containerd-shim-dayfly-v2
-# Below $(PREFIX)/share; Debian's own packages have zsh/vendor-completions.
+# Below $(PREFIX)/share; Debian's own packages use zsh/vendor-completions.
 ZSH_COMPLETIONS ?= zsh/site-functions
-# The commit, in a source archive of `make dist`.
+# The name of the commit, in a source archive of `make dist`.
 -include .commit.mk
-# What test builds are compiled with, besides (tests/README.md): fault injection, defences that can be disabled.
+# Additional features of test builds (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
 TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool dayfly-profile
-# As tools are released: they work on more than a page of text, and are optimized for speed; but one program at a time is not
-# worth the link-time optimization of them all: it takes longer than all else.
+# The release profile of the tools: they process more than a page of text and are optimized for speed, but link-time
+# optimization of all of them would take longer than everything else.
 FAST = CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3
-# What asks libseccomp for `dayfly bench lookups` is built where that library's headers are.
+# The program that calls libseccomp for `dayfly bench lookups` is built only if the library's headers are installed.
 LIBSECCOMP = $$(! pkg-config --exists libseccomp 2>/dev/null || echo -p dayfly-libseccomp)
-# As the tests' harness is built. The profile says abort, for the program alone, which has no unwinder: with both, cargo
-# compiles nearly everything twice.
+# The same as for the tests' harness. The profile says abort only for the program without an unwinder: with both
+# settings, cargo compiles nearly everything twice.
 UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
 
 all: build
@@ -32,29 +32,29 @@ build: build-runtime build-shim build-tools
 build-runtime:
 	$(CARGO) build --release -p dayfly-cli
 
-# Two programs in one call of cargo would have each other's features.
+# Two programs in one call of cargo would share their features.
 build-shim:
 	$(CARGO) build --release -p dayfly-shim
 
 build-tools:
 	$(FAST) $(CARGO) build --release $(TOOLS:%=-p %) $(LIBSECCOMP)
 
-# The runtime for tests alone, in a directory of its own: other flags of the compiler build everything anew.
-# Not optimized as a whole: it takes more than half of the time, and what is released is tested as it is released.
+# The runtime for tests, in its own directory: other compiler flags rebuild everything.
+# Without link-time optimization, which takes more than half of the time; the released build is tested separately.
 test-build:
 	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	RUSTFLAGS="$$RUSTFLAGS $(TEST_CFG)" $(CARGO) build --release -p dayfly-cli --target-dir $(CARGO_TARGET_DIR)/faults
 
-# Everything, in some 20 minutes on two cores: lint, unit tests, the integration
-# suite in three cgroup views, engines, a selection in a virtual machine.
+# Everything, in some 20 minutes on two cores: lint, unit tests, the integration suite in three cgroup views, engines, a
+# part of the suite in a virtual machine.
 test:
 	scripts/test
 
-# One folder by itself: lint, unit tests, the cases of the suite that are about it. test-runtime: within 6 minutes.
+# One folder: lint, unit tests, and its cases of the suite. test-runtime takes up to 6 minutes.
 test-runtime test-lib test-tools:
 	scripts/test $(@:test-%=%)
 
-# Everything, and what is heavier: containerd 2 from source, more in guests, soaks. Within four hours.
+# Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to four hours.
 test-all:
 	scripts/test --all
 
@@ -69,7 +69,7 @@ validate:
 demo:
 	scripts/demo
 
-# The experiments of papers and articles, done on this machine, as pages in docs/report: within an hour, or with
+# The experiments of papers and articles, run on this host, as pages in docs/report: within an hour, or with
 # REPORT=--quick within ten minutes. Nothing else should run meanwhile.
 report:
 	scripts/report $(REPORT)
@@ -79,8 +79,8 @@ lint: lint-program lint-init lint-files
 	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim
 
-# The program apart: in one build with the others, features of std reach it, which has none. As it is for tests first: what
-# follows `--` reaches the crates of the workspace alone, and what these depend on is checked once.
+# dayfly-cli is checked separately: in one build with the others it would get features that need std. It is checked as
+# for tests first: arguments after `--` reach only the workspace's crates, and their dependencies are checked once.
 lint-program:
 	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings $(TEST_CFG)
 	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings
@@ -91,11 +91,11 @@ lint-program:
 	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F /tools/
 	$(RUSTDOC) -p dayfly-shim
 
-# Shell scripts, the crates' licences and versions, the workflow of a public CI.
+# Checks the shell scripts, the crates' licences and versions, and the workflow of public CI.
 lint-files:
 	scripts/lint-files
 
-# Init apart: in one build with the others, what it calls has a heap.
+# init is linted separately: in one build with the others, its dependencies have a heap.
 lint-init:
 	$(UNWIND) $(CARGO) clippy -p dayfly-init -- -D warnings
 
@@ -109,13 +109,13 @@ lint-runtime lint-lib lint-tools:
 man completions:
 	$(FAST) $(CARGO) run --release -q -p dayfly-docgen -- build/docs
 
-# README and docs/ as pages for a browser: target/book/html. The first time it builds mdBook, which takes minutes.
+# README and docs/ as pages for a browser: target/book/html. The first call builds mdBook, which takes minutes.
 docs:
 	scripts/book
 
 install: build man install-files
 
-# What is built, to where it belongs.
+# Installs the programs.
 install-files:
 	install -D -m 755 $(DAYFLY) $(DESTDIR)$(PREFIX)/bin/dayfly
 	install -D -m 755 $(SHIM) $(DESTDIR)$(PREFIX)/bin/$(notdir $(SHIM))
@@ -129,7 +129,7 @@ install-files:
 	install -D -m 644 build/docs/completions/_dayfly $(DESTDIR)$(PREFIX)/share/$(ZSH_COMPLETIONS)/_dayfly
 	install -D -m 644 build/docs/completions/dayfly.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dayfly.fish
 
-# Takes away what `make install` put there, with the same PREFIX; before that, the mount of the executable that starts have kept.
+# Unmounts the executable that starts have kept, and removes what `make install` installed with the same PREFIX.
 uninstall:
 	[ -n "$(DESTDIR)" ] || [ ! -x $(PREFIX)/bin/dayfly ] || $(PREFIX)/bin/dayfly cache clear || true
 	rm -f $(DESTDIR)$(PREFIX)/bin/dayfly $(DESTDIR)$(PREFIX)/bin/$(notdir $(SHIM))

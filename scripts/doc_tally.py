@@ -1,4 +1,4 @@
-# The tally of the scripts that check documentation: results as they come, their sum at the end.
+# The tally of the scripts that check documentation: prints results as they come, and their sum at the end.
 #
 # DAYFLY_TALLY  file that gets one line `passed failed skipped`
 

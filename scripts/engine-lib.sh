@@ -13,7 +13,7 @@ passed=0
 failed=0
 skipped=0
 
-# ENGINE TOOL...: ends with one counted skip where something needed is missing.
+# ENGINE TOOL...: ends with a counted skip if a needed tool is missing.
 need() {
     engine=$1
     shift
@@ -76,7 +76,7 @@ expect() {
     fi
 }
 
-# ID COMMAND...: passes when those commands of the container left their traces, which are removed.
+# ID COMMAND...: passes if those commands of the container have left their traces, and removes these.
 traces_of() {
     id=$1
     shift
@@ -99,7 +99,7 @@ wait_for() {
     return 1
 }
 
-# Prints and records the count; the last thing an engine test does.
+# Prints and records the counts; the last call of an engine test.
 finish() {
     echo "$engine: $passed passed, $failed failed, $skipped skipped"
     [ -z "${DAYFLY_TALLY:-}" ] || echo "$passed $failed $skipped" >>"$DAYFLY_TALLY"

@@ -1,10 +1,11 @@
-# Shared by what runs containerd with a shim, after engine-lib.sh: a containerd of one's own, and that nothing stays behind.
+# Shared by the scripts that run containerd with a shim, after engine-lib.sh: a private containerd, and checks that
+# nothing is left.
 # shellcheck shell=sh
 # `runtime` and `scratch` come from engine-lib.sh; `shim_options` is for the caller.
 # shellcheck disable=SC2034,SC2154
 #
 # CONTAINERD_BIN  a directory with another containerd, ctr and shim (scripts/containerd2 builds version 2)
-# DAYFLY_SHIM     containerd-shim-dayfly-v2; without, the shim is containerd's own, with dayfly as its runtime
+# DAYFLY_SHIM     containerd-shim-dayfly-v2; if empty, containerd's own shim with dayfly as its runtime
 # Needs scripts/view, whose mount namespace is its own.
 
 [ -z "${CONTAINERD_BIN:-}" ] || PATH=$CONTAINERD_BIN:$PATH
@@ -17,12 +18,12 @@ if [ -n "$shim" ]; then
 else
     shim_options="--runtime io.containerd.runc.v2 --runc-binary $runtime"
 fi
-# No namespace of anybody else: it names cgroups, too.
+# A namespace that nobody else uses, because it also names cgroups.
 containerd_namespace=dayfly-test-$$
 daemon=
 holder=
 
-# Ends with a counted skip in a view where nobody has CPU shares, which ctr and the CRI ask for in every container.
+# Ends with a counted skip in a view without CPU shares, which ctr and the CRI set in every container.
 need_shares() {
     [ ! -e /sys/fs/cgroup/cgroup.controllers ] || grep -qw cpu /sys/fs/cgroup/cgroup.controllers || {
         echo "test $engine ... skipped: no cpu controller in this view, and containerd gives every container CPU shares"
@@ -31,16 +32,17 @@ need_shares() {
     }
 }
 
-# Where containerd and its shims keep sockets, FIFOs and state whatever their configuration says: one of our own.
+# A private directory for the sockets, FIFOs and state of containerd and its shims, which they put there regardless of
+# their configuration.
 containerd_run_dir() {
-    # Root of a user namespace must get through to root filesystems.
+    # Root of a user namespace must be able to reach root filesystems.
     chmod 711 "$scratch"
     made_run_dir=
     [ -d /run/containerd ] || { mkdir /run/containerd && made_run_dir=1; }
     mount -t tmpfs -o mode=711 dayfly-test /run/containerd || exit 1
 }
 
-# FILE [CRI]: writes a configuration; with CRI, a file that is put behind it, the plugins of the CRI are on.
+# FILE [CRI]: writes a configuration. With CRI, a file to append, the CRI plugins are enabled.
 containerd_config() {
     {
         if [ -n "${2:-}" ]; then
@@ -65,7 +67,7 @@ CONFIG
     } >"$1"
 }
 
-# A network namespace keeps its abstract sockets apart from others'; a process of its own holds it, so that it stays when
+# A network namespace separates its abstract sockets from others. A separate process holds it, so that it remains when
 # containerd is killed.
 containerd_hold() {
     unshare -n sleep 1000000 </dev/null >/dev/null 2>&1 &
@@ -82,15 +84,15 @@ WRAPPER
     c=$scratch/ctr
 }
 
-# Starts containerd, or starts it again, and waits until it answers.
+# Starts or restarts containerd, and waits until it answers.
 containerd_start() {
     nsenter -t "$holder" -n containerd --config "$scratch/config.toml" </dev/null >>"$scratch/containerd.log" 2>&1 &
     daemon=$!
     wait_for "${1:-20}" timeout 5 "$c" version
 }
 
-# What the host has more than before, but for containerd and what it is asked to keep: a line each, of processes, mounts,
-# cgroups, state, sockets.
+# Prints what the host has in addition to the state before, except for containerd and what it is asked to keep:
+# processes, mounts, cgroups, state, sockets, one per line.
 shim_leftovers() {
     for place in /proc/[0-9]*/ns/net; do
         [ "$(readlink "$place" 2>/dev/null)" = "$net" ] || continue
@@ -103,15 +105,15 @@ shim_leftovers() {
     for group in /sys/fs/cgroup/"$containerd_namespace"/* /sys/fs/cgroup/*/"$containerd_namespace"/*; do
         [ ! -d "$group" ] || echo "cgroup $group"
     done
-    # A name with a dot before it is containerd's own: it was killed while it removed that.
+    # A name with a leading dot is containerd's own: it was killed during the removal.
     find "$scratch/state" -path '*/io.containerd.runtime.v2.task/*/*' -prune ! -name '.*' -print 2>/dev/null | sed 's/^/state /'
-    # The Go shim leaves its socket when it is killed.
+    # The Go shim leaves its socket if it is killed.
     find /run/containerd -mindepth 1 ! -type d ! -path "${shim:-/run/containerd/s}/*" 2>/dev/null | sed 's/^/file /'
-    # A directory for each container is nobody's state any more; those that are made once stay.
+    # A container's directory without contents is not state; directories that are made once stay.
     find /run/containerd/runc /run/containerd/dayfly -mindepth 2 -maxdepth 2 2>/dev/null | sed 's/^/state /'
 }
 
-# Prints what is left after a while in which it may go.
+# Prints what is left, after it has had time to disappear.
 shim_nothing_left() {
     tries=${1:-100}
     while [ "$tries" -gt 0 ]; do
@@ -124,7 +126,8 @@ shim_nothing_left() {
     return 1
 }
 
-# Kills the processes that are still in the namespace, and in containers' cgroups; then mounts, cgroups and files go.
+# Kills the processes that are still in the namespace and in the containers' cgroups; then removes mounts, cgroups and
+# files.
 containerd_clean_up() {
     if [ -n "$daemon" ] && [ -d "/proc/$daemon" ]; then
         for task in $(timeout 10 "$c" task ls -q 2>/dev/null); do timeout 10 "$c" task rm -f "$task" >/dev/null 2>&1; done
@@ -151,13 +154,13 @@ containerd_clean_up() {
     [ -z "${made_run_dir:-}" ] || rmdir /run/containerd 2>/dev/null
 }
 
-# FILE NAME...: the CRI's part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and of runc and
-# crun for comparison. Pods with a network of their own get an address by a plugin that does nothing.
+# FILE NAME...: writes the CRI part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and
+# runc and crun for comparison. Pods with their own network get an address from a plugin that does nothing.
 containerd_cri_config() {
     mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
     cat >"$scratch/cni/bin/nothing" <<'PLUGIN'
 #!/bin/sh
-# A CNI plugin that says that there is an address, and makes none.
+# A CNI plugin that reports an address without creating it.
 case $CNI_COMMAND in
     VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
     ADD) echo "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"$CNI_IFNAME\",\"sandbox\":\"$CNI_NETNS\"}],\"ips\":[{\"interface\":0,\"address\":\"10.99.0.2/24\"}]}" ;;
@@ -169,7 +172,7 @@ PLUGIN
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = 'localhost/dayfly:pause'
 [plugins.'io.containerd.cri.v1.runtime']
-  # Without CAP_SYS_RESOURCE nobody gets out of the way of an OOM kill.
+  # Without CAP_SYS_RESOURCE, oom_score_adj cannot be lowered.
   restrict_oom_score_adj = true
   enable_unprivileged_ports = false
   enable_unprivileged_icmp = false
@@ -200,7 +203,8 @@ CRI
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.$name]
   runtime_type = '$type'
 CRI
-        # Options of another runtime than runc keep containerd 2 from user namespaces: it wants to change them.
+        # containerd 2 does not support user namespaces for options of another runtime than runc, because it wants to
+        # change them.
         [ -z "$binary" ] || cat >>"$file" <<CRI
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.$name.options]
     BinaryName = '$binary'
@@ -208,11 +212,11 @@ CRI
     done
 }
 
-# Devices dayfly.test/hook=createRuntime and =createContainer: hooks that look into the root filesystem in the bundle, as NVIDIA's
-# do, and write there. $scratch/hooks has what they have seen.
+# Devices dayfly.test/hook=createRuntime and =createContainer: hooks that read and write the root filesystem in the
+# bundle, as NVIDIA's do. $scratch/hooks contains what they have seen.
 containerd_cri_hooks() {
     mkdir -p "$scratch/cdi" "$scratch/hooks"
-    # In a user namespace it is not root who writes.
+    # In a user namespace, the writer is not root.
     chmod 1777 "$scratch/hooks"
     cat >"$scratch/hook" <<'HOOK'
 #!/bin/sh
@@ -231,15 +235,15 @@ HOOK
     echo "{\"cdiVersion\": \"0.6.0\", \"kind\": \"dayfly.test/hook\", \"devices\": [$devices]}" >"$scratch/cdi/hook.json"
 }
 
-# The image that pods' own containers are of, beside scripts/image's.
+# The image of the pods' containers, besides that of scripts/image.
 containerd_cri_images() {
     umoci config --image "$scratch/image/layout:box" --tag pause --config.cmd sleep --config.cmd 1000000 &&
         tar -C "$scratch/image/layout" -cf "$scratch/image/images.tar" . &&
         timeout 60 "$c" image import --base-name localhost/dayfly "$scratch/image/images.tar"
 }
 
-# COUNT FILE: writes an image archive with the image `many`: the test image with so many layers in place of its one. Each adds a
-# file in /layers, by its number.
+# COUNT FILE: writes an image archive with the image `many`: the test image with COUNT layers in place of its one. Each
+# layer adds a file to /layers, named by its number.
 layered_image() {
     cp -r "$scratch/image/layout" "$scratch/many"
     number=0

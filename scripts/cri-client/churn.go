@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Pods with a container each, or containers in one pod, from nothing to nothing, so many at a time. A line each hundredth.
+// Creates and removes pods with a container each, or containers in one pod, so many at a time. Prints a line for each
+// hundredth.
 func churn(o options) error {
 	c, err := connect(o)
 	if err != nil {
@@ -51,7 +52,7 @@ func churn(o options) error {
 	return nil
 }
 
-// A container in a pod, in which something is executed.
+// Runs a container in a pod, and a command in it.
 func (s *server) inside(p pod) error {
 	words := []string{"/bin/sleep", "1000000"}
 	id, err := s.create(p, s.containerConfig(p, words))

@@ -15,7 +15,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A connection to the CRI, and what all pods have in common.
+// A connection to the CRI, and the settings of all pods.
 type client struct {
 	options
 	cri.RuntimeServiceClient
@@ -34,18 +34,18 @@ func connect(o options) (*client, error) {
 	return &client{options: o, RuntimeServiceClient: cri.NewRuntimeServiceClient(connection)}, nil
 }
 
-// The time that one call may take.
+// Returns a context with the time limit of a call.
 func (c *client) in() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), c.patience)
 }
 
-// A pod: its configuration, which containers refer to, and its id.
+// A pod: its configuration, which its containers' calls need, and its id.
 type pod struct {
 	config *cri.PodSandboxConfig
 	id     string
 }
 
-// The configuration of a pod in the host's network namespace.
+// Returns the configuration of a pod in the host's network namespace.
 func (c *client) podConfig(change ...func(*cri.PodSandboxConfig)) *cri.PodSandboxConfig {
 	name := fmt.Sprintf("pod-%d-%d", os.Getpid(), c.serial.Add(1))
 	config := &cri.PodSandboxConfig{
@@ -77,7 +77,7 @@ func (c *client) runPod(config *cri.PodSandboxConfig) (pod, error) {
 	return pod{config, answer.PodSandboxId}, nil
 }
 
-// The configuration of a container that runs those words.
+// Returns the configuration of a container that runs this command.
 func (c *client) containerConfig(p pod, words []string, change ...func(*cri.ContainerConfig)) *cri.ContainerConfig {
 	name := fmt.Sprintf("c%d", c.serial.Add(1))
 	namespaces := proto.Clone(p.config.Linux.SecurityContext.NamespaceOptions).(*cri.NamespaceOption)
@@ -153,7 +153,7 @@ func (c *client) removePod(p pod) error {
 	return nil
 }
 
-// Removes a pod with all that is in it, whatever state it is in.
+// Removes a pod and everything in it, in any state.
 func (c *client) drop(p pod) error {
 	if err := c.stopPod(p); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *client) exec(id string, seconds int64, words ...string) (*cri.ExecSyncR
 	return c.ExecSync(ctx, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: seconds})
 }
 
-// What ExecSync prints, without the last newline; an exit code is an error.
+// Returns the output of ExecSync without the last newline; an exit code is an error.
 func (c *client) output(id string, words ...string) (string, error) {
 	answer, err := c.exec(id, 0, words...)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *client) status(id string) (*cri.ContainerStatus, error) {
 	return answer.Status, nil
 }
 
-// The process of a container's program, from what the CRI tells of it for debugging.
+// Returns the process of a container's program, from the CRI's debugging information.
 func (c *client) pidOf(id string) (int, error) {
 	ctx, cancel := c.in()
 	defer cancel()
@@ -200,7 +200,7 @@ func (c *client) pidOf(id string) (int, error) {
 	return pidIn(answer.Info)
 }
 
-// The same of a pod's own container.
+// Returns the same for a pod's own container.
 func (c *client) pidOfPod(p pod) (int, error) {
 	ctx, cancel := c.in()
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What all commands take.
+// The arguments that all commands have.
 type options struct {
 	address, namespace, handler, image, cgroup, directory, engine, restart, hooks, layered string
 	id                                                                                     string

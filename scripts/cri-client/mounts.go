@@ -28,15 +28,15 @@ const (
 	statmountHeader = 512
 )
 
-// Mounts that were attached in a mount namespace, told by the kernel: fanotify(7) with FAN_REPORT_MNT.
+// Counts mounts attached in a mount namespace, as reported by the kernel: fanotify(7) with FAN_REPORT_MNT.
 type watch struct {
 	group  int
 	daemon int32
-	// The daemon's; what dayfly has once a machine and keeps; everybody else's but those, whatever was mounted; those among
-	// them that were at the place of a root filesystem, or an overlay, or gone before they could be looked at.
+	// The daemon's mounts; those that dayfly keeps once per host; all other mounts; and among these the root filesystems,
+	// the overlays, and those that were gone before they could be examined.
 	byDaemon, kept, byOthers, ofRoots int
 	kinds                             map[string]int
-	// Of everybody else's: who, what and where.
+	// Of the other mounts: process, type and place.
 	told []string
 	lost bool
 	done sync.WaitGroup
@@ -69,7 +69,7 @@ func watchMounts(daemon int) (*watch, error) {
 
 func must(text string, _ error) string { return text }
 
-// Reads until this process itself mounts something, which is how the end is told: whatever came before has been read.
+// Reads until this process itself mounts something, which marks the end: all earlier events have been read.
 func (w *watch) run() {
 	defer w.done.Done()
 	buffer := make([]byte, 1<<16)
@@ -125,7 +125,7 @@ func (w *watch) count(pid int32, info []byte) {
 	}
 }
 
-// Type and place of a mount that is still there.
+// Returns the type and place of an existing mount.
 func statmount(id uint64) (kind, place string) {
 	var request [32]byte
 	binary.NativeEndian.PutUint32(request[0:], 24)
@@ -146,7 +146,7 @@ func statmount(id uint64) (kind, place string) {
 	return text(36), text(108)
 }
 
-// Ends the watch once all that has happened so far is counted.
+// Ends the watch, once all earlier events are counted.
 func (w *watch) end(directory string) error {
 	defer unix.Close(w.group)
 	if err := unix.Mount(directory, directory, "", unix.MS_BIND, ""); err != nil {
@@ -162,7 +162,7 @@ func (w *watch) end(directory string) error {
 	return nil
 }
 
-// The configuration of a pod in a user namespace, 65536 identities from `first`.
+// Returns the configuration of a pod in a user namespace, with 65536 ids from `first`.
 func (c *client) mappedPod(first uint32) *cri.PodSandboxConfig {
 	ids := []*cri.IDMapping{{HostId: first, ContainerId: 0, Length: 65536}}
 	return c.podConfig(func(config *cri.PodSandboxConfig) {
@@ -173,9 +173,9 @@ func (c *client) mappedPod(first uint32) *cri.PodSandboxConfig {
 	})
 }
 
-// So many pods in user namespaces with a container each, all of them there at once, and gone again. Prints a line of words:
-// mounts by containerd, by everybody else, of root filesystems among the latter, what dayfly keeps for the machine; medians in microseconds of RunPodSandbox,
-// CreateContainer and StartContainer. What was mounted by whom goes to stderr.
+// Runs this number of pods at once, in user namespaces and with a container each, and removes them. Prints a line:
+// mounts by containerd, by others, of root filesystems among these, and those that dayfly keeps for the host; medians
+// in microseconds of RunPodSandbox, CreateContainer and StartContainer. Prints the mounts to stderr.
 func mounts(o options) error {
 	c, err := connect(o)
 	if err != nil {
@@ -201,7 +201,7 @@ func mounts(o options) error {
 			times[name] = append(times[name], took)
 		}
 		if t.err == nil && o.layers > 0 && number == 0 {
-			// They are all there, and belong to who is root inside.
+			// All of them exist, and their files belong to root of the user namespace.
 			got, err := c.output(id, "sh", "-c", "echo $(ls /layers | wc -l; stat -c %u /layers/0)")
 			return errors.Join(err, wanted(got, strconv.Itoa(o.layers)+" 0"))
 		}

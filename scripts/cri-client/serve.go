@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What `serve` answers: times in microseconds, processes, or why there are none.
+// An answer of `serve`: times in microseconds, processes, or the error.
 type answer struct {
 	Steps  map[string]float64 `json:"steps,omitempty"`
 	Times  []float64          `json:"times,omitempty"`
@@ -48,7 +48,7 @@ func serve(o options) error {
 			break
 		}
 	}
-	// Whoever asked is gone, and nothing of it stays.
+	// The client is gone: everything is removed.
 	_, err = s.dropAll()
 	return err
 }
@@ -85,7 +85,7 @@ func (s *server) do(words []string) (answer, error) {
 	return answer{}, fmt.Errorf("no command %q", words[0])
 }
 
-// The times of steps, one after the other.
+// Measures the times of consecutive steps.
 type steps struct {
 	took  map[string]float64
 	begin time.Time
@@ -173,7 +173,7 @@ func (s *server) probe(seconds, interval float64) (answer, error) {
 	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	for at, id := range s.containers {
 		all.Add(1)
-		// Kubelet spreads them by chance; here they are spread evenly, which can be repeated.
+		// Kubelet spreads them randomly; here they are spread evenly, which is reproducible.
 		first := time.Now().Add(every * time.Duration(at) / time.Duration(len(s.containers)))
 		go func() {
 			defer all.Done()

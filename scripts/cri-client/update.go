@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// The memory limit of a running task.
+// Sets the memory limit of a running task.
 func update(o options) error {
 	connection, err := dial(o.address)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// One walk: what is tested, a line each, and how much of it failed.
+// A run through the cases, which prints one line per case and counts failures.
 type walker struct {
 	*client
 	passed, failed int
@@ -29,7 +29,7 @@ func walk(o options) error {
 	w := &walker{client: c}
 	for _, part := range []func() error{w.life, w.logs, w.ends, w.kinds, w.many, w.roots, w.deaths} {
 		if err := part(); err != nil {
-			// What the rest of the part would have needed.
+			// Skips the rest of the part, with the reason.
 			w.test("goes_on", func() error { return err })
 		}
 	}
@@ -40,7 +40,7 @@ func walk(o options) error {
 	return nil
 }
 
-// Tells what came of a test.
+// Prints the result of a case.
 func (w *walker) test(name string, do func() error) bool {
 	err := do()
 	if err == nil {
@@ -60,7 +60,7 @@ func wanted[T comparable](got, want T) error {
 	return nil
 }
 
-// Waits until it holds.
+// Waits until the condition holds.
 func (w *walker) until(what string, holds func() bool) error {
 	for end := time.Now().Add(w.patience / 4); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if holds() {
@@ -81,7 +81,7 @@ func (w *walker) ended(id string) (*cri.ContainerStatus, error) {
 	return last, errors.Join(err, late)
 }
 
-// A container of the pod that runs.
+// Starts a container in the pod.
 func (w *walker) running(p pod, words []string, change ...func(*cri.ContainerConfig)) (string, *cri.ContainerConfig, error) {
 	config := w.containerConfig(p, words, change...)
 	id, err := w.create(p, config)
@@ -93,7 +93,7 @@ func (w *walker) running(p pod, words []string, change ...func(*cri.ContainerCon
 
 var sleeps = []string{"sleep", "1000000"}
 
-// A pod's life, call by call.
+// The life of a pod, call by call.
 func (w *walker) life() error {
 	var p pod
 	var id string
@@ -130,7 +130,7 @@ func (w *walker) life() error {
 	})
 	w.execs(id)
 	w.test("container_stats", func() error {
-		// containerd collects them from time to time.
+		// containerd collects statistics from time to time.
 		return w.until("CPU and memory in the statistics", func() bool {
 			ctx, cancel := w.in()
 			defer cancel()
@@ -254,7 +254,7 @@ func (w *walker) execs(id string) {
 	})
 }
 
-// The limit of a container's memory, by its cgroup.
+// Returns a container's memory limit, from its cgroup.
 func (w *walker) memoryLimit(id string) (string, error) {
 	pid, err := w.pidOf(id)
 	if err != nil {
@@ -283,7 +283,7 @@ func (w *walker) memoryLimit(id string) (string, error) {
 
 var logLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\S+ (stdout|stderr) ([FP]) (.*)$`)
 
-// What is in a CRI log: the streams' texts.
+// Returns the texts of the streams in a CRI log.
 func readLog(file string) (out, err string) {
 	text, _ := os.ReadFile(file)
 	var texts = map[string]*strings.Builder{"stdout": {}, "stderr": {}}
@@ -380,7 +380,7 @@ func (w *walker) logs() error {
 	return nil
 }
 
-// Deaths of what minds a pod.
+// Kills the processes that manage a pod.
 func (w *walker) deaths() error {
 	p, err := w.runPod(w.podConfig())
 	if err != nil {
@@ -456,7 +456,7 @@ func (w *walker) deaths() error {
 	return nil
 }
 
-// The parent of a process, 0 if there is none.
+// Returns the parent of a process, or 0 if there is none.
 func parent(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")

@@ -10,7 +10,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// How containers end, and what is told of it.
+// The ways in which containers end, and how this is reported.
 func (w *walker) ends() error {
 	p, err := w.runPod(w.podConfig())
 	if err != nil {
@@ -39,7 +39,7 @@ func (w *walker) ends() error {
 		pid, err := w.pidOf(id)
 		return errors.Join(err, syscall.Kill(pid, syscall.SIGKILL))
 	})
-	// Whoever gets the signal says so.
+	// The process that gets the signal reports it.
 	end("stop_asks_first", 9, "Error", []string{"sh", "-c", "trap 'exit 9' TERM; touch /ready; while :; do sleep 0.05; done"}, func(id string) error {
 		err := w.until("the handler", func() bool { _, err := w.output(id, "ls", "/ready"); return err == nil })
 		return errors.Join(err, w.stop(id, 20))
@@ -149,7 +149,7 @@ func (w *walker) kinds() error {
 			return err
 		}
 		first, err := w.output(id, "cat", "/proc/1/cmdline")
-		// Whoever is killed, his executed programs go, though their namespace stays.
+		// When the container is killed, its executed programs end, although the PID namespace stays.
 		return errors.Join(err, wanted(strings.Contains(first, "999999"), false), w.stop(id, 0))
 	})
 	if w.cni {
@@ -158,7 +158,7 @@ func (w *walker) kinds() error {
 	return nil
 }
 
-// Pods with namespaces of their own, for which there must be a CNI plugin.
+// Pods with their own namespaces, which need a CNI plugin.
 func (w *walker) namespaces() {
 	network := func(c *cri.PodSandboxConfig) {
 		c.Hostname = "box"

@@ -12,7 +12,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containers of one pod beside each other, and what a node has of many probes.
+// Concurrent containers in one pod, and many probes as on a node.
 func (w *walker) many() error {
 	p, err := w.runPod(w.podConfig())
 	if err != nil {
@@ -124,7 +124,7 @@ func (w *walker) many() error {
 		return errors.Join(err, wanted(status.GetExitCode(), 137), w.remove(id))
 	})
 	w.test("log_is_complete", func() error {
-		// Both streams, a megabyte each, to the last line and in order; the program ends at once.
+		// Both streams, a megabyte each, complete and in order; the program ends at once.
 		id, config, err := w.running(p, []string{"sh", "-c", "seq 1 160000 >&2 & seq 1 160000; wait"})
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (w *walker) many() error {
 	return nil
 }
 
-// Containers whose root filesystem has many layers, and such where somebody looks for it in the bundle.
+// Containers whose root filesystem has many layers, also with hooks that look for it in the bundle.
 func (w *walker) roots() error {
 	// In a pod of its own.
 	in := func(name string, config *cri.PodSandboxConfig, want string, words []string, change ...func(*cri.ContainerConfig)) {

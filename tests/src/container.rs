@@ -8,7 +8,7 @@ use crate::wait;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The fields of `state`, and of a container in `list --format json`, by name.
+/// The names of the fields of `state`, and of a container in `list --format json`.
 pub const STATE_FIELDS: [&str; 9] =
     ["annotations", "bundle", "created", "id", "ociVersion", "owner", "pid", "rootfs", "status"];
 

@@ -1,23 +1,23 @@
-//! criu, for checkpoint and restore.
+//! criu, for tests of checkpoint and restore.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The criu that cases use: what `DAYFLY_CRIU` names, else that of `scripts/peers`, else that of the search path.
+/// Returns the path of criu: `DAYFLY_CRIU`, else the one of `scripts/peers`, else the one in the search path.
 ///
 /// # Panics
-/// Where there is none: cases need [`lacking`] to be happy.
+/// If there is none: cases must check [`lacking`] first.
 #[must_use]
 pub fn program() -> String {
     let path = found().as_ref().expect("a criu that works");
     path.to_str().expect("a path of UTF-8").to_owned()
 }
 
-/// Why nothing can be saved here, if so.
+/// Checks that criu works on this host.
 ///
 /// # Errors
-/// Where no criu is found, or where it says that it can't work on this kernel.
+/// If criu is missing, or reports that it does not work on this kernel.
 pub fn lacking() -> Result<(), String> {
     found().as_ref().map(|_| ()).map_err(Clone::clone)
 }

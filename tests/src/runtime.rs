@@ -198,7 +198,8 @@ impl Running {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
     }
 
-    /// Waits until its main thread sleeps in a system call and stays in that call: it waits for something then.
+    /// Waits until the main thread sleeps in the same system call twice in a row, which means that it waits for
+    /// something.
     ///
     /// # Panics
     /// After [`patience`](crate::wait::patience), or when it ends.
@@ -208,7 +209,7 @@ impl Running {
         let mut last = String::new();
         crate::wait::until_true("the call to wait for something", || {
             assert!(!self.has_ended(), "ended: {}", self.call.line);
-            // The number of the call with its arguments and the stack pointer; `running` while there is none.
+            // The call's number, its arguments and the stack pointer; `running` if the thread is not in a call.
             let now = fs::read_to_string(format!("{directory}/syscall")).unwrap_or_default();
             let stat = fs::read_to_string(format!("{directory}/stat")).unwrap_or_default();
             let sleeps = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'));

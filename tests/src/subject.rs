@@ -1,19 +1,19 @@
-//! The subjects of the suite: what registers itself with [`subject!`](crate::subject).
+//! The subjects of the suite, which register themselves with [`subject!`](crate::subject).
 
 use crate::runner::Case;
 use std::cmp::Ordering;
 
-/// What a subject is about.
+/// The part of the project that a subject tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Folder {
-    /// What is below `runtime/`.
+    /// The programs below `runtime/`.
     Runtime,
-    /// What is below `tools/`.
+    /// The programs below `tools/`.
     Tools,
 }
 
 impl Folder {
-    /// As `--folder` takes it.
+    /// Returns the value of `--folder`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -23,35 +23,35 @@ impl Folder {
     }
 }
 
-/// A table of cases and what it is about.
+/// A table of cases and its subject.
 #[derive(Clone, Copy)]
 pub struct Subject {
     name: &'static str,
-    /// The folder of the project that it tests.
+    /// The folder that it tests.
     pub folder: Folder,
-    /// In the order in which they begin.
+    /// The cases, in the order in which they begin.
     pub cases: &'static [Case],
 }
 
 impl Subject {
-    /// `name` is the path of a module; use [`subject!`](crate::subject).
+    /// Creates a subject; `name` is the path of a module. Use [`subject!`](crate::subject).
     #[must_use]
     pub const fn new(name: &'static str, folder: Folder, cases: &'static [Case]) -> Self {
         Self { name, folder, cases }
     }
 
-    /// The path of its module below the suite's root.
+    /// Returns the module's path below the suite's root.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name.strip_prefix("suite::").unwrap_or(self.name)
     }
 }
 
-/// What the linker has gathered, in its order.
+/// The subjects in the linker's order.
 #[linkme::distributed_slice]
 pub static SUBJECTS: [Subject];
 
-/// All subjects by name; the modules below a module come before it, so that it can look back at them.
+/// Returns all subjects by name. Submodules come before their module, which can then check what they left behind.
 #[must_use]
 pub fn all() -> Vec<Subject> {
     let mut all = SUBJECTS.to_vec();

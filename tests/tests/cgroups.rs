@@ -151,7 +151,7 @@ fn pause_and_resume(bed: &Bed) {
     c.id_call("pause", &[], &[]).run().fails("container not running");
     c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
-    // Many times as long as the program takes from one count to the next.
+    // Much longer than the program takes between two counts.
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(count(&c), before, "nothing runs while paused");
     c.id_call("resume", &[], &[]).run().ok();
@@ -245,7 +245,7 @@ fn kill_all_signals_init_alone(bed: &Bed) {
     wait::until_true("the traps", || file("ready").exists());
     c.id_call("kill", &["-a"], &["USR1"]).run().ok();
     wait::until_true("the signal", || file("signals").exists());
-    // The child looks for signals ten times a second.
+    // The child checks for signals ten times a second.
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(fs::read_to_string(file("signals")).expect("signals"), "init\n");
 }

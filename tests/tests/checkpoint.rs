@@ -1,4 +1,4 @@
-//! Containers that become files, and containers again, by criu.
+//! Saves containers to files and restores them, by criu.
 
 pub mod crash;
 pub mod kept;
@@ -34,18 +34,18 @@ const CASES: &[Case] = &[
     case!(a_hundred_at_once).needs(criu::lacking).unlike_runc().alone(),
 ];
 
-/// Lets go of the streams of whoever called, which lead outside, and counts in a file of the root filesystem.
+/// Closes the caller's streams, which lead outside the container, and counts in a file of the root filesystem.
 const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
                        while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
-/// A container and the place of its images.
+/// A container and the directory of its images.
 pub struct Saved<'a> {
     pub c: Container<'a>,
     pub images: PathBuf,
 }
 
 impl<'a> Saved<'a> {
-    /// One that runs `bundle`'s program, detached.
+    /// Starts a container that runs `bundle`'s program, detached.
     #[track_caller]
     pub fn running(bundle: Bundle<'a>) -> Self {
         let c = bundle.make().detached();
@@ -53,7 +53,7 @@ impl<'a> Saved<'a> {
         Self { c, images }
     }
 
-    /// One that counts.
+    /// Starts a container that counts.
     #[track_caller]
     pub fn counting(bed: &'a Bed) -> Self {
         let saved = Self::running(bed.bundle().sh(COUNTER));
@@ -65,12 +65,12 @@ impl<'a> Saved<'a> {
         [&["--image-path", self.images.to_str().expect("path")], flags].concat()
     }
 
-    /// `checkpoint`, not yet made.
+    /// Returns the call of `checkpoint`.
     pub fn checkpoint_call(&self, flags: &[&str]) -> Call {
         self.c.id_call("checkpoint", &self.flags(flags), &[]).env("DAYFLY_CRIU", &criu::program())
     }
 
-    /// `restore`, not yet made.
+    /// Returns the call of `restore`.
     pub fn restore_call(&self, flags: &[&str]) -> Call {
         let call = self.c.bundle_call("restore", &self.flags(flags));
         call.env("DAYFLY_CRIU", &criu::program()).within(wait::patience() * 3)
@@ -86,20 +86,20 @@ impl<'a> Saved<'a> {
         self.restore_call(&[&["--detach"], flags].concat()).run()
     }
 
-    /// There and back.
+    /// Saves and restores the container.
     #[track_caller]
     pub fn cycle(&self) {
         self.checkpoint(&[]).ok();
         self.restore(&[]).ok();
     }
 
-    /// How far it has counted.
+    /// Returns the current count.
     pub fn count(&self) -> u64 {
         let file = self.c.bundle.join("rootfs/n");
         fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Waits until it has counted on.
+    /// Waits until the count increases.
     #[track_caller]
     pub fn counts(&self) -> u64 {
         let before = self.count();
@@ -107,7 +107,7 @@ impl<'a> Saved<'a> {
     }
 }
 
-/// The containers of a case that were saved have no record; their processes must be gone, too.
+/// Asserts that the saved container has neither a record nor processes.
 #[track_caller]
 fn assert_gone(saved: &Saved<'_>) {
     saved.c.assert_gone("a checkpoint");
@@ -139,7 +139,7 @@ fn left_running(bed: &Bed) {
     assert_eq!(saved.c.pid(), pid);
     assert_eq!(saved.c.status(), "running");
     let then = saved.counts();
-    // A second one takes the place of the first.
+    // A second checkpoint replaces the first.
     saved.checkpoint(&["--leave-running"]).ok();
     saved.restore(&[]).fails("container with given ID already exists");
     assert_eq!(saved.c.status(), "running");
@@ -190,7 +190,7 @@ fn commands_after_a_restore(bed: &Bed) {
     c.assert_gone("delete");
 }
 
-/// Where what is mounted: without numbers, which are others each time.
+/// Returns the mount points and what is mounted there, without numbers that change each time.
 pub fn places(mountinfo: &str) -> Vec<String> {
     let mut places: Vec<String> = mountinfo
         .lines()
@@ -242,7 +242,7 @@ fn log_is_in_the_work_path(bed: &Bed) {
 
 fn modes_of_cgroups(bed: &Bed) {
     let saved = Saved::counting(bed);
-    // Where hierarchies are not mounted as hybrid, criu 4.2.1 fails with the other two (docs/checkpoint.md).
+    // With only v1 or only v2, criu 4.2.1 fails in the other two modes (docs/checkpoint.md).
     let modes: &[&str] = match bed.view {
         View::Hybrid => &["soft", "full", "strict", "ignore"],
         View::V1 | View::V2 => &["soft", "ignore"],

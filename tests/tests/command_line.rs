@@ -179,7 +179,7 @@ fn every_command_has_its_own_name(bed: &Bed) {
     assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
 }
 
-/// By id, in every command.
+/// A missing container, in every command with an id.
 fn who_does_not_exist(bed: &Bed) {
     let text = "container does not exist: nobody";
     for verb in [

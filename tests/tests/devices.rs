@@ -157,7 +157,7 @@ fn bound_dev_is_left_alone(bed: &Bed) {
 /// Tries to open the kernel log, /dev/kmsg.
 const TRY_KMSG: &str = "mknod /tmp/kmsg c 1 11 && head -c 0 /tmp/kmsg && echo opened";
 
-/// A container with these rules, whose program may make device nodes and read the kernel log.
+/// Returns a container with these rules, whose program may create device nodes and read the kernel log.
 fn making_nodes(bed: &Bed, rules: Value) -> Bundle<'_> {
     let mut bundle = bed.bundle().set("/linux/resources", rules);
     for set in ["effective", "permitted", "bounding"] {

@@ -283,7 +283,7 @@ fn mounts_that_fail(bed: &Bed) {
     refused(mount("bind", "/etc", "/etc/passwd/x", &["bind"]), "not a directory");
     refused(mount("overlay", "none", "/mnt", &["lowerdir=/no/such:/nor/such"]), "/mnt");
     refused(mount("tmpfs", "none", "", &[]), "destination");
-    // Both ends of it, as runc names them, however the kernel's own call is named.
+    // The error names source and destination, as runc's does, whichever system call the kernel refuses.
     for (source, target, options) in [
         ("/no/such", "/mnt", &["bind"][..]),
         ("/etc", "/etc/passwd", &["bind"]),

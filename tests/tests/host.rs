@@ -423,7 +423,7 @@ fn start_cpus_that_are_none(bed: &Bed) {
         assert!(!c.exists());
     };
     refused("1023", "--start-cpus 1023: none of these CPUs is online and allowed here");
-    // Those that are there do. No machine here has CPU 1023.
+    // The existing CPUs are used. No machine for these tests has CPU 1023.
     let outcome = c.run_with(&["--start-cpus", "0-1023"]).ok();
     assert!(outcome.stderr.contains("--start-cpus 0-1023: "), "{outcome}");
     assert!(outcome.stderr.contains("1023: these are not online or not allowed here"), "{outcome}");

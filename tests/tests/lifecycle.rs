@@ -96,7 +96,7 @@ fn state_fields(bed: &Bed) {
 fn create_does_not_run_the_program(bed: &Bed) {
     let c = bed.bundle().sh("touch /ran").make();
     c.create().ok();
-    // Nothing announces what may not happen.
+    // Nothing to wait for: the program must not run.
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(!c.bundle.join("rootfs/ran").exists());
     c.start().ok();

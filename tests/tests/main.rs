@@ -1,7 +1,7 @@
 //! The integration suite: one module per subject, with real containers.
 //!
-//! Each file of this directory is a module. It registers its cases with `subject!`: a table of cases that is not registered
-//! is dead code, which `make lint` rejects.
+//! Each file of this directory is a module, which registers its cases with `subject!`. A table of cases that is not
+//! registered is dead code, which `make lint` rejects.
 
 automod::dir!("tests");
 

@@ -1,4 +1,4 @@
-//! What containers use, in Prometheus' text format, read as its parser does.
+//! The resource usage of containers in Prometheus' text format, checked as strictly as Prometheus parses it.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -17,13 +17,14 @@ const CASES: &[Case] = &[
     case!(formats_that_there_are).unlike_runc(),
 ];
 
-/// A line's name and labels.
+/// The name and labels of a line.
 type Key = (String, BTreeMap<String, String>);
 
-/// Every line of the text, which has to be as the format wants it.
+/// Parses the text, and checks its format.
 ///
 /// # Panics
-/// When it is not: names and labels of other letters, a name in two places, a line without its type, a value twice.
+/// If the text is invalid: characters not allowed in names and labels, lines of one name in two places, a line without
+/// a type, a duplicate.
 fn parse(text: &str) -> BTreeMap<Key, f64> {
     let (mut values, mut done) = (BTreeMap::new(), BTreeSet::new());
     let (mut helped, mut typed) = (String::new(), String::new());
@@ -88,7 +89,7 @@ fn of_one_container(bed: &Bed) {
     assert!(
         value(&values, &c, "cpu_usage_seconds_total").is_some_and(|time| time > 0.0 && time < 60.0)
     );
-    // What counts goes up, and the names are the same ones.
+    // Counters increase, and the names stay the same.
     let later = parse(&scrape(bed, &["--stats", &c.id]));
     for (key, value) in values.iter().filter(|((name, _), _)| name.ends_with("_total")) {
         assert!(later.get(key).is_some_and(|later| later >= value), "{key:?}");
@@ -96,7 +97,7 @@ fn of_one_container(bed: &Bed) {
 }
 
 fn of_all_that_run(bed: &Bed) {
-    // A directory that is named has to be there, as for list.
+    // A given state directory must exist, as for `list`.
     bed.call(&["events", "--format", "prometheus", "--all"])
         .run()
         .fails("no such file or directory");
@@ -119,7 +120,7 @@ fn of_all_that_run(bed: &Bed) {
     bed.call(&["events", "--all", "--stats", &one.id]).run().fails("--all is for all containers");
 }
 
-/// Whether this view has the controller.
+/// Returns whether this view has the controller.
 fn has(controller: &str) -> bool {
     let all = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     all.split_whitespace().any(|name| name == controller)
@@ -169,7 +170,7 @@ fn prometheus_client() -> Result<(), String> {
     }
 }
 
-/// A second opinion.
+/// Parses the text with the parser of Prometheus' Python client.
 fn prometheus_own_parser(bed: &Bed) {
     const SCRIPT: &str = "import sys\n\
         from prometheus_client.parser import text_string_to_metric_families as parse\n\

@@ -305,7 +305,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     works.lock().expect("lock");
     let begin = Instant::now();
     let deleting = c.id_call("delete", &["--force"], &[]).spawn();
-    // Half a second of waiting, in which it may not try all the time.
+    // Waits for half a second, in which the command must not poll all the time.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!deleting.has_ended() && c.exists());
     // The first field is the CPU time in nanoseconds.

@@ -1,4 +1,4 @@
-//! `run --image` with the options that users of engines have in their fingers, and what becomes of wrong ones.
+//! `run --image` with the options that engines' users know, including invalid ones.
 
 #[path = "run_image/background.rs"]
 pub mod in_background;
@@ -66,7 +66,7 @@ fn base() -> Layer {
     APPLETS.iter().fold(layer, link)
 }
 
-/// An image `test` of a shell below these layers.
+/// Imports an image `test` with a shell below these layers.
 fn image_of(bed: &Bed, more: Vec<Layer>) {
     let layout = layout(bed, more);
     image::import(bed, &layout);
@@ -81,7 +81,7 @@ fn layout(bed: &Bed, more: Vec<Layer>) -> Layout {
     layout
 }
 
-/// What has users.
+/// A layer with users.
 fn users_layer() -> Layer {
     Layer::new()
         .dir("etc/", 0o755)
@@ -93,7 +93,7 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// `dayfly run ARGS…` with the bed's store.
+/// Returns the call `dayfly run ARGS…` with the bed's store.
 fn run(bed: &Bed, args: &[&str]) -> Call {
     call(bed, &[&["run"], args].concat())
 }
@@ -106,14 +106,14 @@ fn call(bed: &Bed, args: &[&str]) -> Call {
         .env("DAYFLY_SUBGID", "/dev/null")
 }
 
-/// A script in a container of the image.
+/// Runs a script in a container of the image.
 fn sh(bed: &Bed, options: &[&str], script: &str) -> Outcome {
     let id = bed.id();
     let all = [options, &["--name", &id, "--image", "test", "sh", "-c", script]].concat();
     run(bed, &all).run()
 }
 
-/// A call that must fail, and leave nothing.
+/// Asserts that a call fails and leaves nothing behind.
 #[track_caller]
 fn refused(bed: &Bed, options: &[&str], text: &str) {
     sh(bed, options, "true").fails(text);
@@ -129,13 +129,13 @@ fn nothing_is_left(bed: &Bed) {
     assert!(!mounts_of(bed), "a mount is left");
 }
 
-/// Whether the host has a mount in the state root.
+/// Returns whether the host has a mount in the state root.
 fn mounts_of(bed: &Bed) -> bool {
     let text = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     text.contains(path(&bed.root()))
 }
 
-/// A container in the background, whose id this is.
+/// Starts a container in the background; returns its id.
 #[track_caller]
 fn background(bed: &Bed, options: &[&str], script: &str) -> String {
     let all = [&["-d"], options, &["--image", "test", "sh", "-c", script]].concat();
@@ -164,7 +164,7 @@ fn delete(bed: &Bed, id: &str) {
 
 fn short_options(bed: &Bed) {
     image_of(bed, vec![]);
-    // A bundle of letters, the last of which has a value.
+    // Combined short options, the last of which has a value.
     let id = bed.id();
     let outcome = run(bed, &["--rm", "--name", &id, "-ie", "A=b", "--image", "test", "env"]).run();
     let outcome = outcome.ok();
@@ -202,7 +202,7 @@ fn binds_and_memory(bed: &Bed) {
     let ro = outcome.lines().into_iter().find(|line| line.contains(" /ro ")).expect("ro");
     assert!(ro.contains("ro,nosuid,nodev,noexec"), "{outcome}");
     assert!(Path::new(dir).join("new").exists());
-    // Relative to the working directory, and directories before what is in them, whatever the order.
+    // Relative to the working directory; parents are mounted before their children, whatever the order.
     let id = bed.id();
     let args = [
         "--name",
@@ -220,7 +220,7 @@ fn binds_and_memory(bed: &Bed) {
     fs::write(Path::new(dir).join("below/x"), "").expect("write");
     let outcome = run(bed, &args).dir(Path::new(dir)).run().ok();
     assert_eq!(outcome.stdout, "/data/below/x\n/data/file\n");
-    // In the place of one that every container has.
+    // Replaces the default mount.
     let shm = ["--mount", "type=tmpfs,dst=/dev/shm,tmpfs-size=4m"];
     let outcome = sh(bed, &shm, "grep ' /dev/shm ' /proc/mounts").ok();
     assert!(outcome.lines().len() == 1 && outcome.stdout.contains("size=4096k"), "{outcome}");
@@ -245,7 +245,7 @@ fn wrong_mounts(bed: &Bed) {
 
 fn limits(bed: &Bed) {
     image_of(bed, vec![]);
-    // A row for each controller, of which the machine may lack some in this view.
+    // One row per controller, some of which the host may lack in this view.
     let of_v2 = [
         ("memory", "-m=64m", "memory.max", "67108864\n"),
         ("cpu", "--cpus=0.5", "cpu.max", "50000 100000\n"),
@@ -330,7 +330,7 @@ fn names_of_users(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// Layers above remove the file, hide its directory, or have a link to the host's file in its place.
+/// Higher layers remove the file, hide its directory, or replace it by a link to the host's file.
 fn names_of_nobody(bed: &Bed) {
     image_of(bed, vec![users_layer()]);
     refused(bed, &["-u", "nobody"], "--user nobody: the image has no user nobody in /etc/passwd");
@@ -350,7 +350,7 @@ fn names_of_nobody(bed: &Bed) {
     for layer in [link, link_alone] {
         image_of(bed, vec![layer]);
         refused(bed, &["-u", "daemon"], "links are not followed");
-        // A number needs no file.
+        // A number does not need a file.
         assert_eq!(sh(bed, &["-u", "5"], "id -u").ok().stdout, "5\n");
     }
 }
@@ -395,7 +395,7 @@ fn files_of_etc(bed: &Bed) {
         let all = [options, &["--hostname", "web.test"]].concat();
         assert_eq!(sh(bed, &all, script).ok().stdout, seen, "{options:?}");
     }
-    // What the program makes of them is its own matter; with the host's network they are the host's.
+    // The program may replace the files. With the host's network, they are the host's.
     sh(bed, &[], "echo x >/etc/new && busybox mv /etc/new /etc/hosts").ok();
     let of_host = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     if fs::read_link("/etc/resolv.conf").is_err() && !of_host.is_empty() {
@@ -406,7 +406,7 @@ fn files_of_etc(bed: &Bed) {
     fs::write(&hosts, "mine\n").expect("write");
     let mine = format!("{}:/etc/hosts", path(&hosts));
     assert_eq!(sh(bed, &["-v", &mine], "cat /etc/hosts").ok().stdout, "mine\n");
-    // A link in the place of the directory is nobody's business.
+    // A link in place of the directory is left alone.
     let linked = Layer::new().dir("other/", 0o755).symlink("etc", "other");
     image_of(bed, vec![linked]);
     assert_eq!(sh(bed, &[], "readlink /etc; ls /etc").ok().stdout, "other\n");
@@ -444,7 +444,7 @@ fn names_and_ids_of_images(bed: &Bed) {
         "image tool may be localhost/tool:latest or registry.test/team/tool:latest: name one in full",
     );
     run(bed, &["--image", "tool:2"]).run().fails("no image tool:2 in");
-    // By its last part one name goes, and no other one of the image.
+    // The last part of the name removes one name, and keeps the image's other names.
     image::call(bed, &["rm", "box"]).run().ok();
     prints("localhost/tool");
     nothing_is_left(bed);

@@ -171,7 +171,7 @@ fn runtime_is_not_reachable_from_exec(bed: &Bed) {
         let args = ["--root", root.to_str().expect("path"), "exec", &c.id, "/bin/true"];
         let _ = bed.program(copy.to_str().expect("path"), &args).run();
     }
-    // What has caught the runtime writes 20 ms later.
+    // A process that has opened the runtime writes 20 ms later.
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(fs::read(&copy).expect("read runtime") == bytes, "the runtime was overwritten");
 }

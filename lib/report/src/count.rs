@@ -1,8 +1,8 @@
-//! Numbers of things, in words.
+//! Numbers of things, as text.
 
 use std::fmt::Display;
 
-/// `1 layer`, `2 layers`, `0 directories`: the number, and the thing's name as that many are called.
+/// Returns the number and the singular or plural of the noun: `1 layer`, `2 layers`, `0 directories`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
     match count == N::from(1) {
         true => format!("{count} {thing}"),

@@ -24,7 +24,7 @@ enum What {
     Refused(String),
     /// A system call failed.
     Kernel(sys::Error),
-    /// An error of another crate, which says all itself.
+    /// An error of another crate, whose message is complete.
     #[cfg(any(feature = "cgroup", feature = "topology"))]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }

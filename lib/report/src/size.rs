@@ -1,10 +1,10 @@
 //! Sizes as users write them.
 
-/// Bytes from a number and perhaps a letter: `k`, `m`, `g`, `t` (1024, 1024², …), small or large, also with `b` or `ib`
-/// after it.
+/// Parses a number of bytes with an optional unit `k`, `m`, `g` or `t` (1024, 1024², …), in either case, optionally
+/// followed by `b` or `ib`.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// Describes the problem, as the end of a sentence.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -24,18 +24,18 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << (10 * power)).ok_or_else(|| "it is too large".to_owned())
 }
 
-/// Sizes in KiB, which a number without a unit means too.
+/// Parses a size in KiB, which is also the default unit.
 ///
 /// # Errors
-/// Why it is no size, or none that can be counted so.
+/// If it is not a size, or not a whole number of KiB.
 pub fn kibibytes(text: &str) -> Result<usize, String> {
     counted_in(text, "KiB", 1 << 10)
 }
 
-/// Sizes in MiB, which a number without a unit means too.
+/// Parses a size in MiB, which is also the default unit.
 ///
 /// # Errors
-/// As [`kibibytes`].
+/// As for [`kibibytes`].
 pub fn mebibytes(text: &str) -> Result<usize, String> {
     counted_in(text, "MiB", 1 << 20)
 }

@@ -24,7 +24,7 @@ impl Table {
         self
     }
 
-    /// Shortens the first column in the middle, to not less than 12 characters, so that lines are not wider than `width`.
+    /// Shortens the cells of the first column in the middle, to at least 12 characters, so that lines fit into `width`.
     #[must_use]
     pub fn within(mut self, width: Option<usize>) -> Self {
         let widths = self.widths();

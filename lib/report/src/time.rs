@@ -2,34 +2,34 @@
 
 use std::time::Duration;
 
-/// A time from a number and its unit: `us`, `ms`, `s`, `m` or `h`. 0 needs none.
+/// Parses a number with the unit `us`, `ms`, `s`, `m` or `h`. 0 needs no unit.
 ///
 /// # Errors
-/// What a time looks like, as the end of a sentence.
+/// Describes the form of a time, as the end of a sentence.
 pub fn time(text: &str) -> Result<Duration, String> {
     read(text, None)
 }
 
-/// A time whose unit may be left out: seconds then.
+/// Parses a time; the default unit is seconds.
 ///
 /// # Errors
-/// As [`time`].
+/// As for [`time`].
 pub fn seconds(text: &str) -> Result<Duration, String> {
     read(text, Some("s"))
 }
 
-/// A time whose unit may be left out: milliseconds then.
+/// Parses a time; the default unit is milliseconds.
 ///
 /// # Errors
-/// As [`time`].
+/// As for [`time`].
 pub fn milliseconds(text: &str) -> Result<Duration, String> {
     read(text, Some("ms"))
 }
 
-/// A time from one bound to another, both taken.
+/// Checks that a time is within the bounds, both inclusive.
 ///
 /// # Errors
-/// What the bounds are.
+/// Names the bounds.
 pub fn within(time: Duration, from: Duration, to: Duration) -> Result<Duration, String> {
     match (from..=to).contains(&time) {
         true => Ok(time),

@@ -15,7 +15,7 @@ pub fn arguments<P: Parser>() -> P {
     read(P::command())
 }
 
-/// The same of a program that is known by another name: help and errors have it.
+/// Parses the command line under another program name, which help and errors then show.
 #[must_use]
 pub fn arguments_as<P: Parser>(name: &str) -> P {
     read(P::command().bin_name(name))

@@ -43,7 +43,7 @@ pub struct Assembly<'a> {
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
-    /// What /etc is, where somebody has to know.
+    /// The state of /etc in the layers, if it is needed.
     etc: Etc,
     changes: Option<Changes>,
     attached: Attached,

@@ -118,7 +118,7 @@ impl Attached {
         Root::of(top.context("open", "top layer")?.as_fd())
     }
 
-    /// What /etc is in the layers.
+    /// Returns the state of /etc in the layers.
     pub fn etc(&self) -> Result<Etc, sys::Error> {
         let mut etc = Etc::default();
         for number in 0..self.layers {

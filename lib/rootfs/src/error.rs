@@ -34,11 +34,11 @@ pub enum Error {
         /// The number of matching images.
         count: usize,
     },
-    /// More than one image whose name ends so.
+    /// Several images have names with this ending.
     AmbiguousImage {
-        /// What was given.
+        /// The given reference.
         reference: String,
-        /// Some of their names.
+        /// Some of the names.
         names: Vec<String>,
     },
     /// The kernel is too old for the requested mode.

@@ -1,5 +1,5 @@
-//! Files of /etc that a container has of its own: put where its changes go, so that they need no mounts, can be replaced
-//! by the program, and go with the rest.
+//! The container's own files in /etc. They are in the writable layer: they need no mounts, the program can replace
+//! them, and they are removed with the layer.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -20,34 +20,34 @@ use crate::options::Recipe;
 use crate::remove;
 use crate::upper::Root;
 
-/// The directory that they are in.
+/// Their directory.
 pub(crate) const ETC: &CStr = c"etc";
 
 /// A file in /etc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcFile {
-    /// Its name there.
+    /// The name in /etc.
     pub name: CString,
-    /// What is in it.
+    /// The content.
     pub text: String,
 }
 
-/// What /etc is in the layers.
+/// The state of /etc in the layers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Etc {
-    /// No layer so far has one.
+    /// No layer so far contains /etc.
     #[default]
     Missing,
-    /// A directory like this.
+    /// A directory with this owner and mode.
     Directory(Root),
-    /// Not there: a layer has removed it.
+    /// A layer has removed /etc.
     Removed,
-    /// A link, or a file: nothing is put there.
+    /// A link or a file; no files are added.
     Unfit,
 }
 
 impl Etc {
-    /// After a look at the next layer, from the top.
+    /// Returns the state after the next lower layer.
     pub fn after(self, stat: Option<&Stat>) -> Self {
         match (self, stat) {
             (Self::Missing, Some(stat)) if is_whiteout(stat) => Self::Removed,
@@ -60,7 +60,8 @@ impl Etc {
     }
 }
 
-/// Puts a recipe's files into `upper`, which is empty, in a directory like that of the layers, or else like `top`, the root.
+/// Writes a recipe's files to the empty directory `upper`. /etc gets the owner and mode of the layers' /etc, or else
+/// the owner of `top`, the root.
 pub(crate) fn put(
     recipe: &Recipe,
     upper: BorrowedFd<'_>,
@@ -86,7 +87,7 @@ pub(crate) fn put(
     recipe.files.iter().try_for_each(|file| write(recipe, directory.as_fd(), file))
 }
 
-/// Puts a recipe's files into a copy of all layers, in the place of what is there.
+/// Writes a recipe's files to a copy of all layers, replacing existing files.
 pub(crate) fn replace(recipe: &Recipe, root: BorrowedFd<'_>) -> Result<(), sys::Error> {
     if recipe.files.is_empty() {
         return Ok(());
@@ -95,7 +96,7 @@ pub(crate) fn replace(recipe: &Recipe, root: BorrowedFd<'_>) -> Result<(), sys::
         Err(Errno::NOENT) => mkdirat(root, ETC, Permissions::from_raw_mode(0o755))
             .and_then(|()| remove::open_directory(root, ETC))
             .context("make", "/etc of the container")?,
-        // A link, or a file.
+        // /etc is a link or a file.
         Err(Errno::LOOP | Errno::NOTDIR) => return Ok(()),
         result => result.context("open", "/etc of the container")?,
     };
@@ -117,7 +118,7 @@ fn write(recipe: &Recipe, directory: BorrowedFd<'_>, file: &EtcFile) -> Result<(
         if let Some((uid, gid)) = recipe.root {
             fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
-        // Whatever the caller's umask is.
+        // Not affected by the caller's umask.
         fchmod(&made, Permissions::from_raw_mode(0o644))?;
         Ok(made)
     };

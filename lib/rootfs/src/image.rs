@@ -17,31 +17,31 @@ use crate::{Error, name};
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names in an error.
 const MOST_ALIKE: usize = 3;
-/// The tag that is meant where none is named.
+/// The default tag.
 const LATEST: &str = "latest";
 
-/// An image of a store.
+/// An image in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its directory.
+    /// The image's directory.
     pub directory: String,
-    /// The name in the store by which it was found; none where it was by a digest.
+    /// The name by which the image was found; `None` if it was found by a digest.
     pub name: Option<String>,
 }
 
 /// Returns the directory of the image for a reference, a digest, or a digest's prefix.
 ///
 /// # Errors
-/// As [`look_up`].
+/// Those of [`look_up`].
 pub fn find(store: &str, reference: &str) -> Result<String, Error> {
     look_up(store, reference).map(|found| found.directory)
 }
 
-/// The image that a text means: its name; the digest of its manifest or of its configuration, or the beginning of
-/// one; or the last part of its name, if that leaves no choice.
+/// Finds an image by its name, by the digest of its manifest or configuration or the beginning of one, or by the last
+/// part of its name if that is unambiguous.
 ///
 /// # Errors
-/// If there is none, or more than one.
+/// If no image matches, or more than one.
 pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
     // Names are stored in their familiar form; earlier versions stored them as given.
@@ -63,7 +63,7 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// The directory of the image that has exactly this name.
+/// Returns the directory of the image with exactly this name.
 fn target(store: &str, name: &str) -> Result<Option<String>, Error> {
     let path = format!("{store}/refs/{}", encode(name));
     match readlinkat(CWD, path.as_str(), Vec::new()) {
@@ -77,7 +77,7 @@ fn target(store: &str, name: &str) -> Result<Option<String>, Error> {
     }
 }
 
-/// The image whose name ends in this one, as `box` is the end of `localhost/box:latest` and of `layout:box`.
+/// Finds the image whose name ends in the reference, such as `box` for `localhost/box:latest` and `layout:box`.
 fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     let names = names_of(store);
     let meant: Vec<&String> = names.iter().filter(|name| is_short_for(reference, name)).collect();
@@ -99,8 +99,8 @@ fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// Whether a reference is the end of a name: with the tag that both have, or without one and the name's is `latest`;
-/// or alone the name's tag, as layouts have names for their images.
+/// Returns whether a reference is the end of a name: both have the same tag, or the reference has none and the name's
+/// tag is `latest`. A reference may also be the tag alone, because images of layouts are named so.
 fn is_short_for(reference: &str, name: &str) -> bool {
     let (path, tag) = split_tag(name);
     let (wanted, wanted_tag) = split_tag(reference);
@@ -114,8 +114,8 @@ fn is_short_for(reference: &str, name: &str) -> bool {
     }
 }
 
-/// The images whose manifest's digest begins with some digits; if there is none, those whose configuration's does, by
-/// which Docker and Podman call them.
+/// Returns the images whose manifest digest begins with these digits. If there are none, returns those whose
+/// configuration digest does, which Docker and Podman use as the image ID.
 fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     let path = format!("{store}/images");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,8 +137,8 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     Ok(all.iter().filter(of_configuration).map(ToString::to_string).collect())
 }
 
-/// The digits of the digest that a manifest has for the image's configuration: the first digest in its member `config`,
-/// which has no objects in it (image-spec, manifest.md) but annotations, which nobody gives it.
+/// Returns the digits of the configuration's digest in a manifest: the first digest in the member `config`. The only
+/// object that `config` may contain is `annotations` (image-spec, manifest.md), which is not used there in practice.
 fn configuration(manifest: &str) -> Option<&str> {
     let (_, config) = manifest.split_once("\"config\"")?;
     let config = config.trim_start().strip_prefix(':')?.trim_start().strip_prefix('{')?;
@@ -149,7 +149,7 @@ fn configuration(manifest: &str) -> Option<&str> {
     hex.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(hex)
 }
 
-/// All names of a store, in order.
+/// Returns all names in a store, sorted.
 fn names_of(store: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let refs = openat(CWD, format!("{store}/refs").as_str(), flags, Mode::empty());
@@ -160,7 +160,7 @@ fn names_of(store: &str) -> Vec<String> {
     all
 }
 
-/// Names that somebody may have meant who wrote only their last part, or their tag, or forgot the tag.
+/// Returns the names that the user may have meant: the reference is their last part or their tag, or lacks a tag.
 fn alike(names: &[String], reference: &str) -> Vec<String> {
     let (wanted, _) = split_tag(name::familiar(reference));
     let is_alike = |there: &&String| {

@@ -1,4 +1,4 @@
-//! A file of layers, looked at without a mount: as overlayfs would show it, but through no link.
+//! Reads a file from layers without a mount. The result is what overlayfs would show, but links are not followed.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use sys::fs::Owned;
 use crate::layers::{open_directory, open_layer};
 use crate::{Error, Layers, remove};
 
-/// The ordinary file `name` in `directory`, which is in the root: of the top layer that has one. None where no layer
-/// has it, or one above removes it.
+/// Reads the ordinary file `name` in `directory`, which is in the root, from the topmost layer that contains it.
+/// Returns `None` if no layer contains it, or if a higher layer removes it.
 ///
 /// # Errors
-/// ELOOP for a link, which may lead anywhere; EFBIG for more than `limit` bytes; ENOENT for a layer that is not there.
+/// ELOOP for a link or another special file; EFBIG for more than `limit` bytes; ENOENT for a missing layer.
 pub fn read(
     layers: &Layers,
     directory: &CStr,
@@ -61,7 +61,7 @@ fn read_in(
     Ok(None)
 }
 
-/// What a name is in a directory; none where there is nothing.
+/// Returns the attributes of a name in a directory, or `None` if it does not exist.
 pub(crate) fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat>, Errno> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -70,12 +70,13 @@ pub(crate) fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat
     }
 }
 
-/// Whether it removes what layers below have.
+/// Returns whether this is a whiteout, which removes the name from lower layers.
 pub(crate) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Whether a directory hides those below it: by the mark that overlayfs heeds for this caller.
+/// Returns whether a directory hides those of lower layers, by the extended attribute that overlayfs uses for this
+/// caller.
 fn is_opaque(directory: &OwnedFd) -> bool {
     let mark = match sys::user_namespace::is_nested() {
         true => c"user.overlay.opaque",

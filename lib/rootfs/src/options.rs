@@ -36,7 +36,7 @@ pub struct Recipe {
     pub user_xattr: bool,
     /// Overlay options from another program, which replace the default ones.
     pub foreign: Option<Foreign>,
-    /// Files of /etc that it has of its own; only where changes can be made.
+    /// The container's own files in /etc; only if there is a place for changes.
     pub files: Vec<EtcFile>,
 }
 

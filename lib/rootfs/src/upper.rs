@@ -31,7 +31,7 @@ impl Root {
         Ok(Self::from_stat(&fstat(directory).context("stat", "top layer")?))
     }
 
-    /// Those that somebody has asked for.
+    /// Returns the owner and mode of a file.
     pub fn from_stat(stat: &Stat) -> Self {
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) }
@@ -53,7 +53,7 @@ impl Changes {
     }
 }
 
-/// Makes `upper`, with the recipe's own files in it, and `work`.
+/// Creates `upper`, with the recipe's own files, and `work`.
 pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {

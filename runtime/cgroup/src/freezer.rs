@@ -44,7 +44,7 @@ impl Cgroup {
         })
     }
 
-    /// The directory where it is frozen, if that is possible.
+    /// Returns the directory in which the cgroup is frozen, if it can be frozen.
     pub fn freezer_path(&self) -> Option<&str> {
         self.freezer_directory().map(Directory::path)
     }

@@ -205,10 +205,10 @@ impl Command {
         }
     }
 
-    /// Its options and arguments with the option that changes what follows: `run --image`, `events --all`.
+    /// Returns the synopsis with the option that changes the arguments: `run --image`, `events --all`.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
-            // A flag says all; what has a value is followed by a command.
+            // No arguments follow a flag; a command follows an option with a value.
             Order::MixedUnless(option) if option.kind == Kind::Flag => {
                 Some(format!("[options] --{}", option.long))
             }

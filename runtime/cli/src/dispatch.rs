@@ -118,7 +118,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         true => named.take(),
         false => arguments.first().copied().unwrap_or_default().to_string(),
     };
-    // Nothing was made of what was refused.
+    // A refused command has created no container, so there is no id.
     let id = if id.is_empty() && values.is_set(&IMAGE) { "image" } else { &id };
     let written = trace.write(id);
     let status = result?;

@@ -23,7 +23,7 @@ pub(crate) struct Invocation<'a> {
     pub values: &'a Values<'a>,
     /// The positional arguments.
     pub arguments: &'a [&'a str],
-    /// The id of the container that it has made of an image.
+    /// The id of the container that was created from an image.
     pub named: &'a RefCell<String>,
     /// Where its time goes.
     pub trace: &'static Trace,
@@ -64,7 +64,7 @@ impl<'a> Invocation<'a> {
         self.find(&self.store()?, id)
     }
 
-    /// The container of that id, or of an id that begins so.
+    /// Finds a container by its id or, if dayfly generated the id, by its first digits.
     pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
         Ok(match store.container(id) {
             Err(error) if error.is_not_found() => match store.complete(id)? {

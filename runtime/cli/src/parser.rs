@@ -129,7 +129,7 @@ fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
     options.iter().copied().chain([&HELP]).find(|option| option.is_named(name))
 }
 
-/// The options that letters after one dash stand for, `-it` for `-i -t`. All but the last are flags.
+/// Returns the options of combined letters, such as `-it` for `-i -t`. All but the last must be flags.
 #[cold]
 fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
     let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
@@ -140,7 +140,7 @@ fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
     before.iter().all(|option| option.kind == Kind::Flag).then_some(found)
 }
 
-/// Takes the options of a bundle, and the value of its last one, if that has one.
+/// Adds combined options, and the value of the last one if it has one.
 #[cold]
 fn take_bundle<'a>(
     bundle: &[&'static Opt],

@@ -161,18 +161,18 @@ fn letters_behind_one_dash() {
     assert_eq!(parsed.values.integers(&ADDITIONAL_GIDS).collect::<Vec<_>>(), [5]);
     assert_eq!(parsed.arguments, ["c", "ls"]);
     assert!(parse_command(exec, &["-ith"]).unwrap().values.flag(&HELP));
-    // A name is a name.
+    // The name of an option is not split into letters.
     let parsed = parse_command(exec, &words("-tty -env A=1 c")).unwrap();
     assert!(parsed.values.flag(&TTY) && !parsed.values.flag(&INTERACTIVE));
-    // Behind the first argument, where options may be; what is none is an argument there.
+    // Options may also follow the first argument; words that are no options are arguments there.
     let delete = find("delete").unwrap();
     assert!(parse_command(delete, &words("c -fh")).unwrap().values.flag(&FORCE));
     assert_eq!(parse_command(delete, &words("c -fx")).unwrap().arguments, ["c", "-fx"]);
-    // -v is the program's, and one dash is one dash.
+    // -v belongs to the program, and a single dash is an argument.
     for (line, text) in [
         ("exec --it c ls", "flag provided but not defined: -it"),
         ("exec -itv c ls", "flag provided but not defined: -itv"),
-        // All but the last one are flags: no value begins in the middle.
+        // All but the last must be flags: a value cannot begin in the middle.
         ("exec -eit c ls", "flag provided but not defined: -eit"),
         ("exec -it=true c ls", "flag provided but not defined: -it"),
         ("exec -te", "flag needs an argument: -env"),
@@ -308,6 +308,6 @@ fn letters_that_share_a_dash() {
     assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
     assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");
     assert_eq!(refusal("run -itv"), "flag needs an argument: -volume");
-    // What is no option is an argument where runc takes it for one.
+    // Where runc accepts it, a word that is no option is an argument.
     assert_eq!(read(&["kill", "web", "-9"]).2.arguments, ["web", "-9"]);
 }

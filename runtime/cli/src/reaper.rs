@@ -1,8 +1,8 @@
-//! What dayfly is as the first process of a container with `--init`: it runs the program as its child, passes signals on
-//! to it, reaps whatever is left to it, and ends as the program does.
+//! The first process of a container with `--init`: runs the program as its child, forwards signals to it, reaps
+//! orphans, and ends with the program's exit status.
 //!
-//! It runs under the container's filter and as the container's user, and has nothing of the host's but its own file, on a
-//! read-only mount.
+//! It runs under the container's seccomp filter and as the container's user. Of the host's files it can only reach
+//! dayfly's own binary, on a read-only mount.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -19,13 +19,13 @@ use sys::exec::{StringArray, execve};
 use sys::signal::{self, SignalSet};
 use sys::stdio::{Stderr, stderr, stdin, stdout};
 
-/// As shells have it: nothing of that name; something that cannot be executed.
+/// Exit statuses as in shells: the program was not found, or cannot be executed.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const SIGCHLD: i32 = 17;
 
-/// Runs the program that the arguments name; returns its exit status, 128 + n for signal n.
+/// Runs the program in the arguments. Returns its exit status, or 128 + n for signal n.
 pub fn run(args: sys::Args) -> i32 {
     match try_run(args) {
         Ok(status) => status,
@@ -39,7 +39,8 @@ pub fn run(args: sys::Args) -> i32 {
 
 fn try_run(args: sys::Args) -> Result<i32, Errno> {
     signal::hear_of_children();
-    // What is blocked is kept for the descriptor, also what would otherwise be kept from a first process.
+    // Blocked signals are queued for the signalfd, including those that the kernel would otherwise not deliver to a
+    // first process.
     signal::set_mask(SignalSet::ALL)?;
     let signals = signal::signalfd(SignalSet::ALL)?;
     let child = sys::worker::begin([stdin(), stdout(), stderr()], [], |[]| become_program(args))?;
@@ -59,7 +60,7 @@ fn try_run(args: sys::Args) -> Result<i32, Errno> {
     }
 }
 
-/// Reaps all that has ended; the program's status is returned.
+/// Reaps all children that have ended. Returns the program's status if it is one of them.
 fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -74,11 +75,11 @@ fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     }
 }
 
-/// In the child: a process group of its own, which a terminal's signals go to, so that none comes twice. Returns only if
-/// there is no program.
+/// Runs in the child: creates a process group and makes it the terminal's foreground group, so that the terminal's
+/// signals arrive once. Returns only if the program cannot be executed.
 fn become_program(args: sys::Args) -> i32 {
     let _ = setpgid(None, None);
-    // A process in the background would be stopped by that.
+    // tcsetpgrp(3) from a background process group raises SIGTTOU, which would stop the process.
     let mask = signal::set_mask(SignalSet::ALL);
     let _ = tcsetpgrp(stdin(), getpid());
     if let Ok(mask) = mask {
@@ -101,7 +102,7 @@ fn become_program(args: sys::Args) -> i32 {
     if why == Errno::NOENT { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
-/// Where the program may be.
+/// Returns the paths at which the program may be.
 fn candidates(name: &CString, path: &str) -> Vec<CString> {
     if name.to_bytes().contains(&b'/') {
         return Vec::from([name.clone()]);

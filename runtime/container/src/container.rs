@@ -64,7 +64,7 @@ impl Container {
         Some((pid, identity::open_alive(pid, identity)?))
     }
 
-    /// It is not whole yet: nobody is to see it.
+    /// Returns the error for a container whose creation is not complete, and which therefore is not visible.
     pub(crate) fn not_found(&self) -> Error {
         Error::NotFound(self.id().into())
     }
@@ -100,7 +100,7 @@ impl Container {
         Ok(if self.is_frozen()? { Status::Paused } else { Status::Running })
     }
 
-    /// Its network namespace, of a container that runs.
+    /// Opens the network namespace of a running container.
     ///
     /// # Errors
     /// [`Error::NotRunning`].
@@ -112,14 +112,14 @@ impl Container {
         let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // By number it may have been another process's, if this one has ended.
+        // The file was opened by pid. If this process has ended since, another process may have had the pid.
         match sys::signal::send(pidfd.as_fd(), 0) {
             Ok(()) => Ok(network),
             Err(_) => Err(Error::NotRunning),
         }
     }
 
-    /// Whether its root filesystem comes from layers, which take rights to be removed.
+    /// Returns whether the root filesystem consists of layers, whose removal requires privileges.
     pub fn has_layers(&self) -> bool {
         self.record.layered.is_some()
     }

@@ -19,29 +19,29 @@ use crate::{Container, Error, Store, Warn, hooks, identity};
 /// How long `delete` waits for an init that may just be dying from `kill`.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What [`Store::delete`] has removed.
+/// The result of [`Store::delete`].
 #[derive(Debug)]
 pub enum Removed {
-    /// A container, whose init had this pid; 0 if it never had one.
+    /// A container whose init had this pid, or 0 if it never had one.
     Container(i32),
-    /// What there was of one, if anything: why there is none.
+    /// The remains of a container, if any; the error tells why there is no container.
     Remains(Error),
 }
 
 impl Store {
-    /// Removes a container as [`Container::delete`] does, or else what is left of one: of a create that was killed before it
-    /// wrote its record, or, with `force`, of a container whose record is damaged.
+    /// Removes a container as [`Container::delete`] does. Otherwise removes the remains of a container: of a create
+    /// that was killed before it wrote its record, or, with `force`, of a container with a damaged record.
     ///
     /// # Errors
-    /// As of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
+    /// Those of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
     pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
         self.delete_found(id, self.container(id), force, warn)
     }
 
-    /// As [`Store::delete`], for what [`Store::container`] has returned for `id`.
+    /// Does the same as [`Store::delete`] with the result of [`Store::container`] for `id`.
     ///
     /// # Errors
-    /// As of [`Store::delete`].
+    /// Those of [`Store::delete`].
     pub fn delete_found(
         &self,
         id: &str,
@@ -53,7 +53,7 @@ impl Store {
             Ok(container) => {
                 let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
                 match container.delete(force, warn) {
-                    // Another one was sooner.
+                    // Another command has removed it first.
                     Err(error) if force && error.is_not_found() => {}
                     result => result?,
                 }

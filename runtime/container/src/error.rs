@@ -26,52 +26,51 @@ pub enum Error {
         /// Its owner's uid.
         owner: u32,
     },
-    /// `start`, in a container of this status.
+    /// `start` of a container with this status.
     CannotStart(Status),
-    /// `exec`, in a container of this status.
+    /// `exec` in a container with this status.
     CannotExec(Status),
-    /// `delete` without `--force`, in a container that is not stopped.
+    /// `delete` without `--force` of a container that is not stopped.
     CannotDelete {
         /// The container.
         id: String,
-        /// Its status.
+        /// The container's status.
         status: Status,
     },
-    /// `resume`, in a container that is not paused.
+    /// `resume` of a container that is not paused.
     NotPaused,
-    /// Init was killed and has not ended in time.
+    /// Init was killed, but has not ended in time.
     Survives,
     /// The container has no cgroup of its own.
     NoCgroup,
     /// The bundle has no configuration at this path.
     NoConfiguration(String),
-    /// A terminal, a command that does not wait, and no console socket.
+    /// A detached command with a terminal, but without a console socket.
     NoConsoleSocket,
-    /// A console socket that nothing would be sent to.
+    /// A console socket that would receive nothing.
     UnwantedConsoleSocket,
-    /// Limits, for a caller who may not make this cgroup.
+    /// Limits for a caller who may not create the cgroup.
     LimitsWithoutCgroup {
-        /// The directory of the cgroup.
+        /// The cgroup's directory.
         directory: String,
     },
-    /// A text that says all, for what no caller tells apart from other errors: mostly options that contradict each
-    /// other.
+    /// A complete message, for errors that no caller needs to distinguish: mostly contradictory options.
     Text(String),
-    /// A document in JSON could not be read as what it is to be.
+    /// A JSON document that could not be parsed.
     Json {
         /// The document.
         what: String,
-        /// Where and why.
+        /// The parser's error.
         error: serde_json::Error,
     },
-    /// Words that select CPUs.
+    /// A list of CPUs that could not be used.
     Pin {
-        /// The option that they were given to.
+        /// The option with the list.
         option: &'static str,
-        /// What is wrong with them.
+        /// The reason.
         error: topology::pin::PinError,
     },
-    /// The host's cache.
+    /// An error of the host's cache.
     Cache(cache::Error),
     /// config.json, or a process file, could not be read as one.
     Parse {
@@ -135,7 +134,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The words that engines look for, then which one.
+            // The words that engines search for, then the id.
             Self::NotFound(id) => write!(f, "container does not exist: {id}"),
             Self::Exists => f.write_str("container with given ID already exists"),
             Self::NotRunning => f.write_str("container not running"),
@@ -263,7 +262,7 @@ mod tests {
         }
         assert_eq!(chain.len(), 5, "launch, cgroup, systemd, dbus, sys");
         assert_eq!(chain.last().and_then(|last| last.downcast_ref()), Some(&failed));
-        // What a cause says is a part of what its caller says: one line tells all.
+        // The message of each error contains that of its cause, so that one line is enough.
         for cause in chain {
             assert!(error.to_string().contains(&cause.to_string()), "{error}: {cause}");
         }

@@ -20,45 +20,45 @@ use crate::Error;
 const TTY: u32 = 5;
 /// The annotation that names the image.
 const NAME: &str = "run.dayfly.image";
-/// Bytes of a host name (sethostname(2)).
+/// The largest length of a host name in bytes (sethostname(2)).
 const LONGEST_NAME: usize = 64;
-/// Microseconds over which CPU time is counted.
+/// The period of the CPU quota, in microseconds.
 const PERIOD: u64 = 100_000;
-/// Where the container has the program that reaps: on a tmpfs, so that nothing of it is in the root filesystem.
+/// The path of `--init`'s program in the container: on a tmpfs, so that the root filesystem does not contain it.
 pub const REAPER: &str = "/dev/init";
 
-/// An image, and changes for its container.
+/// An image, and the changes to its configuration for one container.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRun<'a> {
     /// The image's directory in the store, absolute.
     pub directory: String,
-    /// What it is called.
+    /// The image's name.
     pub name: String,
-    /// What to run instead of the image's own command; empty leaves it.
+    /// The command to run instead of the image's own; if empty, the image's command runs.
     pub command: &'a [&'a str],
-    /// What to run instead of the image's entrypoint and command, before `command`.
+    /// The program to run before `command`, in place of the image's entrypoint and command.
     pub entrypoint: Option<Vec<String>>,
-    /// A terminal.
+    /// Whether to allocate a terminal.
     pub tty: bool,
     /// Additional environment entries.
     pub env: Vec<&'a str>,
-    /// Its working directory, if changed.
+    /// The working directory, if changed.
     pub cwd: Option<&'a str>,
-    /// Another user and group, `USER[:GROUP]`.
+    /// The user and group, `USER[:GROUP]`, if changed.
     pub user: Option<&'a str>,
-    /// Nothing may be written to the root filesystem.
+    /// Whether the root filesystem is read-only.
     pub read_only: bool,
-    /// Its host name; the container's id without one.
+    /// The host name; the default is the container's id.
     pub hostname: Option<&'a str>,
-    /// Mounts besides those that every container has.
+    /// Mounts besides the default ones.
     pub mounts: Vec<Mount<'a>>,
-    /// Limits.
+    /// The limits.
     pub limits: Limits,
-    /// Its network.
+    /// The network.
     pub network: Network<'a>,
-    /// The file that is to be its first process, and reap: dayfly's own.
+    /// The file of the first process that reaps orphans: dayfly's own binary.
     pub reaper: Option<String>,
-    /// Bytes of its output that are kept, where that is kept.
+    /// The size of the log in bytes, if the output is kept.
     pub log: Option<u64>,
 }
 
@@ -69,19 +69,19 @@ pub struct Limits {
     pub memory: Option<i64>,
     /// CPU time, in thousandths of a CPU.
     pub milli_cpus: Option<u32>,
-    /// Processes and threads.
+    /// The number of processes and threads.
     pub pids: Option<i64>,
 }
 
 /// The network of a container that runs an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Network<'a> {
-    /// One of its own, with a loopback device alone.
+    /// A network namespace of the container's own, with a loopback device only.
     #[default]
     None,
-    /// The host's.
+    /// The host's network.
     Host,
-    /// The one at this path.
+    /// The network namespace at this path.
     Join(&'a str),
 }
 
@@ -131,7 +131,7 @@ impl<'a> ImageRun<'a> {
         self.user.map_or(Ok(()), |user| self.set_user(process, user, layers))
     }
 
-    /// The files of /etc that the container has of its own.
+    /// Returns the container's own files in /etc.
     pub(crate) fn files(&self, spec: &Spec<'_>, id: &str) -> Vec<EtcFile> {
         files::files(self.host_name(id), self.network, spec)
     }
@@ -140,11 +140,11 @@ impl<'a> ImageRun<'a> {
     where
         'a: 'n,
     {
-        // Ids have no letters of several bytes.
+        // Ids consist of ASCII characters.
         self.hostname.unwrap_or_else(|| id.get(..LONGEST_NAME).unwrap_or(id))
     }
 
-    /// Adds mounts, each in the place of one that has the same destination.
+    /// Adds mounts. Each replaces a mount with the same destination.
     fn add_mounts(&self, spec: &mut Spec<'a>) {
         let reaper = self.reaper.as_ref().map(|file| Mount {
             destination: InRoot::known(REAPER),
@@ -217,7 +217,8 @@ impl<'a> ImageRun<'a> {
         process.user.gid = user.gid;
         process.user.additional_gids = user.groups;
         if !self.env.iter().any(|entry| entry.starts_with("HOME=")) {
-            // That is of the image's user. The container's /etc/passwd is asked, where nothing is said.
+            // The image's HOME belongs to the image's user. Without HOME, init takes it from the container's
+            // /etc/passwd.
             process.env.retain(|entry| !entry.starts_with("HOME="));
         }
         Ok(())

@@ -114,7 +114,8 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// The plan of a container whose processes somebody else makes: what the record says of it, its cgroup and hooks.
+    /// Compiles the plan of a container whose processes criu creates: it provides the record's contents, the cgroup and
+    /// the hooks.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         self.look_up(&cache, request)?;
@@ -218,7 +219,7 @@ impl Making<'_> {
         Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
     }
 
-    /// Has the container's process write to a log, where one is asked for.
+    /// Redirects the container's output to a log, if the options ask for it.
     fn keep_output(&self, directory: &OwnedFd) -> Result<Option<Redirected>, Error> {
         let image = self.options.layered.and_then(|layered| layered.image.as_ref());
         let Some(size) = image.and_then(|image| image.log) else { return Ok(None) };

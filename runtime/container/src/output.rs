@@ -1,8 +1,9 @@
-//! What a container in the background prints: kept in a file, by no process.
+//! The output of a container in the background: a file, written without a process in between.
 //!
-//! The file is on a tmpfs of its own, attached in the container's directory, whose size bounds it: a write beyond that
-//! fails (ENOSPC), and the memory that it takes is counted with the container's. It goes with the container. Who may not
-//! mount for others to see, as root of a user namespace, has an ordinary file there, without a bound.
+//! The file is on its own tmpfs, which is attached in the container's directory. The tmpfs bounds the size: further
+//! writes fail with ENOSPC. Its memory is charged to the container, and it is removed with the container. Root of a
+//! user namespace cannot mount where other processes see it; the file then is an ordinary file in the container's
+//! directory, without a bound.
 
 use alloc::format;
 
@@ -22,20 +23,20 @@ use sys::stdio::{stderr, stdin, stdout, write_all};
 
 use crate::{Container, Error, Warn};
 
-/// The tmpfs, in the container's directory.
+/// The directory of the tmpfs, in the container's directory.
 const DIRECTORY: &str = "log";
-/// The file.
+/// The file on it.
 const FILE: &str = "log/output";
 
-/// Standard streams of the command as long as this lives, and so of the processes that it makes meanwhile: nothing to read,
-/// and what is written goes to a container's log.
+/// Redirects the standard streams of this process, and of processes it creates, until it is dropped: standard input is
+/// empty, and the output goes to a container's log.
 #[derive(Debug)]
 pub(crate) struct Redirected {
     saved: [OwnedFd; 3],
 }
 
 impl Redirected {
-    /// Makes the log in a container's directory, for `size` bytes and the owner of these ids of the host.
+    /// Creates the log in a container's directory, with `size` bytes and an owner given as ids of the host.
     pub fn begin(
         directory: BorrowedFd<'_>,
         size: u64,
@@ -44,7 +45,7 @@ impl Redirected {
     ) -> Result<Self, sys::Error> {
         let log = make(directory, size, warn)?;
         if let Some((uid, gid)) = owner {
-            // So that the container's root may open /dev/stdout.
+            // Allows the container's root to open /dev/stdout.
             fchown(&log, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
                 .context("chown", FILE)?;
         }
@@ -71,7 +72,7 @@ impl Drop for Redirected {
 
 fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd, sys::Error> {
     mkdirat(directory, DIRECTORY, Mode::RWXU).context("mkdir", DIRECTORY)?;
-    // A mount of root of a user namespace is in that one's mount namespace alone.
+    // A mount by root of a user namespace is visible in its own mount namespace only.
     let attached = match sys::user_namespace::is_nested() {
         true => Err(Errno::PERM),
         false => attach(directory, size),
@@ -107,22 +108,22 @@ fn attach(directory: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     move_mount(&tree, c"", directory, DIRECTORY, flags)
 }
 
-/// Takes the tmpfs away, if there is one.
+/// Unmounts the tmpfs, if there is one.
 pub(crate) fn detach(directory: BorrowedFd<'_>) {
-    // By descriptor: umount2(2) knows paths only.
+    // umount2(2) accepts paths only.
     let path = format!("/proc/self/fd/{}/{DIRECTORY}", directory.as_raw_fd());
     let _ = unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
 }
 
 impl Container {
-    /// Writes what the container has printed to standard output: all, or the last `tail` lines; with `follow` also what
-    /// it goes on to print, until its program has ended.
+    /// Writes the container's output to standard output: all of it, or the last `tail` lines. With `follow`, also
+    /// writes further output until the program has ended.
     ///
     /// # Errors
-    /// A container without a log; a standard output that cannot be written to.
+    /// If the container has no log, or if standard output cannot be written to.
     pub fn print_log(&self, tail: Option<u64>, follow: bool) -> Result<(), Error> {
         let log = self.open_log()?;
-        // Before the first look, so that nothing is missed in between.
+        // Begins before the first read, so that no output is missed.
         let watch = if follow { Some(self.watch_log()?) } else { None };
         let mut at = match tail {
             Some(lines) => beginning_of_tail(&log, lines).context("read", FILE)?,
@@ -174,7 +175,7 @@ impl Container {
     }
 }
 
-/// Copies a file from `at` to its end, or from its beginning where somebody has truncated it (`>/dev/stdout` of a shell).
+/// Copies a file from `at` to its end, or from its beginning if it was truncated (a shell's `>/dev/stdout`).
 fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     if fstat(log)?.st_size.unsigned_abs() < *at {
         *at = 0;
@@ -202,7 +203,7 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
 }
 
-/// Where the last lines begin.
+/// Returns the offset of the last lines.
 fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
     const PIECE: u64 = 16384;
     let stat = fstat(log)?;
@@ -222,7 +223,7 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
         let length = pread(log, &mut *room, start)?;
         for (place, byte) in room.get(..length).unwrap_or_default().iter().enumerate().rev() {
             let after = start + place as u64 + 1;
-            // The end of the last line begins none.
+            // A newline at the end does not begin a line.
             if *byte != b'\n' || after == end {
                 continue;
             }

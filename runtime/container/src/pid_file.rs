@@ -14,8 +14,8 @@ use sys::Context;
 /// The last pid that this process has written to a pid file; 0 if none. A command writes one such file.
 static WRITTEN: AtomicI32 = AtomicI32::new(0);
 
-/// Writes the pid beside the file and renames it, so that a reader never sees half a number. What is there and is
-/// no file, such as a FIFO or /dev/null, stays and is written to.
+/// Writes the pid to a file beside it and renames that file, so that a reader never sees an incomplete number. An
+/// existing special file, such as a FIFO or /dev/null, is not replaced but written to.
 pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),
@@ -31,7 +31,7 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
 }
 
 fn put_in_place(temporary: &str, path: &str, pid: Pid) -> Result<(), sys::Error> {
-    // One call where there is nothing yet. Old file systems and filters around dayfly refuse it.
+    // A single call if the file does not exist. Old file systems and seccomp filters around dayfly refuse it.
     if renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE).is_ok() {
         return Ok(());
     }
@@ -72,7 +72,7 @@ fn discard(temporary: &str) {
     let _ = unlink(temporary);
 }
 
-/// Removes the pid file of a launch that failed, if this command has written it: nothing that the caller had there.
+/// Removes the pid file of a failed launch, if this command has written it. The caller's own file stays.
 pub(crate) fn remove(path: &str) {
     if is_ours(path) {
         let _ = unlink(path);

@@ -1,9 +1,10 @@
-//! A user who runs an image, or a container in layers: root of a user namespace, as overlayfs takes that.
+//! Moves a user who runs an image, or a container with layers, into a user namespace as its root, which overlayfs
+//! requires.
 //!
-//! The command itself goes there, and executes itself again: no process stays outside, so that terminals, signals and exit
-//! codes are as ever. Again, since what it runs from is on a mount of the namespace that it has left, of which it could take
-//! no read-only copy (`launch::seal_self`). With ids in /etc/subuid and /etc/subgid, and newuidmap and newgidmap in the PATH, the namespace has these
-//! after the user's own, which becomes root's; else the user's own alone.
+//! The command itself enters the namespace, and then executes itself again. No process stays outside, so that
+//! terminals, signals and exit codes behave as usual. The execve(2) is needed because the running binary is on a mount
+//! of the mount namespace left behind, from which `launch::seal_self` cannot make a read-only copy. The user's own id
+//! becomes root. The ids of /etc/subuid and /etc/subgid follow if newuidmap and newgidmap are in the PATH.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -24,13 +25,13 @@ use trace::Phase;
 
 use crate::{Container, Error, Trace, owner};
 
-/// Where ids are granted.
+/// The files that grant ids.
 const GRANTS: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 
-/// Moves a caller who is not root into a user and a mount namespace of its own, as root there.
+/// Moves a caller who is not root into a new user and mount namespace, as root there.
 ///
 /// # Errors
-/// A host that lets users make none; what newuidmap or newgidmap say.
+/// If the host does not allow users to create user namespaces, or if newuidmap or newgidmap fail.
 pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
@@ -44,7 +45,7 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns only if the program is not where it was: then a copy of it will do.
+/// Executes this program again. Returns only if its file has been replaced; it is then copied instead.
 fn execute_again(args: sys::Args) {
     const OWN: &str = "/proc/self/exe";
     let open = || -> Result<OwnedFd, Errno> {
@@ -61,7 +62,7 @@ fn execute_again(args: sys::Args) {
     }
 }
 
-/// What maps the ids that are granted to the user; none where none are, or nobody can.
+/// Returns the commands that map the ids granted to the user, or `None` if there are no such ids or no helpers.
 fn granted(caller: &Caller) -> Result<Option<[IdHelper; 2]>, Error> {
     let number = caller.uid.to_string();
     let name = owner::name(caller.uid);
@@ -105,7 +106,7 @@ fn unshare() -> Result<(), Error> {
     })
 }
 
-/// The user's own id alone.
+/// Maps the user's own id only.
 fn enter_alone(caller: &Caller) -> Result<(), Error> {
     unshare()?;
     let files = [
@@ -120,7 +121,7 @@ fn enter_alone(caller: &Caller) -> Result<(), Error> {
     Ok(())
 }
 
-/// With ids that are granted: a child stays outside for as long as it takes to have them mapped.
+/// Maps the granted ids, by a child that stays outside the namespace until they are mapped.
 fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     let (go_on, goes_on) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "")?;
     let own = getpid();
@@ -141,7 +142,7 @@ fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     }
 }
 
-/// In the child: maps the ids of its maker, when that is in its user namespace.
+/// Runs in the child: maps the parent's ids, once the parent is in its user namespace.
 fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
     match read(go_on, &mut [0u8]) {
         Ok(1) => {}
@@ -157,8 +158,8 @@ fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
 }
 
 impl Container {
-    /// Has a caller who is not root join the user namespace that [`enter`] made for the command that made the
-    /// container, which that is not the container's own: only there it may enter the container.
+    /// Joins the user namespace that [`enter`] created for the command that created the container, unless the caller is
+    /// root or the container has its own user namespace. Only there may the caller enter the container.
     ///
     /// # Errors
     /// Those of setns(2).
@@ -172,7 +173,7 @@ impl Container {
         let Some((_, init)) = self.init() else { return Ok(()) };
         self.trace.point("join", "user namespace")?;
         match sys::ns::join_process(init.as_fd(), CloneFlags::NEWUSER) {
-            // It is the caller's own.
+            // It is the caller's current namespace.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(errno) => Err(sys::Error::new("setns", "user namespace", errno).into()),
         }

@@ -19,10 +19,10 @@ use crate::{Error, Trace, Warn};
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
-    /// Goes to `cpus`, if that is asked for. Some of them may not be there: that is warned of.
+    /// Moves to `cpus`, if given. Warns if some of them are not available.
     ///
     /// # Errors
-    /// Words that are none; none of these CPUs is there, or none is allowed here.
+    /// If the list is invalid, or if none of these CPUs is online and allowed here.
     pub(crate) fn enter(cpus: Option<&str>, trace: &Trace, warn: Warn<'_>) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;

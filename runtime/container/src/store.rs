@@ -25,7 +25,7 @@ use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
 
-/// Letters of an id that dayfly has made up, and how many of them it takes to mean it.
+/// The length of generated ids, and the least number of digits that identify one.
 const GENERATED: usize = 16;
 const LEAST: usize = 3;
 
@@ -86,11 +86,10 @@ impl Store {
         self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
     }
 
-    /// The container that a beginning of its id stands for, if ids are hexadecimal ones that dayfly has made up itself:
-    /// a name that somebody has given is never meant by its beginning.
+    /// Completes the beginning of an id that dayfly generated. Ids given by the user are never completed.
     ///
     /// # Errors
-    /// If there is more than one; if the state root cannot be read.
+    /// If several ids match, or if the state root cannot be read.
     pub fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
         let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if beginning.len() < LEAST || !is_hex(beginning) {
@@ -273,7 +272,7 @@ impl Store {
         for id in &names {
             match self.container(id).map(|container| container.state()) {
                 Ok(Ok(state)) => states.push(state),
-                // It is being made, or removed.
+                // The container is being created or removed.
                 Ok(Err(Error::NotFound(_))) => {}
                 Ok(Err(error)) | Err(error) => self.complain(id, &error),
             }
@@ -281,7 +280,7 @@ impl Store {
         Ok(states)
     }
 
-    /// The names of directories that may be containers', in order.
+    /// Returns the names of directories that may belong to containers, sorted.
     fn names(&self) -> Result<Vec<String>, Error> {
         let mut names: Vec<String> = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];

@@ -18,18 +18,18 @@ use trace::Failed;
 pub enum Error {
     /// A step of the parent failed.
     Parent(sys::Error),
-    /// A bug of the plan: it breaks a rule of order, so that a step lacked what another one was to leave for it.
+    /// A bug in the plan: it breaks a rule of order, so that a step lacked the result of an earlier one.
     Plan {
-        /// The rule.
+        /// The broken rule.
         broken: Broken<'static>,
-        /// The step's failure.
+        /// The error of the step.
         cause: Box<Error>,
     },
-    /// A step of the parent for a mount of the configuration.
+    /// An error of a parent's step that belongs to a mount of the configuration.
     Mount {
-        /// What was to be mounted where.
+        /// The mount's source and destination.
         mount: String,
-        /// What exactly failed.
+        /// The error of the step.
         error: sys::Error,
     },
     /// A step of init.
@@ -80,8 +80,8 @@ impl Error {
         })
     }
 
-    /// Names the rule of order that the plan breaks, if it breaks one and this is what comes of that: a step finds
-    /// no descriptor (EBADF) or no process (ECHILD) where an earlier step was to leave it.
+    /// Returns the rule of order that the plan breaks, if the error results from it: a step finds no descriptor (EBADF)
+    /// or no process (ECHILD) of an earlier step.
     #[cold]
     #[must_use]
     pub fn of_plan(self, plan: &'static Plan) -> Self {
@@ -209,7 +209,7 @@ mod tests {
     use plan::{FastPaths, Kernel, Labelled, Request};
     use trace::Tracer;
 
-    /// A plan of which the parent runs these steps alone.
+    /// Returns a plan with only these steps of the parent.
     fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
         let text = r#"{"ociVersion": "1.3.0", "root": {"path": "rootfs"},
             "process": {"cwd": "/", "args": ["true"]},

@@ -22,7 +22,7 @@ const QUOTED: usize = 240;
 /// Has the maps of the user namespace of `member` written.
 ///
 /// # Errors
-/// What a helper says.
+/// The error of a helper.
 pub fn map_ids(member: Pid, helpers: &[IdHelper]) -> Result<(), Error> {
     helpers.iter().try_for_each(|helper| run(member, helper))
 }

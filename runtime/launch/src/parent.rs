@@ -275,7 +275,7 @@ fn require(module: SecurityModule) -> Result<(), Error> {
     if present { Ok(()) } else { Err(Error::NoModule(module)) }
 }
 
-/// A step wants what no step before it has left. [`Error::of_plan`] tells which rule that breaks.
+/// The error of a step that needs the process of an earlier step. [`Error::of_plan`] finds the broken rule.
 fn no_child() -> sys::Error {
     sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
 }

@@ -118,15 +118,15 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether there are the helpers that map more than the caller's own ids.
+    /// Returns whether the helpers are installed that can map more than the caller's own ids.
     pub fn can_map(&self) -> bool {
         ["newuidmap", "newgidmap"].iter().all(|name| self.find(name).is_some())
     }
 
-    /// How the mappings of a new user namespace are written.
+    /// Returns the step that writes the mappings of a new user namespace.
     ///
     /// # Errors
-    /// Helpers that are wanted and not in the PATH.
+    /// If the PATH contains no helper, but one is needed.
     pub fn map_ids(&self, linux: &Linux<'_>) -> Result<ParentStep, Error> {
         let (uids, gids) = (&linux.uid_mappings[..], &linux.gid_mappings[..]);
         if !self.is_rootless() {

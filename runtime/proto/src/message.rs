@@ -102,7 +102,7 @@ macro_rules! scalars {
             }
         }
 
-        /// A number that is there or not, even if it is zero.
+        /// An optional number, which may be zero.
         impl Field for Option<$type> {
             fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
                 *self = Scalar::from_value(&value).or(*self);

@@ -159,7 +159,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<'_, 'de, V> {
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         let Self { visitor, found, fields } = self;
-        // What has fields is an object; serde would take a list of their values as well.
+        // A type with fields is an object; serde would also accept a list of the values.
         if !fields.is_empty() {
             return Err(A::Error::invalid_type(Unexpected::Seq, &"an object"));
         }

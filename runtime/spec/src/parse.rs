@@ -140,7 +140,7 @@ fn describe(text: &str, error: &serde_json::Error) -> ParseError {
     let start_of_line: usize =
         text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut read = text.as_bytes().get(..start_of_line + column).unwrap_or(text.as_bytes());
-    // A list in the place of something else is that thing, none of its values.
+    // A list in place of another type: the error names the property, not an element of the list.
     if message.starts_with("invalid type: sequence") {
         let begin = read.iter().rposition(|byte| *byte == b'[');
         read = begin.and_then(|begin| read.get(..begin)).unwrap_or(read);

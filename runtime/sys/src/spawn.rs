@@ -23,7 +23,7 @@ pub struct Program<'a> {
     pub envp: &'a [&'a CStr],
     /// The descriptors, numbered from 0. The program has no others.
     pub fds: &'a [BorrowedFd<'a>],
-    /// Whether it begins in a process group of its own: signals from a terminal for the caller's do not reach it.
+    /// Whether it starts in its own process group, which does not receive the terminal signals of the caller's group.
     pub own_group: bool,
     /// Receives the errno as four bytes in native order if the program could not be executed. Closed by exec.
     pub trouble: BorrowedFd<'a>,

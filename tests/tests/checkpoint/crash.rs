@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: of the commands, and of criu.
+//! `kill -9` of the commands and of criu, at any moment.
 
 use super::Saved;
 use dayfly_tests::bed::Bed;
@@ -22,7 +22,7 @@ const CASES: &[Case] = &[
 
 const ROUNDS: u32 = 12;
 
-/// The children of a process that were executed as criu.
+/// Returns the children of a process that run criu.
 fn criu_of(pid: Pid) -> Vec<Pid> {
     let file = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
     let children = fs::read_to_string(file).unwrap_or_default();
@@ -33,16 +33,16 @@ fn criu_of(pid: Pid) -> Vec<Pid> {
     children.filter(is_criu).filter_map(Pid::from_raw).collect()
 }
 
-/// Kills the call after so long, and waits for all criu that there is: nobody else has any meanwhile.
+/// Kills the call after the given time, and waits until no criu is running. No other case uses criu at the same time.
 fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
-    // It changes its command line.
+    // The name is compared, because criu changes its command line.
     let is_criu = |entry: &fs::DirEntry| {
         fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.trim() == "criu")
     };
-    // One that was not executed yet is not seen: several looks.
+    // A criu that has not called execve(2) yet is not visible: look several times.
     let mut looks = 0;
     wait::until_true("criu to end", || {
         let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry));
@@ -65,7 +65,7 @@ fn duration(call: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// It counts, or it is not there; never anything between.
+/// Asserts that the container either counts or is gone.
 #[track_caller]
 fn assert_whole(saved: &Saved<'_>) -> bool {
     let c = &saved.c;
@@ -87,7 +87,7 @@ fn killed_checkpoint(bed: &Bed) {
         let running = saved.checkpoint_call(&[]).spawn();
         kill_call(running, whole * round / ROUNDS);
         if !assert_whole(&saved) {
-            // criu has done what it was asked to do.
+            // criu had completed the checkpoint.
             saved.restore(&[]).ok();
             saved.counts();
         }

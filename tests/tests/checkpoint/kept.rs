@@ -1,4 +1,4 @@
-//! What of a container is as it was after a restore.
+//! The state of a container that a restore preserves.
 
 use super::{COUNTER, Saved, places};
 use dayfly_tests::bed::Bed;
@@ -49,7 +49,7 @@ fn filters(bed: &Bed) {
     assert!(refused.stderr.contains("not supported"), "{refused}");
 }
 
-/// The program's own view is asked for, by a program that was saved itself.
+/// Checks masked files from a program that was saved itself.
 fn masks(bed: &Bed) {
     let script = "exec </dev/null >/dev/null 2>&1; while :; do { \
                   cat /proc/keys /proc/kcore | wc -c; echo x >/proc/kcore && echo written; \
@@ -77,7 +77,7 @@ fn masks(bed: &Bed) {
     assert_eq!(before, "0\n1\nread-only\n");
     let after = saved.c.sh("cat /proc/1/mountinfo").ok().stdout;
     assert_eq!(places(&after), places(&mounts));
-    // What covers a file is a mount of its own that cannot be changed by way of it.
+    // The file is covered by a separate mount, through which it cannot be changed.
     saved.c.sh("chmod 600 /proc/keys").exits(1);
     let mode = fs::metadata("/dev/null").map(|stat| std::os::unix::fs::MetadataExt::mode(&stat));
     assert_eq!(mode.expect("stat") & 0o777, 0o666);
@@ -91,7 +91,7 @@ fn rights_of_another_user(bed: &Bed) {
     kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
 }
 
-/// criu reads limits by prlimit(2), which asks for this right where the user is another one.
+/// criu reads limits by prlimit(2), which requires this capability for processes of another user.
 fn may_read_limits() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -105,7 +105,7 @@ fn may_read_limits() -> Result<(), String> {
 fn kept_rights(bed: &Bed, user: Value) {
     let script = format!("ulimit -n 512; umask 027; {COUNTER}");
     let mut bundle = bed.bundle();
-    // cgroup v2 may be without the controller.
+    // cgroup v2 may lack the controller.
     if bed.view.has_v1() {
         bundle = bundle.set("/linux/resources/pids", json!({ "limit": 77 }));
     }
@@ -176,7 +176,7 @@ fn bind_mounts(bed: &Bed) {
     assert!(!data.join("own/kept").exists());
 }
 
-/// As the containers of a pod have them.
+/// Joined namespaces, as in a pod.
 fn joined_namespaces(bed: &Bed) {
     let holder = bed.bundle().make().detached();
     let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
@@ -252,7 +252,7 @@ fn hooks(bed: &Bed) {
     assert_eq!(order(), [""; 0]);
     saved.c.delete_force().ok();
     assert_eq!(order(), ["poststop"]);
-    // A hook that fails is the end of a restore.
+    // A failing hook makes the restore fail.
     let config = saved.c.bundle.join("config.json");
     let text = fs::read_to_string(&config).expect("config.json");
     fs::write(&config, text.replace("echo createRuntime", "exit 3; echo createRuntime"))
@@ -261,7 +261,7 @@ fn hooks(bed: &Bed) {
     saved.c.assert_gone("a failed hook");
 }
 
-/// A container that runs a program in Perl, by the host's interpreter.
+/// Returns a container that runs a Perl program with the host's interpreter.
 fn of_perl<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
     let program = format!(
         "for my $f (\\*STDIN, \\*STDOUT, \\*STDERR) {{ open($f, '+<', '/dev/null'); }} $| = 1; {program}"
@@ -280,7 +280,7 @@ fn perl() -> Result<(), String> {
     }
 }
 
-/// A connection inside the container: both ends are saved.
+/// A TCP connection inside the container, both ends of which are saved.
 fn connections(bed: &Bed) {
     let saved = Saved::running(of_perl(
         bed,
@@ -298,7 +298,7 @@ fn connections(bed: &Bed) {
     saved.counts();
 }
 
-/// A datagram socket that is connected to one of the host's, whose directory is bound into the container.
+/// A datagram socket connected to a socket of the host, whose directory is bound into the container.
 fn sockets_that_lead_outside(bed: &Bed) {
     let dir = bed.dir.join("sockets");
     fs::create_dir(&dir).expect("mkdir");
@@ -310,7 +310,7 @@ fn sockets_that_lead_outside(bed: &Bed) {
          while (1) {{ syswrite($s, 'line'); select(undef, undef, undef, 0.2); }}"
     );
     let bundle = of_perl(bed, &program);
-    // criu sees sockets of the network namespace alone that the container is in, and connects to where they are bound.
+    // criu sees only sockets of the container's network namespace, and connects to the path at which they are bound.
     let bundle = bundle.without_namespace("network");
     let saved = Saved::running(bundle.mount("bind", text, text, &["bind"]));
     let mut bytes = [0; 16];

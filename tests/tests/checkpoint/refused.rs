@@ -1,4 +1,4 @@
-//! What is refused, and leaves nothing.
+//! Requests that are refused and leave nothing behind.
 
 use super::Saved;
 use dayfly_tests::bed::Bed;
@@ -96,13 +96,13 @@ fn images_of_others(bed: &Bed) {
     saved.c.assert_gone("refused restores");
     saved.restore(&[]).ok();
     saved.counts();
-    // As little may somebody else's directory be written to.
+    // A directory that belongs to another user is refused as well.
     chown(&saved.images, Some(1000), None).expect("chown");
     saved.checkpoint(&[]).fails("belongs to user 1000");
     saved.counts();
 }
 
-/// Each file of a checkpoint in turn shorter than it was, and gone.
+/// Truncates, then removes, each file of a checkpoint in turn.
 fn damaged_images(bed: &Bed) {
     let saved = Saved::counting(bed);
     saved.checkpoint(&[]).ok();
@@ -122,7 +122,7 @@ fn damaged_images(bed: &Bed) {
         saved.restore(&[]).fails(name);
         fs::write(&path, &whole).expect("write");
     }
-    // The same length, other bytes: criu finds out about those, and nothing stays of what it made.
+    // Other bytes of the same length: criu detects them, and nothing is left of the restore.
     let core = names.iter().find(|name| name.starts_with("core-")).expect("core");
     let path = saved.images.join(core);
     let whole = fs::read(&path).expect("read");
@@ -166,15 +166,15 @@ fn configurations(bed: &Bed) {
     assert!(!bed.dir.join("images").exists());
 }
 
-/// An open file that leads out of the container: criu's reason is in the error, and the container goes on.
+/// An open file outside the container: the error contains criu's reason, and the container keeps running.
 fn what_criu_refuses(bed: &Bed) {
-    // Its standard streams are files of the test's.
+    // Its standard streams are files of the test.
     let saved = Saved::running(bed.bundle().sh("while :; do sleep 1; done"));
     let outcome = saved.checkpoint(&[]).fails("criu failed: type DUMP errno 0: Error (");
     assert!(outcome.stderr.contains("dump.log)"), "{outcome}");
     assert_eq!(saved.c.status(), "running");
     saved.c.exec(&["true"]).ok();
-    // What is there is no checkpoint.
+    // The directory does not contain a checkpoint.
     saved.c.delete_force().ok();
     saved.restore(&[]).fails("inventory.img is missing");
 }

@@ -162,17 +162,17 @@ fn leftover_beside_the_pid_file(bed: &Bed) {
     assert!(!bed.dir.join(".pid").exists());
 }
 
-/// A command that fails takes back what it has written, and nothing else.
+/// A failed command removes the pid file that it has written, but no other.
 fn pid_file_that_the_caller_has(bed: &Bed) {
     let pid_file = bed.dir.join("pid");
     let path = pid_file.to_str().expect("path");
     let kept = || assert_eq!(fs::read_to_string(&pid_file).expect("read"), "1234");
     fs::write(&pid_file, "1234").expect("write");
-    // Before there is a process.
+    // Fails before the process exists.
     let c = bed.bundle().set("/root/path", json!("nowhere")).make();
     let _ = c.create_with(&["--pid-file", path]).exits(1);
     kept();
-    // After it was written.
+    // Fails after the pid file was written.
     let c = bed.bundle().args(&["/no/such"]).make();
     let _ = c.run_with(&["--pid-file", path]).exits(1);
     assert!(!pid_file.exists());
@@ -184,7 +184,7 @@ fn pid_file_that_the_caller_has(bed: &Bed) {
     assert!(!pid_file.exists());
 }
 
-/// It stays what it is, whether the command succeeds or fails.
+/// A special file is not replaced, whether the command succeeds or fails.
 fn pid_file_that_is_no_file(bed: &Bed) {
     let path = |name: &str| bed.dir.join(name).to_string_lossy().into_owned();
     bed.program("mkfifo", &[&path("fifo")]).run().ok();
@@ -203,7 +203,7 @@ fn pid_file_that_is_no_file(bed: &Bed) {
     let c = bed.bundle().make();
     c.create_with(&["--pid-file", &path("null")]).ok();
     c.delete_force().ok();
-    // Both ends are open, so that nobody waits.
+    // Opened for reading and writing, so that the open does not block.
     let mut reader = File::options().read(true).write(true).open(path("fifo")).expect("open");
     c.create_with(&["--pid-file", &path("fifo")]).ok();
     let mut bytes = [0; 16];

@@ -1,4 +1,4 @@
-//! Containers of images in the background: their logs, and their ids.
+//! Containers of images in the background: logs and ids.
 
 use super::{
     background, call, delete, ends, image_of, mounts_of, nothing_is_left, path, programs, refused,
@@ -41,7 +41,7 @@ fn logs_of_the_background(bed: &Bed) {
     call(bed, &["logs", "nobody"]).run().fails("container does not exist");
 }
 
-/// Whoever writes on is told; nothing of the host grows.
+/// Writes beyond the limit fail, and no file on the host grows.
 fn a_log_is_bounded(bed: &Bed) {
     image_of(bed, vec![]);
     let id = background(bed, &["--log-size", "64k"], "yes; echo $? >/tmp/status; sleep 1000");
@@ -79,7 +79,7 @@ fn wrong_backgrounds(bed: &Bed) {
     refused(bed, &["--log-size", "64k"], "--log-size needs -d");
     refused(bed, &["-d", "--log-size", "1"], "must be 4k or more");
     refused(bed, &["-d", "--log-size", "x"], "invalid size");
-    // A program that is not there: told here, not in a log, and nothing stays.
+    // A missing program is reported at once, not in the log, and nothing is left behind.
     let outcome = run(bed, &["-d", "--image", "test", "/no/such"]).run();
     assert!(outcome.stderr.contains("/no/such") && outcome.stdout.is_empty(), "{outcome}");
     assert_eq!(outcome.code(), 1, "{outcome}");
@@ -89,7 +89,7 @@ fn wrong_backgrounds(bed: &Bed) {
     delete(bed, &id);
 }
 
-/// Prints nothing, and leaves the output where the caller has it.
+/// `--detach` prints nothing, and leaves the output with the caller's.
 fn detached_as_before(bed: &Bed) {
     image_of(bed, vec![]);
     let id = bed.id();
@@ -100,7 +100,7 @@ fn detached_as_before(bed: &Bed) {
     call(bed, &["logs", &id]).run().fails("has no log");
     assert!(!mounts_of(bed));
     delete(bed, &id);
-    // Of a bundle `-d` is the same.
+    // For a bundle, `-d` does the same.
     let c = bed.bundle().args(&["/bin/sleep", "1000"]).make();
     assert_eq!(c.run_with(&["-d"]).ok().stdout, "");
 }
@@ -117,7 +117,7 @@ fn beginnings_of_ids(bed: &Bed) {
         pid(ambiguous).fails("is the beginning of 2 container ids");
         call(bed, &["delete", ambiguous]).run().fails("is the beginning of 2");
     }
-    // Names that somebody gave, and less than three digits, are not completed.
+    // Names given by the user, and fewer than three digits, are not completed.
     for none in ["abce", "ab", "abcd000000000003"] {
         pid(none).fails("container does not exist");
     }

@@ -1,4 +1,4 @@
-//! `--init`: a first process that reaps, passes signals on and ends as the program does.
+//! `--init`: a first process that reaps orphans, forwards signals, and ends with the program's status.
 
 use super::{
     background, call, delete, ends, image_of, nothing_is_left, programs, run, sh, users_layer,
@@ -25,7 +25,7 @@ fn an_init_reaps_and_passes_signals_on(bed: &Bed) {
         wait::until_true("the program", || list("cat /proc/2/cmdline").starts_with("sleep"));
         wait::until_true("no zombie", || list(zombies).is_empty());
         assert!(list("cat /proc/1/cmdline").starts_with("/dev/init\0sh\0-c\0"), "{userns}");
-        // What it runs from can't be written to.
+        // The file of the first process cannot be written to.
         let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/dev/init"]).run();
         assert!(outcome.stderr.contains("/dev/init: "), "{outcome}");
         let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/proc/1/exe"]).run();

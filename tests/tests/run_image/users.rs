@@ -1,4 +1,4 @@
-//! Users who run images, without unshare(1).
+//! Users without root who run images, without unshare(1).
 
 use super::{layout, path, users};
 use dayfly_tests::bed::Bed;
@@ -16,7 +16,7 @@ const CASES: &[Case] = &[
     case!(users_with_ranges).unlike_runc().needs(users),
 ];
 
-/// A user, and an image in the user's store.
+/// Creates a user, and an image in the user's store.
 fn user_with_image(bed: &Bed, user: &User) {
     let layout = layout(bed, vec![]);
     let base = user.bed.runtime().parent().expect("base");
@@ -29,7 +29,7 @@ fn as_user(user: &User, args: &[&str]) -> Call {
     user.bed.call(args)
 }
 
-/// Where nobody maps more than the user's own id: no helper is in the PATH.
+/// Maps the user's own id only: the PATH contains no helper.
 fn users_of_one_id(bed: &Bed) {
     let user = User::new(bed);
     user_with_image(bed, &user);

@@ -19,7 +19,7 @@ pub enum Error {
     },
     /// Something is missing or unsuitable; the text says what to do.
     Unfit(String),
-    /// An error of the helpers that all tools share.
+    /// An error of the helpers shared by all tools.
     Report(report::Error),
     /// SIGINT or SIGTERM arrived.
     Interrupted,

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // `dayfly trace` is one of the experiments, and a command of its own.
+    // `dayfly trace` is one of the experiments, but has its own command.
     let name = match std::env::args_os().nth(1) {
         Some(word) if word == "trace" => "dayfly",
         _ => "dayfly bench",

@@ -1,4 +1,4 @@
-//! Completions for bash, zsh and fish: clap's, with the names of containers and images that there are.
+//! Completions for bash, zsh and fish: clap's, extended by the names of existing containers and images.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,21 +15,21 @@ const BASH: &str = include_str!("completions/names.bash");
 const ZSH: &str = include_str!("completions/names.zsh");
 const FISH: &str = include_str!("completions/names.fish");
 
-/// Commands whose container is one that there is not yet.
+/// Commands whose argument names a container that does not exist yet.
 const MAKERS: [&str; 3] = ["create", "restore", "run"];
 
-/// What a command's words are besides its options.
+/// The arguments of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// The name of a command below.
+    /// The name of a subcommand.
     Words,
-    /// A container that there is, then other things.
+    /// An existing container, then other arguments.
     Container,
-    /// An image that there is, then other things.
+    /// An existing image, then other arguments.
     Image,
-    /// Images that there are.
+    /// Existing images.
     Images,
-    /// Other things.
+    /// Other arguments.
     Other,
 }
 
@@ -61,16 +61,16 @@ impl Takes {
     }
 }
 
-/// A command that shells know more about than clap does.
+/// The properties of a command that the shells need in addition to clap's completions.
 struct Known {
-    /// How it is called, without the program: none for the program itself.
+    /// The command's words without the program; empty for the program itself.
     words: String,
     takes: Takes,
-    /// Options that are followed by a value.
+    /// Options with a value.
     valued: Vec<String>,
 }
 
-/// Writes one file a shell, named as the shell looks for it.
+/// Writes one file per shell, with the name that the shell expects.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let known = known();
@@ -88,7 +88,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Every command by every name.
+/// Returns all commands, under each of their names.
 fn known() -> Vec<Known> {
     let mut all = Vec::new();
     let mut whole = command::with_tools();
@@ -116,7 +116,7 @@ fn collect(command: &Command, words: &str, all: &mut Vec<Known>) {
     }
 }
 
-/// A function that knows the commands, in the place of clap's registration the one that asks it.
+/// Adds a function with the commands' arguments, and replaces clap's registration.
 fn bash(text: &str, known: &[Known]) -> Option<String> {
     let (before, _) = text.split_once("\nif [[ \"${BASH_VERSINFO[0]}\" -eq 4")?;
     let mut text = before.to_owned();
@@ -130,7 +130,7 @@ fn bash(text: &str, known: &[Known]) -> Option<String> {
     Some(text + BASH)
 }
 
-/// Its own actions, where clap has none or takes a name for a file's.
+/// Replaces the actions of clap for the names of containers and images.
 fn zsh(text: &str) -> Option<String> {
     const END: &str = "\nif [ \"$funcstack[1]\" = \"_dayfly\" ]; then";
     let (before, after) = text.split_once(END)?;
@@ -157,9 +157,9 @@ fn zsh(text: &str) -> Option<String> {
     (done > 10).then(|| format!("{lines}{ZSH}{END}{after}"))
 }
 
-/// Lines beside clap's.
+/// Adds lines to clap's.
 fn fish(text: &str, known: &[Known]) -> Option<String> {
-    // Clap has a backslash too many before quotes in descriptions of values, at which fish refuses the line.
+    // clap writes one backslash too many before quotes in descriptions of values, which fish rejects.
     let mut text = text.replace(r#"\\""#, r#"\""#) + FISH;
     let globals = known.first()?.valued.join(" ");
     for Known { words, takes, valued } in known {

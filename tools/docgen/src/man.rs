@@ -1,4 +1,4 @@
-//! Man pages: one for the program, one a command, in the form of man-pages(7).
+//! Man pages: one for the program and one per command, in the form of man-pages(7).
 
 mod markup;
 mod options;
@@ -36,7 +36,8 @@ pub fn write(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All commands below `command`, which `words` lead to, but those of the table, which have pages already.
+/// Returns all subcommands of `command`, which has the words `words`. Those of the table are left out; they have pages
+/// already.
 fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
     let mut found = Vec::new();
     for command in shown(command) {
@@ -56,7 +57,7 @@ fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     command.get_subcommands().filter(is_shown)
 }
 
-/// The name of the page of the command that `words` lead to.
+/// Returns the name of the page of the command `words`.
 fn name_of(words: &str) -> String {
     format!("{NAME}-{}", words.replace(' ', "-"))
 }
@@ -80,9 +81,9 @@ fn program() -> String {
     page.finish()
 }
 
-/// A command of the table.
+/// Returns the page of a command of the table.
 fn of(definition: &Command) -> String {
-    // The program that it is handed to knows more about it.
+    // The program that implements the command has the complete definition.
     let same = tools::same(definition.name);
     let mut command = same.unwrap_or_else(|| command::command(definition));
     command.build();
@@ -126,7 +127,7 @@ fn of(definition: &Command) -> String {
     page.finish()
 }
 
-/// A command of a tool, whose definitions are clap's own.
+/// Returns the page of a tool's command, which clap defines.
 fn tool(command: &clap::Command, name: &str) -> String {
     let words = options::words(command);
     let text =
@@ -138,7 +139,7 @@ fn tool(command: &clap::Command, name: &str) -> String {
     paragraphs(&mut page, &sentence(&about, &words), &words);
     paragraphs(&mut page, long.strip_prefix(&about).unwrap_or(&long), &words);
     let after = text(command.get_after_long_help().or_else(|| command.get_after_help()));
-    // A section of its own has these.
+    // The exit status has its own section.
     if !after.starts_with("Exit status:") {
         paragraphs(&mut page, &after, &words);
     }
@@ -158,7 +159,7 @@ fn reference(words: &str) -> String {
     format!("{}({SECTION})", name_of(words))
 }
 
-/// The commands below one, with what they do.
+/// Lists the subcommands with their descriptions.
 fn commands(page: &mut Page, command: &clap::Command, words: &str) {
     let item = |below: &clap::Command| {
         let about = below.get_about().map(ToString::to_string).unwrap_or_default();
@@ -176,7 +177,7 @@ fn commands(page: &mut Page, command: &clap::Command, words: &str) {
     }
 }
 
-/// Exit status, variables and files, with variables that stand for options.
+/// Adds the exit status, the variables and the files, including variables that stand for options.
 fn what_docs_say(page: &mut Page, subject: &Subject<'_>, variables: Vec<Item>) {
     page.items("EXIT STATUS", &tables::exit_status(subject));
     let mut found = tables::environment(subject);
@@ -196,14 +197,14 @@ fn paragraphs(page: &mut Page, text: &str, words: &Words) {
     }
 }
 
-/// The pages of the commands that a text names: "dayfly host locks".
+/// Returns the pages of the commands that a text names, such as "dayfly host locks".
 fn mentioned(text: &str) -> Vec<String> {
     let is_word = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
     let quoted = text.split('"').skip(1).step_by(2);
     let mut pages = Vec::new();
     for words in quoted.filter_map(|quoted| quoted.strip_prefix("dayfly ")) {
         let words: Vec<&str> = words.split_whitespace().take_while(is_word).collect();
-        // The longest that has a page.
+        // The longest name with a page.
         let found = (1..=words.len())
             .rev()
             .map(|count| words[..count].join(" "))
@@ -221,7 +222,7 @@ fn is_page(words: &str) -> bool {
     is_command || tools::all().iter().any(is_below)
 }
 
-/// As the line of a page's name has it: no sentence.
+/// Returns the form for the NAME section: in lower case, without a full stop.
 fn lower(about: &str) -> String {
     let mut letters = about.chars();
     let is_word = letters.next().is_some_and(char::is_uppercase)
@@ -233,12 +234,12 @@ fn lower(about: &str) -> String {
     about
 }
 
-/// A text that no values belong to.
+/// Marks up a text without names of values.
 pub fn text(text: &str) -> Vec<Span> {
     spans(text, &Words::default())
 }
 
-/// The same, as a sentence.
+/// Marks up a text without names of values, as a sentence.
 pub fn text_sentence(line: &str) -> Vec<Span> {
     text(&sentence(line, &Words::default()))
 }

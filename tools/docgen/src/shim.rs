@@ -109,7 +109,7 @@ fn page() -> String {
     page.finish()
 }
 
-/// A way to call it: capitals stand for values.
+/// Returns a synopsis, in which capital letters mark placeholders.
 fn way(words: &str) -> Vec<Span> {
     let mut way = vec![bold(NAME)];
     for word in words.split(' ') {

@@ -24,7 +24,7 @@ pub fn below(name: &str) -> Vec<Command> {
     found.filter(|command| !command.is_hide_set()).cloned().collect()
 }
 
-/// The command of a tool that a command of the table is another name of.
+/// Returns the command of the tool that implements a command of the table.
 pub fn same(name: &str) -> Option<Command> {
     let (above, below) = match name {
         "trace" => ("bench", "trace"),

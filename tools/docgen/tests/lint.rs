@@ -1,11 +1,11 @@
-//! The man pages as programs that format them see them.
+//! Checks the man pages with the programs that format them.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// All pages, in a directory that is removed with this.
+/// All pages, in a directory that is removed on drop.
 struct Pages(PathBuf);
 
 impl Pages {
@@ -31,7 +31,7 @@ impl Drop for Pages {
     }
 }
 
-/// What a program says of the pages; nothing, and the reason told, where there is no such program.
+/// Returns a program's output for the pages. If the program is missing, prints the reason and returns nothing.
 fn said(program: &str, arguments: &[&str], pages: &[PathBuf]) -> String {
     let run = Command::new(program).args(arguments).args(pages).stdin(Stdio::null()).output();
     match run {
@@ -40,7 +40,7 @@ fn said(program: &str, arguments: &[&str], pages: &[PathBuf]) -> String {
             texts.map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
         }
         Err(error) => {
-            // Not captured, as what a test prints is.
+            // Not print macros, whose output tests capture.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: {program}: {error}: scripts/install-deps test"

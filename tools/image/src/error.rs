@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// Content does not match its digest.
     Digest(Mismatch),
-    /// What was given as a digest is none.
+    /// An invalid digest.
     NoDigest(NoDigest),
     /// A blob is longer or shorter than its descriptor says.
     Size {

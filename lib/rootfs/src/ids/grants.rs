@@ -119,7 +119,8 @@ fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     lines.collect()
 }
 
-/// First id and number of what a file in the form of subuid(5) grants to a user, who has these names.
+/// Returns the ranges, as first id and number of ids, that a file in the form of subuid(5) grants to a user with these
+/// names.
 pub fn granted_to(text: &str, names: &[&str]) -> Vec<(u32, u32)> {
     let ranges = names.iter().flat_map(|name| lines(text, name));
     ranges.filter(|(first, count)| *count > 0 && first.checked_add(*count).is_some()).collect()

@@ -37,7 +37,7 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(invocation.container()?.checkpoint(&options)?)
 }
 
-/// The directory of images, that of the working directory if none is named.
+/// Returns the directory of images: the option's value, or the default in the working directory.
 pub fn images<'a>(values: &Values<'a>) -> Result<Cow<'a, str>, Failure> {
     match values.text(&IMAGE_PATH) {
         Some(path) => Ok(Cow::Borrowed(path)),
@@ -45,7 +45,7 @@ pub fn images<'a>(values: &Values<'a>) -> Result<Cow<'a, str>, Failure> {
     }
 }
 
-/// What `checkpoint` and `restore` have in common.
+/// Reads the options that `checkpoint` and `restore` share.
 pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>, Failure> {
     if let Some(other) = values.texts(&EMPTY_NS).find(|name| *name != "network") {
         return Err(Failure::new(format_args!("namespace {other:?} is not supported")));
@@ -61,7 +61,7 @@ pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>,
     })
 }
 
-/// Refuses options that are known, and do nothing yet.
+/// Refuses options that are recognized but not implemented.
 pub fn refuse(values: &Values<'_>, options: &[&'static Opt]) -> Result<(), Failure> {
     match options.iter().find(|option| is_given(values, option)) {
         Some(option) => Err(Failure::unsupported(format_args!("--{}", option.long))),
@@ -69,7 +69,7 @@ pub fn refuse(values: &Values<'_>, options: &[&'static Opt]) -> Result<(), Failu
     }
 }
 
-/// Whether an option was given, and not as no.
+/// Returns whether an option was given; a flag with the value `false` does not count.
 fn is_given(values: &Values<'_>, option: &'static Opt) -> bool {
     match option.kind {
         Kind::Flag => values.flag(option),

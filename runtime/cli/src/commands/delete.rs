@@ -22,7 +22,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         id = Cow::Owned(whole);
     }
     if found.as_ref().is_ok_and(container::Container::has_layers) {
-        // Files in there may belong to other ids than the user's.
+        // Files in the container may belong to other ids than the user's.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
     match store.delete_found(&id, found, force, Warn(invocation.warn, invocation.tell))? {

@@ -61,8 +61,8 @@ fn cgroup(container: &Container) -> Result<Cgroup, Failure> {
     Ok(Cgroup::open(location)?)
 }
 
-/// Prints the figures of every container that runs. One that ends meanwhile, or whose figures can't be read, is no
-/// reason to lose those of the others.
+/// Prints the values of every running container. A container that ends meanwhile, or whose values cannot be read, does
+/// not affect the others.
 fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
     if !invocation.arguments.is_empty() {
         return Err(Failure::new("--all is for all containers: give it no id"));
@@ -94,7 +94,7 @@ fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
     all.iter().try_for_each(|usage| print(&usage.text(true)?))
 }
 
-/// What a container has used.
+/// Returns the resource usage of a container.
 struct Usage {
     id: String,
     stats: Stats,

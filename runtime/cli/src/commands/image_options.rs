@@ -1,4 +1,4 @@
-//! What `run --image` says of the container besides its root filesystem.
+//! The options of `run --image`, except those about the root filesystem.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,16 +18,16 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::size;
 
-/// Bytes of output that are kept by default.
+/// The default size of a log, in bytes.
 const LOG: u64 = 8 << 20;
-/// Bytes of the smallest log, a page, and of the largest.
+/// The limits of a log's size, in bytes: from one page on.
 const LOGS: core::ops::RangeInclusive<i64> = 4096..=1 << 40;
-/// Bytes of memory that a container's start takes at least, about.
+/// The least memory limit in bytes: roughly what the start of a container needs.
 const LEAST_MEMORY: i64 = 512 << 10;
-/// Thousandths of a CPU: what the kernel takes at least is a hundredth.
+/// The limits of CPU time, in thousandths of a CPU: the kernel accepts a hundredth of a CPU or more.
 const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
 
-/// The options, for the image that was found.
+/// Reads the options for a found image.
 pub fn image<'a>(
     invocation: &Invocation<'a>,
     found: rootfs::image::Found,
@@ -64,7 +64,7 @@ pub fn image<'a>(
     })
 }
 
-/// A variable without a value is that of the caller.
+/// Returns the variables. A variable without a value is copied from the caller's environment.
 fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
     let callers = |name: &str| {
         let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
@@ -99,7 +99,7 @@ fn entrypoint(invocation: &Invocation<'_>) -> Result<Option<Vec<String>>, Failur
     }
 }
 
-/// It is written to /etc/hosts as well.
+/// Checks the host name, which is also written to /etc/hosts.
 fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
     let is_fit = |name: &str| {
         name.len() <= 64
@@ -135,7 +135,7 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
             })
     });
     let pids = match values.integer(&PIDS_LIMIT) {
-        // As Podman and Docker have it.
+        // The same meaning as for Podman and Docker.
         Some(0) => Some(-1),
         Some(number @ ..=-2) => {
             return Err(Failure::new(format_args!(
@@ -157,7 +157,7 @@ fn log_size(text: Option<&str>) -> Result<u64, Failure> {
     }
 }
 
-/// The file that this program is executed from: the container's first process is to be another run of it.
+/// Returns the path of this program, which also runs as the container's first process.
 fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
     const OWN: &str = "/proc/self/exe";
     if invocation.values.is_set(&PRESERVE_FDS) {

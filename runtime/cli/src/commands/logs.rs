@@ -1,4 +1,4 @@
-//! `logs`: what a container in the background has printed.
+//! `logs`: prints the output of a container in the background.
 
 use crate::definition::images::{FOLLOW, TAIL};
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `restore`: makes a container of what `checkpoint` has saved.
+//! `restore`: creates a container from the files of `checkpoint`.
 
 use container::RestoreOptions;
 

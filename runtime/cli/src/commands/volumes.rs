@@ -1,4 +1,4 @@
-//! `--volume` and `--mount`: what a container that runs an image has of the host.
+//! `--volume` and `--mount`: files and directories of the host in a container that runs an image.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,12 +15,12 @@ use crate::failure::Failure;
 use crate::size;
 use crate::values::Values;
 
-/// What a bind mount has, unless an option says otherwise; as Podman has it.
+/// The options of a bind mount unless they are overridden; the same as Podman's.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
-/// Words that are no options of a bind mount.
+/// Mount options that bind mounts do not support.
 const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];
 
-/// The mounts of all these options, those of directories before those of what is in them.
+/// Returns the mounts of all these options, sorted so that a mount follows those it is inside of.
 pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
     let volumes = values.texts(&VOLUME).map(|text| {
         volume(text).map_err(|reason| Failure::new(format_args!("--volume {text}: {reason}")))
@@ -64,7 +64,7 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
     let mut options: Vec<Str<'a>> = OF_BINDS.map(Str::new).into();
     for word in words {
         match word.as_str() {
-            // A label of SELinux, where there is none.
+            // An SELinux label, on a host without SELinux.
             "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
             "z" | "Z" => return Err(format!("{word}: dayfly gives files no labels: chcon does")),
             "U" => {
@@ -85,7 +85,7 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
     })
 }
 
-/// Where it goes.
+/// Checks the destination of a mount.
 fn place(destination: &str) -> Result<InRoot<'_>, String> {
     if !destination.starts_with('/') {
         return Err(format!(
@@ -175,7 +175,7 @@ fn tmpfs<'a>(
     })
 }
 
-/// How deep a place is.
+/// The depth of a path.
 trait Depth {
     fn split_count(&self) -> usize;
 }

@@ -1,4 +1,4 @@
-//! The commands that save and restore a container.
+//! The commands `checkpoint` and `restore`.
 
 use super::Action::{Run, Status};
 use super::options::*;

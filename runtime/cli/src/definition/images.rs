@@ -1,4 +1,4 @@
-//! `run`, whose options are those of a container of an image for the most part, and `logs`.
+//! `run`, most of whose options are for containers of images, and `logs`.
 
 use super::Action::{Run, Status};
 use super::options::*;
@@ -11,51 +11,51 @@ pub static IMAGE: Opt = Opt::text(
     "REF",
     "run an image of the store instead of a bundle; what follows is the command, not an id",
 );
-/// The id of a container that an image is run in.
+/// The id of a container that runs an image.
 pub static CONTAINER_NAME: Opt =
     Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
-/// Does not wait, and leaves the output where the caller has it.
+/// Returns at once, and leaves the output with the caller's.
 pub static RUN_DETACH: Opt = Opt::flag(
     "detach",
     "return once the process runs; its output goes where that of this command goes",
 );
-/// Does not wait, and keeps the output.
+/// Returns at once, and keeps the output in a log.
 pub static BACKGROUND: Opt = Opt::flag(
     "background",
     "return once the process runs; of an image's container print the id, and keep the output for \"dayfly logs\"",
 )
 .short('d');
-/// How much of the output is kept.
+/// The size of the log.
 pub static LOG_SIZE: Opt = Opt::text(
     "log-size",
     "BYTES",
     "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC)",
 );
-/// What happens anyway.
+/// Removal after the end, which is the default.
 pub static REMOVE: Opt = Opt::flag(
     "rm",
     "remove the container when its process has ended, which happens anyway; not with -d",
 );
-/// What happens anyway.
+/// Standard input, which is always open.
 pub static INTERACTIVE: Opt =
     Opt::flag("interactive", "has no effect: the process has standard input in any case")
         .short('i');
-/// Who an image's process runs as.
+/// The user of an image's process.
 pub static RUN_USER: Opt = Opt::text(
     "user",
     "USER[:GROUP]",
     "user and group of the process, names of the image or numbers",
 )
 .short('u');
-/// The working directory in an image.
+/// The working directory in the container.
 pub static WORKDIR: Opt = Opt::text("workdir", "DIR", "the same as --cwd").short('w');
-/// What is run before the command.
+/// The program that runs in place of the image's entrypoint.
 pub static ENTRYPOINT: Opt = Opt::text(
     "entrypoint",
     "PROGRAM",
     "program to run with the command line's arguments in the place of the image's entrypoint and command; a JSON list for several words, nothing for none",
 );
-/// Something of the host.
+/// A file or directory of the host.
 pub static VOLUME: Opt = Opt::new(
     "volume",
     Kind::Texts,
@@ -63,38 +63,38 @@ pub static VOLUME: Opt = Opt::new(
     "bind a file or directory of the host; options such as ro, idmap, noexec are joined by commas; repeatable",
 )
 .short('v');
-/// The same at length.
+/// A mount, in the form KEY=VALUE.
 pub static MOUNT: Opt = Opt::new(
     "mount",
     Kind::Texts,
     "KEY=VALUE,...",
     "mount type=bind,src=PATH,dst=PATH or type=tmpfs,dst=PATH, with ro, bind-propagation=, tmpfs-size=, tmpfs-mode=; repeatable",
 );
-/// A limit from the start.
+/// The memory limit.
 pub static RUN_MEMORY: Opt =
     Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit").short('m');
-/// CPU time from the start.
+/// The limit of CPU time.
 pub static CPUS: Opt =
     Opt::text("cpus", "NUMBER", "CPU time the container may use, in CPUs, such as 1.5");
-/// The network that a container has.
+/// The container's network.
 pub static NETWORK: Opt = Opt::text(
     "network",
     "NETWORK",
     "none (default): nothing but a loopback device; host; container:ID, that of another container; ns:PATH",
 );
-/// A process that reaps.
+/// A first process that reaps orphans.
 pub static INIT: Opt = Opt::flag(
     "init",
     "have a small first process that reaps orphans and passes signals on to the program",
 );
-/// Nothing may be changed.
+/// A read-only root filesystem.
 pub static READ_ONLY: Opt =
     Opt::flag("read-only", "make the root filesystem of an image read-only");
 /// The host name of a container that runs an image.
 pub static HOSTNAME: Opt =
     Opt::text("hostname", "NAME", "host name of a container that runs an image (default: its id)");
 
-/// What is about images alone, and means nothing with a bundle.
+/// The options that apply to images only, not to bundles.
 pub static OF_IMAGES: &[&Opt] = &[
     &CONTAINER_NAME,
     &READ_ONLY,
@@ -202,10 +202,10 @@ two files grant to that user.",
     )
 };
 
-/// Goes on with what comes.
+/// Whether to follow the log.
 pub static FOLLOW: Opt =
     Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
-/// The end alone.
+/// The number of last lines to print.
 pub static TAIL: Opt =
     Opt::text("tail", "LINES", "print no more than so many of the last lines").short('n');
 

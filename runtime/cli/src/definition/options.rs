@@ -119,7 +119,7 @@ pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the containe
 /// Its environment.
 pub static ENV: Opt =
     Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
-/// What happens anyway.
+/// Standard input, which is always open.
 pub static INTERACTIVE: Opt =
     Opt::flag("interactive", "has no effect: the process has standard input in any case")
         .short('i');
@@ -240,7 +240,7 @@ pub static NO_TRUNC: Opt =
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 
 // events.
-/// JSON or metrics.
+/// The format of the output: JSON or metrics.
 pub static EVENTS_FORMAT: Opt = Opt::text(
     "format",
     "FORMAT",
@@ -248,7 +248,7 @@ pub static EVENTS_FORMAT: Opt = Opt::text(
 )
 .short('f')
 .choices(&["json", "prometheus"]);
-/// Of every container.
+/// All containers.
 pub static EVENTS_ALL: Opt = Opt::flag(
     "all",
     "instead of one container's print the statistics of all that run; with --stats or --format prometheus",
@@ -338,80 +338,80 @@ pub static MEM_BW_SCHEMA: Opt =
     Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema, as MB:0=50");
 
 // checkpoint, restore.
-/// Where images are.
+/// The directory of images.
 pub static IMAGE_PATH: Opt = Opt::text(
     "image-path",
     "DIR",
     "directory of criu's images, the caller's alone (default: checkpoint in the working directory)",
 );
-/// Where criu works.
+/// The directory of criu's log.
 pub static WORK_PATH: Opt = Opt::text(
     "work-path",
     "DIR",
     "directory of criu's log and work files (default: that of the images)",
 );
-/// An earlier dump.
+/// The images of an earlier dump.
 pub static PARENT_PATH: Opt =
     Opt::text("parent-path", "DIR", "images of an earlier --pre-dump; not supported yet");
-/// The container goes on.
+/// Whether the container keeps running.
 pub static LEAVE_RUNNING: Opt =
     Opt::flag("leave-running", "leave the container running afterwards");
-/// TCP.
+/// Open TCP connections.
 pub static TCP_ESTABLISHED: Opt = Opt::flag("tcp-established", "keep open TCP connections");
-/// TCP connections on their way.
+/// TCP connections that are being established.
 pub static TCP_SKIP_IN_FLIGHT: Opt =
     Opt::flag("tcp-skip-in-flight", "leave out TCP connections that are being made");
-/// Files without names.
+/// Open, unlinked files.
 pub static LINK_REMAP: Opt =
     Opt::flag("link-remap", "give unlinked files that are open a name for the time being");
-/// UNIX sockets.
+/// UNIX sockets connected to sockets outside the container.
 pub static EXT_UNIX_SK: Opt =
     Opt::flag("ext-unix-sk", "allow UNIX sockets that lead out of the container");
-/// Shells.
+/// Sessions and terminals from outside the container.
 pub static SHELL_JOB: Opt =
     Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
-/// Pages on demand.
+/// Loading pages on access.
 pub static LAZY_PAGES: Opt =
     Opt::flag("lazy-pages", "bring memory when it is touched; not supported yet");
-/// Who hears that pages are served.
+/// The descriptor for the status of the lazy-pages server.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
     "descriptor that is told when --lazy-pages is ready; not supported yet",
 );
-/// Who takes pages.
+/// The server that receives pages.
 pub static PAGE_SERVER: Opt =
     Opt::text("page-server", "ADDRESS:PORT", "criu page server; not supported yet");
-/// Locks.
+/// File locks.
 pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
-/// Memory alone.
+/// Saving the memory only.
 pub static PRE_DUMP: Opt =
     Opt::flag("pre-dump", "save memory alone and leave the container running; not supported yet");
-/// cgroups.
+/// The mode of handling cgroups.
 pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
     "manage-cgroups-mode",
     "MODE",
     "what criu does with cgroups: soft (default), full, strict or ignore",
 )
 .choices(&["soft", "full", "strict", "ignore"]);
-/// Namespaces without what is in them.
+/// Namespaces that are restored without their contents.
 pub static EMPTY_NS: Opt = Opt::new(
     "empty-ns",
     Kind::Texts,
     "NAMESPACE",
     "make this namespace without restoring what was in it; always so with network, the only one",
 );
-/// Memory once only.
+/// Removing duplicate pages.
 pub static AUTO_DEDUP: Opt =
     Opt::flag("auto-dedup", "keep memory images without doubles; not supported yet");
-/// The security module's profile.
+/// The profile of the Linux security module.
 pub static LSM_PROFILE: Opt = Opt::text(
     "lsm-profile",
     "TYPE:NAME",
     "AppArmor profile or SELinux label in place of the saved one (criu 3.16)",
 );
-/// The security module's mount context.
+/// The SELinux context of mounts.
 pub static LSM_MOUNT_CONTEXT: Opt = Opt::text(
     "lsm-mount-context",
     "CONTEXT",

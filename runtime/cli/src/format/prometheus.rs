@@ -1,8 +1,8 @@
-//! `events --format prometheus`: figures of containers in Prometheus' text format, version 0.0.4
-//! (https://prometheus.io/docs/instrumenting/exposition_formats/), as its scrapes and node exporter's text files have it.
+//! `events --format prometheus`: the resource usage of containers in Prometheus' text format, version 0.0.4
+//! (https://prometheus.io/docs/instrumenting/exposition_formats/), which scrapes and node exporter's text files use.
 //!
-//! Names end in their unit, seconds or bytes, and counters in `_total`. What a controller does not tell, and limits
-//! that are not set, are left out: a zero would be taken for a figure.
+//! Names end in their unit, seconds or bytes, and names of counters in `_total`. Values that a controller does not
+//! provide, and limits that are not set, are left out: a zero would count as a value.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,20 +11,20 @@ use core::fmt::{self, Display, Write};
 
 use cgroup::stats::{BlkioEntry, MemoryUsage, Pressure, Stats};
 
-/// A container and its figures.
+/// A container and its statistics.
 pub struct Figures<'a> {
-    /// Its id.
+    /// The container's id.
     pub id: &'a str,
-    /// Those of its cgroup.
+    /// The statistics of its cgroup.
     pub stats: &'a Stats,
-    /// Those of its group of resctrl.
+    /// The statistics of its resctrl group.
     pub rdt: &'a resctrl::Stats,
 }
 
-/// A value in the unit that it is read in.
+/// A value, in the unit in which it was read.
 #[derive(Debug, Clone, Copy)]
 enum Value {
-    /// A number of bytes or of things.
+    /// A number of bytes or objects.
     Plain(u64),
     Nanoseconds(u64),
     Microseconds(u64),
@@ -44,10 +44,10 @@ impl Display for Value {
 
 use Value::{Microseconds, Nanoseconds, Plain};
 
-/// One line: labels beside the container's id, and the value.
+/// One line: the labels besides the container's id, and the value.
 type Sample = (Vec<(&'static str, String)>, Value);
 
-/// All lines of one name.
+/// A metric with all its lines.
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -178,7 +178,7 @@ static FAMILIES: &[Family] = &[
     ),
 ];
 
-/// The figures of containers: each name once, with its lines of all of them.
+/// Returns the text for all containers: each name once, followed by the lines of all containers.
 pub fn text(all: &[Figures<'_>]) -> String {
     let mut text = String::new();
     for family in FAMILIES {
@@ -208,7 +208,7 @@ fn write_sample(text: &mut String, name: &str, id: &str, (labels, value): &Sampl
     let _ = writeln!(text, "}} {value}");
 }
 
-/// A label's value.
+/// The value of a label, escaped.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -223,13 +223,13 @@ impl Display for Escaped<'_> {
 }
 
 impl Figures<'_> {
-    /// A value of memory.stat, with what is in groups below.
+    /// Returns a value of memory.stat, including descendant cgroups.
     fn memory(&self, key: &str) -> Option<u64> {
         let raw = &self.stats.memory.raw;
         raw.get(format!("total_{key}").as_str()).or_else(|| raw.get(key)).copied()
     }
 
-    /// Whether memory is counted by cgroup v1, which tells of groups below apart.
+    /// Returns whether memory is counted by cgroup v1, which reports descendant cgroups separately.
     fn is_legacy(&self) -> bool {
         self.stats.memory.raw.contains_key("total_cache")
     }
@@ -247,12 +247,12 @@ fn some(value: Option<u64>) -> Vec<Sample> {
     value.map_or_else(Vec::new, |value| one(Plain(value)))
 }
 
-/// Of a controller that is there it can't be zero.
+/// Leaves out a zero, which means that the controller is missing.
 fn unless_zero(value: u64) -> Vec<Sample> {
     some(Some(value).filter(|value| *value > 0))
 }
 
-/// cgroup v1 says that there is no limit by the largest number of whole pages.
+/// cgroup v1 reports the largest number of whole pages if there is no limit.
 fn limit(memory: &MemoryUsage) -> Vec<Sample> {
     const NONE: u64 = i64::MAX as u64 & !0xffff;
     some(Some(memory.limit).filter(|limit| *limit > 0 && *limit < NONE))
@@ -269,7 +269,7 @@ fn pressures(of: &Figures<'_>, time: fn(&Pressure) -> u64) -> Vec<Sample> {
         .collect()
 }
 
-/// By device and operation. Sums, and what is counted a second time as synchronous or not, are left out.
+/// Returns values by device and operation. Totals, and the counts by `sync` and `async`, are left out.
 fn devices(entries: &[BlkioEntry]) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::new();
     for BlkioEntry { major, minor, op, value } in entries {

@@ -1,4 +1,4 @@
-//! `checkpoint`: a running container becomes images.
+//! `checkpoint`: saves a running container to images.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,16 +22,17 @@ use crate::state::Status;
 use crate::{Container, Error};
 
 const LOG: &str = "dump.log";
-/// The annotation that names a file of options for criu, as in runc.
+/// The annotation that names a file of options for criu, as for runc.
 const CONFIG_ANNOTATION: &str = "org.criu.config";
-/// That file if nobody names one, runc's.
+/// The default file of options for criu, the same as runc's.
 const CONFIG_FILE: &str = "/etc/criu/runc.conf";
 
 impl Container {
-    /// Saves the container's processes; afterwards there is no container, unless it is to be left running.
+    /// Saves the container's processes, and removes the container unless it is to keep running.
     ///
     /// # Errors
-    /// If it does not run; what is not supported; what criu fails at: the container goes on then.
+    /// If the container is not running, if it uses something unsupported, or if criu fails: the container then keeps
+    /// running.
     pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         let status = self.status()?;
         if matches!(status, Status::Created | Status::Stopped) {
@@ -59,7 +60,7 @@ impl Container {
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
         if let Err(trouble) = session.run(kind::DUMP, request, &mut |_, _| Ok(())) {
-            // criu lets them go on, unless it was killed.
+            // criu resumes the processes, unless it was killed.
             if status == Status::Running {
                 self.resume_quietly();
             }
@@ -77,7 +78,7 @@ impl Container {
         Ok(())
     }
 
-    /// Refuses what of a container's making cannot be told by its configuration.
+    /// Refuses unsupported properties of the container, including those that only its record shows.
     fn refuse(&self, spec: &Spec<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
         refused::check(spec, WHAT)?;
@@ -118,7 +119,7 @@ impl Container {
         })
     }
 
-    /// The cgroup that criu is to freeze. Without one it stops processes one by one.
+    /// Returns the path of the cgroup that criu freezes; without one, criu stops the processes one by one.
     fn freezer(&self, session: &Session) -> Result<String, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(String::new()) };
         if location.is_unified() && !session.is(31400) {
@@ -128,7 +129,7 @@ impl Container {
         Ok(cgroup.freezer_path().unwrap_or_default().to_string())
     }
 
-    /// What init's standard streams lead to.
+    /// Returns the targets of init's standard streams.
     fn streams(&self) -> [String; 3] {
         let pid = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
         [0, 1, 2].map(|number| {
@@ -138,7 +139,7 @@ impl Container {
     }
 }
 
-/// Refuses what needs to know which pages were written to.
+/// Refuses an option that needs the kernel to track written pages.
 fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     let features = session.features()?;
     Err(Error::Text(match features.mem_track {
@@ -150,7 +151,7 @@ fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     }))
 }
 
-/// Joined namespaces that criu leaves alone: `net[INODE]:NAME`.
+/// Returns the joined namespaces that criu must not save, as `net[INODE]:NAME`.
 fn external_namespaces(spec: &Spec<'_>, session: &Session) -> Result<Vec<String>, Error> {
     let mut external = Vec::new();
     for namespace in spec.linux.iter().flat_map(|linux| &linux.namespaces) {
@@ -164,7 +165,7 @@ fn external_namespaces(spec: &Spec<'_>, session: &Session) -> Result<Vec<String>
     Ok(external)
 }
 
-/// The file of options that criu is to heed: what the annotation names, nothing if that is empty.
+/// Returns the path of criu's file of options: the annotation's value, which may be empty, or the default.
 pub(super) fn config_file(spec: &Spec<'_>) -> String {
     let named = spec.annotations.iter().find(|(key, _)| &***key == CONFIG_ANNOTATION);
     named.map_or(CONFIG_FILE, |(_, path)| path).to_string()

@@ -1,5 +1,5 @@
-//! The directories of images and of criu's work: the caller's own, and nobody else may write there. Images hold what the
-//! container's processes had in memory, and say who they are when they are made again.
+//! The directories of images and of criu's logs. They must belong to the caller, and nobody else may write to them:
+//! images contain the memory of the container's processes, and determine the credentials of the restored processes.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,16 +16,17 @@ use sys::fs::Owned;
 use crate::Error;
 use crate::path::absolute;
 
-/// What criu writes last.
+/// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
-/// What it begins with.
+/// The first bytes of the inventory.
 const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
-/// What standard streams led to, as runc has it.
+/// The file with the targets of the standard streams, in runc's format.
 const DESCRIPTORS: &str = "descriptors.json";
-/// How long each image is: what was cut off is found before anything is made. Checkpoints of others have none.
+/// The file with the length of each image, to detect truncated images early. Checkpoints of other runtimes have no such
+/// file.
 const SIZES: &str = "sizes.json";
 
-/// A directory for criu.
+/// A directory that criu uses.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub fd: OwnedFd,
@@ -33,7 +34,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens it; made, with those above it, if it is not there: mode 0700.
+    /// Opens the directory. Creates it and its missing parents with mode 0700.
     pub fn make(path: &str) -> Result<Self, Error> {
         let path = absolute(path)?;
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
@@ -41,7 +42,8 @@ impl Directory {
             let part = path.get(..end).unwrap_or_default();
             match mkdir(part, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                // Somebody else's part of the way there, read-only: what is missing says so itself.
+                // A parent on a read-only file system, or owned by another user. If it is missing, a later call reports
+                // that.
                 Err(Errno::ROFS | Errno::ACCESS) if end < path.len() => {}
                 Err(errno) => return Err(sys::Error::new("mkdir", part, errno).into()),
             }
@@ -49,7 +51,7 @@ impl Directory {
         Self::open(&path)
     }
 
-    /// Opens one that is there.
+    /// Opens an existing directory.
     pub fn open(path: &str) -> Result<Self, Error> {
         let path = absolute(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -72,12 +74,12 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
-    /// Its number, for criu.
+    /// Returns the descriptor's number, for criu.
     pub fn number(&self) -> Option<i32> {
         Some(self.fd.as_raw_fd())
     }
 
-    /// The same directory, opened anew: by the mount namespace that this process is in now.
+    /// Opens the directory again, in the current mount namespace.
     pub fn reopened(&self) -> Result<Self, Error> {
         let again = Self::open(&self.path)?;
         let inode = |directory: &Self| {
@@ -111,7 +113,7 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory without a whole checkpoint: criu writes the inventory when all else is there.
+    /// Refuses a directory without a complete checkpoint: criu writes the inventory last.
     pub fn check_whole(&self) -> Result<(), Error> {
         match self.read(INVENTORY, 1 << 20) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
@@ -157,7 +159,7 @@ impl Directory {
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Notes how long each image is.
+    /// Writes the length of each image to the file of sizes.
     pub fn write_sizes(&self) -> Result<(), Error> {
         let mut sizes = BTreeMap::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
@@ -174,7 +176,8 @@ impl Directory {
         self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
     }
 
-    /// Takes the inventory of an earlier checkpoint away: until there is a new one, the directory has none.
+    /// Removes the inventory of an earlier checkpoint, so that the directory counts as incomplete until criu writes a
+    /// new one.
     pub fn forget(&self) -> Result<(), Error> {
         self.remove(INVENTORY)?;
         self.remove(SIZES)
@@ -187,7 +190,7 @@ impl Directory {
         }
     }
 
-    /// Writes a file of ours, in the place of an earlier one.
+    /// Writes a file, and replaces an earlier one.
     fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
         self.remove(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -196,12 +199,12 @@ impl Directory {
         Ok(sys::stdio::write_all(file, text.as_bytes()).context("write", self.object(name))?)
     }
 
-    /// Notes what standard streams lead to.
+    /// Writes the targets of the standard streams.
     pub fn write_descriptors(&self, streams: &[String; 3]) -> Result<(), Error> {
         self.write(DESCRIPTORS, &serde_json::to_string(streams).unwrap_or_default())
     }
 
-    /// What standard streams led to.
+    /// Reads the targets of the standard streams.
     pub fn descriptors(&self) -> Result<Vec<String>, Error> {
         let text = self.read(DESCRIPTORS, 1 << 16)?;
         let streams: Vec<String> = serde_json::from_slice(&text).map_err(|error| {

@@ -1,4 +1,4 @@
-//! criu's log, for the line that says why something failed.
+//! Reads criu's log for the line that gives the reason of a failure.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use super::images::Directory;
 use super::session::Trouble;
 use crate::Error;
 
-/// The longest log that is looked at.
+/// The largest log that is read, in bytes.
 const LONGEST: usize = 1 << 26;
 
 /// A log in a directory.
@@ -21,7 +21,7 @@ pub(super) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// What went wrong, with the log's reason where criu is to blame.
+    /// Returns the error. If criu failed, adds the reason from the log.
     pub fn explain(self, trouble: Trouble) -> Error {
         let text = match trouble {
             Trouble::Ours(error) => return error,
@@ -46,12 +46,12 @@ impl Log<'_> {
     }
 }
 
-/// What ends a log of something that failed; errors after it are of the clearing up.
+/// The last error of a failed operation; later errors come from the cleanup.
 const FAILED: &str = "FAILED.";
-/// Errors that say no more than that there was one.
+/// Errors that only report that something failed.
 const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
 
-/// The last line of an error that says more than that it failed, without its time.
+/// Returns the last error line that gives a reason, without its time.
 fn last_error(log: &str) -> Option<String> {
     let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
     let before = before.map_or("", |(before, _)| before);

@@ -1,9 +1,9 @@
-//! `checkpoint` and `restore`: a container's processes as files, and back, by criu (criu.org).
+//! `checkpoint` and `restore`: saves the processes of a container to files and restores them, by criu (criu.org).
 //!
-//! criu does what only it can: it stops the processes, writes and reads images, makes the processes again. It is told so
-//! over the socket of `criu swrk`, by messages of `proto::messages::criu`. Here is what a runtime has to do about it:
-//! which mounts come from outside, a root that is a mount, cgroups, namespaces that are joined, terminal, hooks, record.
-//! What criu cannot bring back as it was is refused before anything is made (`refused.rs`).
+//! criu stops the processes, writes and reads images, and creates the processes again. It receives its requests over
+//! the socket of `criu swrk`, as messages of `proto::messages::criu`. This module contains the runtime's part: external
+//! mounts, a root that is a mount point, cgroups, joined namespaces, terminal, hooks, record. `refused.rs` refuses what
+//! criu cannot restore unchanged, before anything is created.
 
 mod dump;
 mod images;
@@ -20,7 +20,7 @@ pub use options::{CheckpointOptions, CriuOptions, RestoreOptions, cgroups_mode, 
 pub use restore::restore;
 pub use session::PROGRAM;
 
-/// The name that a joined namespace has in images, by runc's rule.
+/// Returns the name of a joined namespace in the images, by runc's rule.
 fn external_name(kind: &str) -> alloc::string::String {
     let mut letters = kind.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());

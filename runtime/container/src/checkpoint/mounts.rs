@@ -1,9 +1,8 @@
-//! Which mounts of a container come from outside: what criu is told not to save, and by which name it is to be found
-//! again.
+//! External mounts of a container: mounts that criu must not save, and the names by which it finds them at the restore.
 //!
-//! Outside means: bind mounts of the configuration with what is mounted below them, cgroups of cgroup v1 where they are
-//! bound, and the device that covers masked files. Names are the places in the container, links in them resolved, as with
-//! runc. A bind mount of something in the container itself is none of them.
+//! External are: bind mounts of the configuration with the mounts below them; bound cgroups of cgroup v1; and the
+//! device that covers masked files. As with runc, the names are the mount points in the container, with links resolved.
+//! A bind mount whose source is in the container is not external.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -21,26 +20,26 @@ use sys::inside::{Links, open};
 
 use crate::Error;
 
-/// What covers masked files: its name in images.
+/// The name in the images of the device that covers masked files.
 pub(super) const MASK: &str = "/dev/null";
 
-/// What a mount of the configuration is for criu.
+/// The kind of a mount of the configuration, for criu.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// Comes from outside.
+    /// External.
     Bind {
-        /// With all that is mounted below its source.
+        /// Whether the mounts below the source are included.
         recursive: bool,
     },
-    /// The cgroups that there are.
+    /// The mounts of cgroups.
     Cgroups,
-    /// criu makes it again.
+    /// A mount that criu restores.
     Own,
-    /// Changes another one.
+    /// A change of another mount.
     Remount,
 }
 
-/// What the mount of that number is.
+/// Returns the kind of the mount with that number.
 pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> Sort {
     let Some(mount) = spec.mounts.get(index) else { return Sort::Own };
     let options = MountOptions::parse(&mount.options);
@@ -56,8 +55,8 @@ pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) ->
     if mount.kind == "cgroup" || mount.kind == "cgroup2" { Sort::Cgroups } else { Sort::Own }
 }
 
-/// Whether the source lies in the root filesystem where an earlier mount covers it: it is taken from the container then
-/// (`bind.rs` of the plan).
+/// Returns whether the source is in the root filesystem, at a place that an earlier mount covers. The source is then
+/// opened in the container (`bind.rs` of the plan).
 fn is_from_inside(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> bool {
     let source = spec.mounts.get(index).and_then(|mount| mount.source.as_deref());
     let source = source.map(|source| plan::absolute(bundle, source));
@@ -67,7 +66,7 @@ fn is_from_inside(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> 
     earlier.any(|mount| plan::is_at_or_below(path, mount.destination.as_str()))
 }
 
-/// A mount's source on the host.
+/// Returns a mount's source on the host.
 pub(super) fn source(mount: &Mount<'_>, bundle: &str) -> Result<String, Error> {
     match mount.source.as_deref() {
         Some(source) => Ok(plan::absolute(bundle, source)),
@@ -75,13 +74,13 @@ pub(super) fn source(mount: &Mount<'_>, bundle: &str) -> Result<String, Error> {
     }
 }
 
-/// Whether cgroups are bound where the container sees them: it has no cgroup namespace.
+/// Returns whether cgroups are bound into the container, because it has no cgroup namespace.
 pub(super) fn binds_cgroups(spec: &Spec<'_>) -> bool {
     let linux = spec.linux.as_ref();
     linux.is_none_or(|linux| linux.namespace(NamespaceKind::Cgroup).is_none())
 }
 
-/// Where cgroups are bound in a container that sees them at `place`: names and paths of the host.
+/// Returns the bound cgroups of a container that sees them at `place`: names, and paths on the host.
 pub(super) fn cgroups(location: &cgroup::Location, place: &str) -> Vec<ExternalMount> {
     if let (Some(unified), true) = (&location.unified, location.is_unified()) {
         return Vec::from([external(place, unified.mount())]);
@@ -97,10 +96,10 @@ pub(super) fn external(key: impl Into<String>, value: impl Into<String>) -> Exte
     ExternalMount { key: key.into(), value: value.into() }
 }
 
-/// The external mounts of a running container, for a dump.
+/// Returns the external mounts of a running container, for a dump.
 ///
 /// # Errors
-/// If its files of /proc cannot be read.
+/// If the container's files in /proc cannot be read.
 pub(super) fn of_running(
     spec: &Spec<'_>,
     (bundle, rootfs): (&str, &str),
@@ -142,7 +141,7 @@ pub(super) fn of_running(
     Ok(mounts)
 }
 
-/// Whether a mount point belongs to a bind mount: of all mounts at or above it, the nearest.
+/// Returns whether a mount point belongs to a bind mount: the nearest mount at or above it decides.
 fn is_outside(places: &[(String, Sort)], point: &str) -> bool {
     let above = places
         .iter()
@@ -153,7 +152,7 @@ fn is_outside(places: &[(String, Sort)], point: &str) -> bool {
     }
 }
 
-/// Where a path leads inside a root, as a path of that root; `None` if nothing is there.
+/// Resolves a path in a root. Returns the path in that root, or `None` if nothing exists there.
 fn place_of(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<String>, Error> {
     let Some(found) = find(root, path)? else { return Ok(None) };
     path_of(rustix::fd::AsFd::as_fd(&found)).map(Some)
@@ -168,7 +167,7 @@ fn find(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<OwnedFd>, Error> {
     }
 }
 
-/// What an open file is called, from the root of its mount namespace, or this process's.
+/// Returns the path of an open file, relative to the root of its mount namespace or of this process.
 pub(super) fn path_of(fd: BorrowedFd<'_>) -> Result<String, Error> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let path = readlink(link.as_str(), Vec::new()).context("readlink", link.as_str())?;
@@ -181,16 +180,16 @@ fn is_masked_file(root: &OwnedFd, path: &InRoot<'_>) -> Result<bool, Error> {
     Ok(FileType::from_raw_mode(mode) != FileType::Directory)
 }
 
-/// The mount points that a file of the form of mountinfo has (proc_pid_mountinfo(5)).
+/// Returns the mount points in a file of mountinfo's format (proc_pid_mountinfo(5)).
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub(super) fn mount_points(file: &str) -> Result<Vec<String>, Error> {
     let text = sys::fs::read_text(file).context("read", file)?;
     Ok(text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect())
 }
 
-/// Blanks, tabs, newlines and backslashes are three octal digits there.
+/// Decodes mountinfo's three-digit octal escapes of spaces, tabs, newlines and backslashes.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

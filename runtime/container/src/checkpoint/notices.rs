@@ -1,5 +1,5 @@
-//! What a restore does at the stages that criu tells of: loopback and hooks once there are namespaces, the record while
-//! the processes stand still, the terminal.
+//! The work of a restore at the stages of which criu sends notices: the loopback device and hooks once the namespaces
+//! exist, the record while the processes are stopped, and the terminal.
 
 use alloc::ffi::CString;
 use alloc::string::ToString;
@@ -19,7 +19,7 @@ use crate::identity::Identity;
 use crate::making::Making;
 use crate::record::{Draft, Header};
 
-/// What hears criu's notices.
+/// The receiver of criu's notices.
 pub(super) struct Stages<'a> {
     pub making: &'a Making<'a>,
     pub plan: &'a Plan,
@@ -30,7 +30,7 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Does what is to be done at a stage; what it fails at ends the restore.
+    /// Does the work of a stage. An error ends the restore.
     pub fn hear(&mut self, notice: &Notice, handed: Option<OwnedFd>) -> Result<(), Error> {
         match notice.script.as_str() {
             "setup-namespaces" => {
@@ -43,7 +43,7 @@ impl Stages<'_> {
         }
     }
 
-    /// A network namespace of the container's own begins as it did when it was made: criu leaves it empty.
+    /// Brings up the loopback device in the container's own network namespace, which criu leaves empty.
     fn raise_loopback(&self, pid: i32) -> Result<(), Error> {
         let linux = self.making.spec.linux.as_ref();
         let network = linux.and_then(|linux| linux.namespace(NamespaceKind::Network));
@@ -73,7 +73,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// The processes are there, and wait: from here on there is a container.
+    /// Completes the record. The processes exist and are stopped; from here on there is a container.
     fn add_to_record(&mut self, pid: i32) -> Result<(), Error> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;
@@ -93,7 +93,7 @@ impl Stages<'_> {
             }
             Some(Console::Socket(path, Some(socket))) => (socket, path),
             Some(Console::Own(socket, _)) => (socket, "console"),
-            // Nobody is to have it.
+            // Nobody asked for the terminal.
             Some(Console::None) | None => return Ok(()),
         };
         let name = b"orphan-pts-master";
@@ -101,7 +101,7 @@ impl Stages<'_> {
     }
 }
 
-/// A process that criu has told of.
+/// Opens a process named by criu.
 fn open(pid: i32) -> Result<(Pid, OwnedFd), Error> {
     let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Error::text("criu told of no process"))?;

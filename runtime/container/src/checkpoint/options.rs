@@ -1,4 +1,4 @@
-//! What the two commands are given.
+//! The options of `checkpoint` and `restore`.
 
 use alloc::string::String;
 
@@ -7,27 +7,27 @@ use proto::messages::criu::{Options, cgroups};
 use crate::path::absolute;
 use crate::{CreateOptions, Error, Warn};
 
-/// What both are given.
+/// The options that both commands have.
 #[derive(Debug, Clone, Default)]
 pub struct CriuOptions<'a> {
     /// The directory of images.
     pub images: &'a str,
-    /// Where criu works, and writes its log; the directory of images if `None`.
+    /// The directory for criu's log and sockets; `None` for the directory of images.
     pub work: Option<&'a str>,
-    /// Whether sessions and terminals may be those of outside.
+    /// Whether sessions and terminals from outside the container are allowed.
     pub shell_job: bool,
-    /// Whether locks of files are kept.
+    /// Whether file locks are saved.
     pub file_locks: bool,
-    /// Whether UNIX sockets may lead outside.
+    /// Whether UNIX sockets may be connected to sockets outside the container.
     pub ext_unix_sk: bool,
-    /// Whether connections of TCP are kept.
+    /// Whether TCP connections are saved.
     pub tcp_established: bool,
-    /// What is done with cgroups: [`cgroups_mode`].
+    /// The handling of cgroups: see [`cgroups_mode`].
     pub cgroups_mode: i32,
 }
 
 impl CriuOptions<'_> {
-    /// As criu has them.
+    /// Returns criu's form of the options.
     pub(super) fn to_criu(&self) -> Options {
         Options {
             log_level: 4,
@@ -39,55 +39,55 @@ impl CriuOptions<'_> {
             manage_cgroups: true,
             cgroups_mode: Some(self.cgroups_mode),
             orphan_pts_master: true,
-            // A network is its maker's business: hooks, or whoever made the namespace that is joined.
+            // Hooks, or the creator of a joined namespace, set up the network.
             empty_ns: sys::clone::CloneFlags::NEWNET.bits() as u32,
             ..Options::default()
         }
     }
 }
 
-/// What `checkpoint` is given.
+/// The options of `checkpoint`.
 #[derive(Debug, Clone)]
 pub struct CheckpointOptions<'a> {
-    /// What both are given.
+    /// The options that both commands have.
     pub criu: CriuOptions<'a>,
-    /// Another file than the bundle's config.json.
+    /// A file to read instead of the bundle's config.json.
     pub config: Option<&'a str>,
-    /// Whether the container goes on.
+    /// Whether the container keeps running.
     pub leave_running: bool,
-    /// Whether connections of TCP that are being made are left out.
+    /// Whether TCP connections that are being established are left out.
     pub tcp_skip_in_flight: bool,
-    /// Whether files without a name get one for a while.
+    /// Whether open, unlinked files get a temporary name.
     pub link_remap: bool,
-    /// Whether only what has changed since an earlier one is asked for, by the name of the option that says so.
+    /// The name of a given option that asks for changed memory only.
     pub tracked: Option<&'static str>,
-    /// The environment of the command.
+    /// The command's environment.
     pub env: sys::Args,
-    /// Where warnings go.
+    /// The receiver of warnings.
     pub warn: Warn<'a>,
 }
 
-/// What `restore` is given.
+/// The options of `restore`.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions<'a> {
-    /// As for `create`.
+    /// The options of `create`.
     pub create: CreateOptions<'a>,
-    /// What both are given.
+    /// The options that both commands have.
     pub criu: CriuOptions<'a>,
     /// Return once the program runs.
     pub detach: bool,
     /// Do not become the reaper of orphaned descendants.
     pub no_subreaper: bool,
-    /// The profile of a security module, `TYPE:NAME`.
+    /// The profile of a Linux security module, `TYPE:NAME`.
     pub lsm_profile: Option<&'a str>,
-    /// The context of mounts.
+    /// The SELinux context of the mounts.
     pub lsm_mount_context: Option<&'a str>,
 }
 
-/// Reads `--manage-cgroups-mode`.
+/// Parses the value of `--manage-cgroups-mode`.
 ///
 /// # Errors
-/// In runc's words for what is none.
+/// If the value is unknown, in runc's words.
 pub fn cgroups_mode(word: Option<&str>) -> Result<i32, Error> {
     match word {
         None => Ok(cgroups::DEFAULT),
@@ -99,10 +99,10 @@ pub fn cgroups_mode(word: Option<&str>) -> Result<i32, Error> {
     }
 }
 
-/// Where images are if nobody says: `checkpoint` in the working directory.
+/// Returns the default directory of images: `checkpoint` in the working directory.
 ///
 /// # Errors
-/// If there is none.
+/// If the working directory does not exist.
 pub fn default_images() -> Result<String, Error> {
     absolute("checkpoint")
 }

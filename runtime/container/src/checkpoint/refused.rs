@@ -1,4 +1,4 @@
-//! What criu cannot bring back as it was, or what has not been tried: refused by name, before anything is made.
+//! Refuses what criu cannot restore unchanged and what has not been tested, by name, before anything is created.
 
 use alloc::format;
 
@@ -8,10 +8,10 @@ use spec::{NamespaceKind, Spec};
 
 use crate::Error;
 
-/// Refuses a configuration.
+/// Refuses an unsupported configuration.
 ///
 /// # Errors
-/// With the property's name.
+/// Names the unsupported property.
 pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
     if Caller::probe(None).is_confined() {
         return refuse(command, "a caller without the host's root rights");
@@ -56,16 +56,16 @@ pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {
     Err(Error::Text(format!("{command} of {what} is not supported yet")))
 }
 
-/// How a namespace of a kind is joined that has a path.
+/// How a namespace with a path is joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// criu leaves it alone, and is handed it: from this version on.
+    /// The namespace is external to criu, which receives it as a descriptor; supported from this version on.
     External(i32),
-    /// criu joins it by its path.
+    /// criu joins the namespace by its path.
     ByPath,
 }
 
-/// How that is done for a kind, if it can be.
+/// Returns how namespaces of this kind are joined, if that is supported.
 pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
     match kind {
         NamespaceKind::Network => Some(Joined::External(31100)),

@@ -1,4 +1,4 @@
-//! `restore`: images become a container.
+//! `restore`: creates a container from images.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -36,11 +36,12 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
 
-/// Makes a container of images and a bundle, and lets it run: to its end, or with `detach` only up to there. Returns
+/// Restores a container from images and a bundle. With `detach`, returns once it runs, otherwise when it ends. Returns
 /// the exit status.
 ///
 /// # Errors
-/// Images that are none, or not the caller's; what is not supported; what criu fails at. Nothing is left then.
+/// If the images are invalid or not the caller's, if something is unsupported, or if criu fails. Nothing is left behind
+/// then.
 pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let images = Directory::open(options.criu.images)?;
@@ -69,7 +70,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let status = hooks::after_start(&container).and_then(|()| match signals {
         None => Ok(0),
         Some(signals) => {
-            // A container whose program has let go of its terminal has none to hand over.
+            // A container whose program has closed its terminal has none to hand over.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 signals.wait(&child, terminal.as_ref(), None, None)
@@ -81,25 +82,25 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
             pid_file::remove(path);
         }
         let removed = container.remove(true, create.warn);
-        // What failed first counts.
+        // The first error is returned.
         return status.and_then(|code| removed.map(|()| code));
     }
     status
 }
 
-/// A restore on its way.
+/// A restore in progress.
 struct Restoration<'a> {
     options: &'a RestoreOptions<'a>,
     making: &'a Making<'a>,
     plan: &'static Plan,
     images: Directory,
     work: Option<Directory>,
-    /// What standard streams led to.
+    /// The targets of the standard streams.
     streams: Vec<String>,
 }
 
 impl Restoration<'_> {
-    /// Claims the id and restores; undone as a whole if any of it fails.
+    /// Claims the id and restores. If any step fails, all are undone.
     fn run(&self, record: Record, console: Console<'_>) -> Result<(Container, Child), Error> {
         let Making { store, options, .. } = self.making;
         let (Claimed { directory, lock }, file) = self.making.claim(false)?;
@@ -116,7 +117,7 @@ impl Restoration<'_> {
                 if let Some(path) = options.pid_file {
                     pid_file::remove(path);
                 }
-                // What failed counts; where this fails as well it is for the same reason.
+                // The first error is returned; an error of the removal has the same cause.
                 let _ = store.remove(directory.as_fd(), options.id);
                 Err(error)
             }
@@ -169,7 +170,7 @@ impl Restoration<'_> {
         let session =
             Session::begin(making.options.env, [stdin(), stdout(), stderr()], &others, false)?;
         self.require(&session)?;
-        // criu gives its processes one, so that their clocks go on.
+        // criu creates a time namespace, so that the processes' clocks continue.
         let has_time = access("/proc/self/ns/time", Access::EXISTS).is_ok();
         if session.is(31400) && has_time {
             record.namespaces |= CloneFlags::NEWTIME.bits();
@@ -180,7 +181,7 @@ impl Restoration<'_> {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid())?;
         }
-        // By this mount namespace, as criu looks from there.
+        // Opened in this mount namespace, which criu shares.
         let images = self.images.reopened()?;
         let work = self.work.as_ref().map(Directory::reopened).transpose()?;
         let request = Options {
@@ -229,14 +230,14 @@ impl Restoration<'_> {
         }
     }
 
-    /// The limit of memory and swap together that was asked for.
+    /// Returns the configured limit of memory and swap together.
     fn swap(&self) -> i64 {
         let linux = self.making.spec.linux.as_ref();
         let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
         memory.and_then(|memory| memory.swap).unwrap_or(0)
     }
 
-    /// Refuses a criu that is too old for an option.
+    /// Refuses a criu that is too old for a given option.
     fn require(&self, session: &Session) -> Result<(), Error> {
         for (option, value) in [
             ("--lsm-profile", self.options.lsm_profile),
@@ -257,8 +258,8 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Makes the container's cgroup. In criu's mode `strict` there must be none yet; it is ours to look, for criu finds
-    /// the one that is made here.
+    /// Creates the container's cgroup. The mode `strict` requires that it does not exist; this is checked here, because
+    /// criu finds the cgroup that this function creates.
     fn make_cgroup(&self) -> Result<Option<Cgroup>, Error> {
         self.making.trace.point("make", "cgroup")?;
         if let (Some(CgroupPlan::Create { location, .. }), cgroups::STRICT) =
@@ -285,7 +286,7 @@ impl Restoration<'_> {
         })
     }
 
-    /// Joined namespaces that criu leaves alone: their names and files.
+    /// Opens the joined namespaces that are external to criu; returns their names and files.
     fn external_namespaces(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
         let mut external = Vec::new();
         for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
@@ -307,7 +308,7 @@ impl Restoration<'_> {
         Ok(external)
     }
 
-    /// Joined namespaces that criu joins.
+    /// Returns the namespaces that criu joins by path.
     fn joined_namespaces(&self) -> Vec<JoinedNamespace> {
         let namespaces = self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces);
         let by_path = namespaces.filter(|one| joined(one.kind) == Some(Joined::ByPath));
@@ -319,9 +320,9 @@ impl Restoration<'_> {
             .collect()
     }
 
-    /// What criu brings along: pipes that were standard streams, and joined namespaces.
+    /// Returns the descriptors that criu inherits: pipes of the standard streams, and joined namespaces.
     fn inherited(&self, external: &[(String, OwnedFd)]) -> Vec<InheritedFd> {
-        // After the standard streams and the socket.
+        // They follow the standard streams and the socket.
         let namespaces = (4..).zip(external);
         let namespaces = namespaces.map(|(fd, (key, _))| (key.clone(), fd));
         let pipes = (0..3).zip(&self.streams).filter(|(_, stream)| stream.contains("pipe:"));
@@ -330,7 +331,7 @@ impl Restoration<'_> {
     }
 }
 
-/// The session keyring that the container's processes inherit from criu: not the caller's.
+/// Joins a new session keyring, so that the container's processes do not inherit the caller's from criu.
 fn join_keyring(id: &str) -> Result<(), Error> {
     let name = CString::new(format!("_ses.{id}")).unwrap_or_default();
     match sys::keyring::join_session(&name) {
@@ -344,7 +345,7 @@ fn join_keyring(id: &str) -> Result<(), Error> {
     }
 }
 
-/// Where criu itself is in each hierarchy: there the container's cgroups begin.
+/// Returns criu's own cgroup in each hierarchy, which is the root of the container's cgroups.
 fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
     let file = format!("/proc/{pid}/cgroup");
     let text = sys::fs::read_text(file.as_str()).context("read", &file)?;

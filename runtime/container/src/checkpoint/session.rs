@@ -1,4 +1,4 @@
-//! `criu swrk`: a criu that serves one asker over a socket, and ends with it.
+//! `criu swrk`: a criu process that serves one client over a socket and ends with the connection.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -20,19 +20,19 @@ use sys::spawn::{Program, spawn};
 
 use crate::Error;
 
-/// The variable that names another criu than the one of the search path.
+/// The variable that sets criu's path.
 pub const PROGRAM: &str = "DAYFLY_CRIU";
-/// The oldest criu that tells its version.
+/// The oldest criu that reports its version.
 const OLDEST: i32 = 30000;
-/// Bytes of the longest answer.
+/// The largest size of an answer, in bytes.
 const LONGEST: usize = 1 << 16;
 
 /// What has failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Something of this process.
+    /// An error of this process.
     Ours(Error),
-    /// criu; its log has more.
+    /// An error of criu, whose log has details.
     Of(String),
 }
 
@@ -42,17 +42,17 @@ impl<E: Into<Error>> From<E> for Trouble {
     }
 }
 
-/// Who hears what stage criu has come to, and what is handed over there.
+/// The callback for criu's notices, with the descriptor that criu passes along.
 pub(super) type OnNotice<'a> = dyn FnMut(&Notice, Option<OwnedFd>) -> Result<(), Error> + 'a;
 
-/// A criu at work. It is killed when this is dropped.
+/// A running criu. It is killed on drop.
 #[derive(Debug)]
 pub(super) struct Session {
     child: Child,
     socket: Option<OwnedFd>,
-    /// Whether it and what it makes for itself are a process group.
+    /// Whether criu and its children are a process group.
     own_group: bool,
-    /// 4.2.1 is 40201.
+    /// The version: 4.2.1 is 40201.
     version: i32,
     /// Whether it was waited for.
     is_over: bool,
@@ -60,12 +60,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts criu and asks for its version. Its standard streams are `streams`, `others` follow from number 4 on. With
-    /// `own_group` signals of a terminal do not reach it: interrupted halfway, criu would leave processes that it has
-    /// changed.
+    /// Starts criu and asks for its version. `streams` become its standard streams; `others` follow from descriptor 4
+    /// on. With `own_group`, criu gets its own process group, so that a terminal's signals do not reach it: an
+    /// interrupted criu would leave processes modified.
     ///
     /// # Errors
-    /// If there is none, or one that is too old.
+    /// If criu is missing or too old.
     pub fn begin(
         env: sys::Args,
         streams: [BorrowedFd<'_>; 3],
@@ -125,10 +125,10 @@ impl Session {
         self.require(OLDEST, "")
     }
 
-    /// Refuses a criu that is older than that, `what` being what it is needed for.
+    /// Refuses a criu older than `least`, which `what` needs.
     ///
     /// # Errors
-    /// With both versions.
+    /// Names both versions.
     pub fn require(&self, least: i32, what: &str) -> Result<(), Error> {
         if self.version >= least {
             return Ok(());
@@ -143,17 +143,17 @@ impl Session {
         )))
     }
 
-    /// Whether it is at least of that version.
+    /// Returns whether criu has at least this version.
     pub fn is(&self, least: i32) -> bool {
         self.version >= least
     }
 
-    /// Its process.
+    /// Returns criu's process.
     pub fn pid(&self) -> i32 {
         self.child.pid.as_raw_nonzero().get()
     }
 
-    /// What this kernel can do, of what criu can make use of.
+    /// Asks which optional features this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {
             kind: kind::FEATURE_CHECK,
@@ -170,10 +170,10 @@ impl Session {
         }
     }
 
-    /// Has criu do what `options` say, and waits for its end.
+    /// Has criu perform the operation of `options`, and waits until it ends.
     ///
     /// # Errors
-    /// What failed; a notice that `on_notice` fails at ends criu's work.
+    /// If criu fails; an error of `on_notice` makes criu stop.
     pub fn run(
         mut self,
         what: i32,
@@ -182,7 +182,7 @@ impl Session {
     ) -> Result<Response, Trouble> {
         let request = Request { kind: what, options: Some(options), ..Request::default() };
         let answer = self.ask(&request, on_notice);
-        // It ends when nobody asks any more; what it still does then, such as to take back what it has begun, it may do.
+        // criu ends when the socket is closed. It may first finish what it still does, such as undoing its changes.
         self.socket = None;
         let status = self.wait();
         let answer = answer?;
@@ -225,7 +225,7 @@ impl Session {
                 break Err(trouble);
             }
         };
-        // What failed first counts.
+        // The first error is returned.
         failed.map_or(result, |error| Err(Trouble::Ours(error)))
     }
 
@@ -233,7 +233,7 @@ impl Session {
         let Some(socket) = &self.socket else { return Err(Trouble::Of(String::new())) };
         match send(socket, &request.encode(), SendFlags::NOSIGNAL) {
             Ok(_) => Ok(()),
-            // Why it has gone is heard by the next look.
+            // The next receive finds out why criu has ended.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             Err(errno) => Err(sys::Error::new("send", "criu", errno).into()),
         }
@@ -265,8 +265,8 @@ impl Session {
 }
 
 impl Session {
-    /// Waits for an answer; false if criu has ended without one. The socket alone does not tell: processes that criu has
-    /// made have it, too.
+    /// Waits for an answer. Returns false if criu has ended without one. An end of file is not enough: the processes
+    /// that criu creates have the socket open, too.
     fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
         let mut fds =
             [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.child.pidfd, PollFlags::IN)];
@@ -292,7 +292,7 @@ impl Session {
         }
     }
 
-    /// Kills what criu has made for itself, where that is a process group of its own.
+    /// Kills criu's children, if they have their own process group.
     fn end_helpers(&self) {
         if self.own_group {
             let _ = kill_process_group(self.child.pid, Signal::KILL);
@@ -300,7 +300,7 @@ impl Session {
     }
 }
 
-/// How criu's process ended.
+/// Describes how criu's process ended.
 #[derive(Debug, Clone, Copy)]
 enum Ended {
     With(i32),
@@ -309,7 +309,7 @@ enum Ended {
 }
 
 impl Session {
-    /// Waits for its end; returns its exit status.
+    /// Waits for criu's end; returns its exit status.
     fn wait(&mut self) -> Option<i32> {
         match self.reap() {
             Ended::With(status) => Some(status),
@@ -357,7 +357,7 @@ fn no_version(path: &str, why: &str) -> Error {
     ))
 }
 
-/// The program: what the variable names, else `criu` of the search path.
+/// Returns criu's path: the variable's value, or `criu` from the search path.
 fn find(env: sys::Args) -> Result<CString, Error> {
     let named = env.env(PROGRAM).filter(|path| !path.is_empty());
     let path = match named {

@@ -1,9 +1,10 @@
-//! What a restore has to find on the host: the root filesystem as a mount, and each external mount as one of its own, with
-//! the attributes that the configuration gives it. All that is in a mount namespace which this process enters for the
-//! time of the restore, and criu with it: the host's table shows nothing of it, and it goes with the last of the two.
+//! Prepares the mounts that a restore needs on the host: the root filesystem as a mount, and each external mount as a
+//! separate mount with the attributes of the configuration. They are in a new mount namespace, which this process
+//! enters for the restore and criu inherits. The host's mount table does not contain them; they disappear with the last
+//! process in the namespace.
 //!
-//! criu gives what it binds the flags it had, but not where another one of the same file system has the same flags (seen
-//! with 4.2.1: a second masked file was writable). A source that has them from the start makes up for that.
+//! criu restores the flags of a bind mount, but not if another mount of the same file system has the same flags (seen
+//! with 4.2.1: a second masked file was writable). The sources therefore have these flags from the start.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -27,26 +28,26 @@ use sys::{Context, Errno};
 use super::mounts::{self, MASK, Sort, external, sort};
 use crate::Error;
 
-/// Permissions of mount points that are missing, as of those that init makes.
+/// The permissions of created mount points, the same as init's.
 const MADE: Mode = Mode::from_raw_mode(0o755);
-/// The directory of a container's own that the mounts are attached below.
+/// The directory below the container's own to which the mounts are attached.
 const NAME: &str = "restore";
 
-/// A mount namespace with what criu needs, in which this process is until it leaves it.
+/// A mount namespace with the mounts that criu needs. This process stays in it until it calls `leave`.
 #[derive(Debug)]
 pub(super) struct Stage {
-    /// The mount namespace that this process comes from, and its working directory there.
+    /// The original mount namespace of this process, and its working directory there.
     home: OwnedFd,
     here: OwnedFd,
     is_left: bool,
     base: String,
-    /// The root filesystem, a mount.
+    /// The path of the root filesystem, a mount point.
     pub root: String,
-    /// Names and paths.
+    /// The names and paths of external mounts.
     pub mounts: Vec<ExternalMount>,
 }
 
-/// What a stage is made of.
+/// The inputs of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub spec: &'a Spec<'a>,
@@ -56,7 +57,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Stage {
-    /// Enters a new mount namespace, and makes everything there, below the container's own `directory`.
+    /// Enters a new mount namespace, and prepares all mounts below the container's own `directory`.
     pub fn enter(container: &OwnedFd, directory: &str, scene: Scene<'_>) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let home = openat(CWD, "/proc/self/ns/mnt", flags, Mode::empty())
@@ -73,7 +74,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Goes back to where this process came from, with the directory that was made there.
+    /// Returns to the original mount namespace, and removes the directory that was created.
     pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
         self.go_back()?;
         match unlinkat(container, NAME, AtFlags::REMOVEDIR) {
@@ -93,11 +94,11 @@ impl Stage {
     }
 
     fn make(&mut self, directory: &str, scene: Scene<'_>) -> Result<(), Error> {
-        // The host's mounts arrive, ours stay.
+        // Mounts propagate from the host, not to it.
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
             .context("mount MS_SLAVE|MS_REC", "/")?;
         let base = format!("{directory}/{NAME}");
-        // criu wants to hear no links.
+        // criu requires a path without links.
         let base = {
             let found = sys::fs::open_dir(CWD, base.as_str()).context("open", base.as_str())?;
             mounts::path_of(found.as_fd())?
@@ -123,7 +124,8 @@ impl Stage {
         Ok(mount_bind_recursive(rootfs, place).context("bind", rootfs)?)
     }
 
-    /// What covers masked files: the host's /dev/null, and a mount that keeps the container's root from changing it.
+    /// Prepares the mount that covers masked files: the host's /dev/null, in a mount through which the container's root
+    /// cannot change it.
     fn make_mask(&mut self, spec: &Spec<'_>) -> Result<(), Error> {
         let linux = spec.linux.as_ref();
         if linux.is_none_or(|linux| linux.masked_paths.is_empty()) {
@@ -144,8 +146,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes mount points that the root filesystem lacks, in the order of the configuration, since one may lie in what
-    /// is bound before it; and the sources of external mounts.
+    /// Creates missing mount points in the root filesystem, in the order of the configuration, because a mount point
+    /// may be inside an earlier bind mount; and prepares the sources of external mounts.
     fn make_mounts(&mut self, scene: Scene<'_>) -> Result<(), Error> {
         let Scene { spec, bundle, rootfs, cgroup } = scene;
         let points = format!("{}/points", self.base);
@@ -164,7 +166,7 @@ impl Stage {
                 None => String::new(),
             };
             let tree = recursive.map(|recursive| copy(&source, recursive)).transpose()?;
-            // What is in a file system that criu makes again, it has saved.
+            // criu restores the contents of this file system, including the mount point.
             let place = match is_in_own(scene, index) {
                 true => destination.to_string(),
                 false => {
@@ -194,7 +196,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Attaches a source where criu finds it, with all that is mounted below it.
+    /// Attaches a source for criu, and registers all mounts below it.
     fn add_source(
         &mut self,
         index: usize,
@@ -218,7 +220,7 @@ impl Drop for Stage {
     }
 }
 
-/// Whether the nearest mount above one of the configuration is a file system that criu makes again.
+/// Returns whether the nearest mount above this one is a file system that criu restores.
 fn is_in_own(scene: Scene<'_>, index: usize) -> bool {
     let Scene { spec, bundle, rootfs, .. } = scene;
     let Some(mount) = spec.mounts.get(index) else { return false };
@@ -232,7 +234,7 @@ fn is_in_own(scene: Scene<'_>, index: usize) -> bool {
     matches!(nearest, Some((_, Sort::Own | Sort::Cgroups)))
 }
 
-/// A detached copy of a mount of the host.
+/// Returns a detached copy of a mount of the host.
 fn copy(source: &str, recursive: bool) -> Result<OwnedFd, Error> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     if recursive {
@@ -241,7 +243,7 @@ fn copy(source: &str, recursive: bool) -> Result<OwnedFd, Error> {
     Ok(open_tree(CWD, source, flags).context("open_tree", source)?)
 }
 
-/// Gives a copy the attributes of the configuration.
+/// Sets the configured attributes on a copy.
 fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result<(), Error> {
     for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
         let attr = MountAttr { set: change.set, clear: change.clear, ..MountAttr::default() };
@@ -252,7 +254,7 @@ fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result
     Ok(())
 }
 
-/// Opens the place of a mount, made if it is missing: a directory, unless what is mounted there is none.
+/// Opens a mount point, and creates it if it is missing: as a directory, unless the mounted tree is a file.
 fn point(root: BorrowedFd<'_>, path: &str, tree: Option<&OwnedFd>) -> Result<OwnedFd, Error> {
     let name = CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))?;
     let is_directory = match tree {
@@ -271,7 +273,7 @@ fn is_directory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
     Ok(FileType::from_raw_mode(mode) == FileType::Directory)
 }
 
-/// Attaches a detached mount at a path that is not there yet.
+/// Attaches a detached mount at a path that does not exist yet.
 fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
     match is_directory(tree)? {
         true => mkdir(place, MADE).context("mkdir", place)?,

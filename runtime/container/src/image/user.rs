@@ -1,4 +1,4 @@
-//! Who the process is: names of users and groups, by the files that the container would see (passwd(5), group(5)).
+//! Resolves the names of users and groups by the files of the container (passwd(5), group(5)).
 
 use alloc::format;
 use alloc::string::String;
@@ -9,22 +9,22 @@ use rootfs::Layers;
 
 use crate::Error;
 
-/// Bytes of the longest file that is read.
+/// The largest size in bytes of such a file.
 const LONGEST: usize = 1 << 20;
 
-/// A user, in numbers.
+/// A user, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
     pub uid: u32,
     pub gid: u32,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// What `USER[:GROUP]` stands for, names or numbers, in the image of these layers.
+/// Resolves `USER[:GROUP]`, names or numbers, in the image of these layers.
 ///
 /// # Errors
-/// Names that are not there; files that cannot be read, where a name depends on them.
+/// If a name does not exist, or if a file that is needed for a name cannot be read.
 pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     let (name, group) = split(text);
     if let (Some(uid), Some(Some(gid))) = (number(name), group.map(number)) {
@@ -32,7 +32,7 @@ pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     }
     let read = |file: &CStr| match rootfs::look::read(layers, c"etc", file, LONGEST) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()),
-        // A number means something all the same.
+        // A number does not need the file.
         Err(_) if number(name).is_some() && group.is_none() => Ok(String::new()),
         Err(error) => Err(Error::Text(format!(
             "--user {text}: {error} (links are not followed, nor more than {LONGEST} bytes read: give numbers)"
@@ -69,7 +69,7 @@ fn find(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
                 Error::Text(format!("--user {text}: the image has no group {wanted} in /etc/group"))
             })?;
         }
-        // As login does, where no group is asked for.
+        // The same groups as at a login, if no group was given.
         None => {
             user.groups = memberships(field(0).unwrap_or(name), group);
             user.groups.retain(|&other| other != user.gid);

@@ -135,7 +135,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
     }
 }
 
-/// A step of init, and the mount of the configuration that it is for.
+/// Returns the name of a step of init, with the mount of the configuration that it belongs to.
 fn named(plan: &Plan, step: &InitStep) -> String {
     let label = step.label();
     let name = match label.object.is_empty() {

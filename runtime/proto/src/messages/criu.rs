@@ -1,25 +1,25 @@
-//! What criu is asked for, and what it answers: rpc.proto of CRIU 4.2 (criu.org/RPC), over the socket of `criu swrk`.
+//! The requests to criu and its answers, which go over the socket of `criu swrk`: rpc.proto of CRIU 4.2 (criu.org/RPC).
 //!
-//! The file is proto2, which tells a field that is absent from one that is zero: where that makes a difference the field
-//! is an `Option`. What nobody here needs is left out.
+//! The file is proto2, which distinguishes an absent field from a zero. Where this matters, the field is an `Option`.
+//! Fields that dayfly does not use are left out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a request is about, and an answer to it.
+/// The types of requests and answers.
 pub mod kind {
-    /// Save a tree of processes.
+    /// Save a process tree.
     pub const DUMP: i32 = 1;
-    /// Make one again.
+    /// Restore a process tree.
     pub const RESTORE: i32 = 2;
     /// A stage was reached; criu waits for an answer.
     pub const NOTIFY: i32 = 6;
-    /// What can this kernel do?
+    /// Which features does this kernel support?
     pub const FEATURE_CHECK: i32 = 9;
-    /// Which version is it?
+    /// Which version is criu?
     pub const VERSION: i32 = 10;
 
-    /// The word that rpc.proto has for it.
+    /// Returns the name in rpc.proto.
     pub fn name(kind: i32) -> &'static str {
         match kind {
             DUMP => "DUMP",
@@ -32,134 +32,134 @@ pub mod kind {
     }
 }
 
-/// What is done with cgroups.
+/// The modes of handling cgroups.
 pub mod cgroups {
-    /// Nothing.
+    /// Leave cgroups alone.
     pub const IGNORE: i32 = 0;
-    /// What is missing is made, and gets its limits.
+    /// Create missing cgroups, and set their limits.
     pub const SOFT: i32 = 3;
-    /// All get their limits.
+    /// Set the limits of all cgroups.
     pub const FULL: i32 = 4;
-    /// Refused if something is there.
+    /// Fail if a cgroup exists already.
     pub const STRICT: i32 = 5;
-    /// As criu likes: [`SOFT`].
+    /// criu's default: [`SOFT`].
     pub const DEFAULT: i32 = 6;
 }
 
 message! {
-    /// `criu_page_server_info`: who takes pages, or serves them.
+    /// `criu_page_server_info`: the server that receives or serves pages.
     pub struct PageServer {
-        /// Its address.
+        /// The server's address.
         1 => address: String,
-        /// Its TCP port.
+        /// The server's TCP port.
         2 => port: i32,
     }
 
-    /// `ext_mount_map`: a mount that is none of criu's business.
+    /// `ext_mount_map`: an external mount, which criu does not save.
     pub struct ExternalMount {
-        /// On a dump its place in the container, on a restore the name it got.
+        /// On a dump the mount point in the container, on a restore the name in the images.
         1 => key: String,
-        /// On a dump the name it gets, on a restore a path of the host.
+        /// On a dump the name in the images, on a restore a path on the host.
         2 => value: String,
     }
 
-    /// `join_namespace`: a namespace that is there already.
+    /// `join_namespace`: an existing namespace to join.
     pub struct JoinedNamespace {
-        /// Which kind, as below /proc/PID/ns.
+        /// The kind, as in /proc/PID/ns.
         1 => kind: String,
-        /// Its file.
+        /// The namespace's file.
         2 => file: String,
     }
 
-    /// `inherit_fd`: an open file that criu brings along.
+    /// `inherit_fd`: an open file that criu hands on to the restored processes.
     pub struct InheritedFd {
-        /// What it is called in the images.
+        /// The name in the images.
         1 => key: String,
-        /// Its number in criu's process.
+        /// The descriptor in criu's process.
         2 => fd: Option<i32>,
     }
 
-    /// `cgroup_root`: where the cgroups of a hierarchy begin.
+    /// `cgroup_root`: the root of the cgroups in a hierarchy.
     pub struct CgroupRoot {
-        /// The hierarchy; an empty one is cgroup v2, an absent one all of them.
+        /// The hierarchy; an empty name is cgroup v2, an absent one means all.
         1 => controller: Option<String>,
-        /// The path in it.
+        /// The path in the hierarchy.
         2 => path: String,
     }
 
-    /// `criu_opts`: what a dump or a restore depends on.
+    /// `criu_opts`: the options of a dump or restore.
     pub struct Options {
-        /// The directory of images, a descriptor of the asker's.
+        /// The directory of images, as a descriptor of the client.
         1 => images_dir_fd: Option<i32>,
-        /// The root of the tree of processes.
+        /// The root of the process tree.
         2 => pid: i32,
-        /// Whether they go on after a dump.
+        /// Whether the processes keep running after a dump.
         3 => leave_running: bool,
-        /// Whether UNIX sockets may lead outside.
+        /// Whether UNIX sockets may be connected to sockets outside the tree.
         4 => ext_unix_sk: bool,
-        /// Whether connections of TCP are kept.
+        /// Whether TCP connections are saved.
         5 => tcp_established: bool,
-        /// Whether a device is found by its path where its number has changed.
+        /// Whether a device whose number has changed is found by its path.
         6 => evasive_devices: bool,
-        /// Whether there may be sessions and terminals of outside.
+        /// Whether sessions and terminals from outside the tree are allowed.
         7 => shell_job: bool,
-        /// Whether there may be locks of files.
+        /// Whether file locks are saved.
         8 => file_locks: bool,
-        /// How much goes to the log: 4 is everything.
+        /// The log level: 4 logs everything.
         9 => log_level: i32,
         /// The log's name in the work directory.
         10 => log_file: String,
-        /// Who takes the pages of a dump.
+        /// The server that receives the pages of a dump.
         11 => page_server: Option<PageServer>,
-        /// Whether stages are told of.
+        /// Whether criu sends notices of stages.
         12 => notify_scripts: bool,
-        /// The root of the tree of mounts.
+        /// The root of the mount tree.
         13 => root: String,
-        /// The work directory, likewise.
+        /// The work directory, as a descriptor of the client.
         17 => work_dir_fd: Option<i32>,
-        /// Whether files without a name get one for a while.
+        /// Whether open, unlinked files get a temporary name.
         18 => link_remap: bool,
-        /// Mounts that come from outside.
+        /// External mounts.
         23 => external_mounts: Vec<ExternalMount>,
-        /// What older ones have for `cgroups_mode`.
+        /// The field that older versions use instead of `cgroups_mode`.
         24 => manage_cgroups: bool,
-        /// Where cgroups begin.
+        /// The roots of the cgroups.
         25 => cgroup_roots: Vec<CgroupRoot>,
-        /// Whether the restored init is a child of the asker.
+        /// Whether the restored init becomes a child of the client.
         26 => rst_sibling: bool,
-        /// Open files that are brought along.
+        /// Open files that criu hands on.
         27 => inherited_fds: Vec<InheritedFd>,
         /// One of [`cgroups`].
         34 => cgroups_mode: Option<i32>,
-        /// Other things of outside: `net[INODE]:NAME`.
+        /// Other external objects: `net[INODE]:NAME`.
         37 => external: Vec<String>,
-        /// Namespaces that are made again without what is in them, as flags of clone(2).
+        /// Namespaces that are created without their contents, as flags of clone(2).
         38 => empty_ns: u32,
-        /// Namespaces that are joined.
+        /// Namespaces to join.
         39 => joined_namespaces: Vec<JoinedNamespace>,
         /// The cgroup to freeze.
         44 => freeze_cgroup: String,
-        /// Whether connections that are being made are left out.
+        /// Whether TCP connections that are being established are left out.
         46 => tcp_skip_in_flight: bool,
-        /// Whether pages come when they are touched.
+        /// Whether pages are loaded when they are accessed.
         48 => lazy_pages: bool,
-        /// Who is told when pages are served, before 3.15.
+        /// The descriptor for the status of the page server, before 3.15.
         49 => status_fd: Option<i32>,
-        /// Whether masters of terminals that nobody has are handed over.
+        /// Whether criu passes the masters of terminals that no restored process has open.
         50 => orphan_pts_master: bool,
-        /// A file with options that win over these.
+        /// A file with options that override these.
         51 => config_file: String,
-        /// The profile of a security module.
+        /// The profile of a Linux security module.
         53 => lsm_profile: String,
-        /// The context of its mounts.
+        /// The SELinux context of the mounts.
         63 => lsm_mount_context: String,
     }
 
-    /// `criu_features`: what a kernel can do.
+    /// `criu_features`: optional features of the kernel.
     pub struct Features {
-        /// Tell which pages were written to (CONFIG_MEM_SOFT_DIRTY).
+        /// Whether written pages are tracked (CONFIG_MEM_SOFT_DIRTY).
         1 => mem_track: bool,
-        /// Bring pages when they are touched (userfaultfd(2)).
+        /// Whether pages can be loaded when they are accessed (userfaultfd(2)).
         2 => lazy_pages: bool,
     }
 
@@ -167,37 +167,37 @@ message! {
     pub struct Request {
         /// One of [`kind`].
         1 => kind: i32,
-        /// What it depends on.
+        /// The options.
         2 => options: Option<Options>,
-        /// Whether all went well at the stage that criu told of.
+        /// Whether the work at the notified stage succeeded.
         3 => notify_success: Option<bool>,
-        /// Whether others follow.
+        /// Whether further requests follow.
         4 => keep_open: bool,
-        /// What is asked about.
+        /// The features to check.
         5 => features: Option<Features>,
     }
 
-    /// `criu_restore_resp`: what was restored.
+    /// `criu_restore_resp`: the result of a restore.
     pub struct Restored {
-        /// The root of the tree of processes.
+        /// The root of the process tree.
         1 => pid: i32,
     }
 
-    /// `criu_notify`: a stage.
+    /// `criu_notify`: a notice of a stage.
     pub struct Notice {
-        /// Its name.
+        /// The stage's name.
         1 => script: String,
-        /// The root of the tree of processes, where there is one.
+        /// The root of the process tree, if it exists.
         2 => pid: i32,
     }
 
-    /// `criu_version`: which version it is.
+    /// `criu_version`: the version.
     pub struct Version {
         /// The first number.
         1 => major: i32,
-        /// The second one.
+        /// The second number.
         2 => minor: i32,
-        /// The third one.
+        /// The third number.
         4 => sublevel: i32,
     }
 
@@ -205,17 +205,17 @@ message! {
     pub struct Response {
         /// One of [`kind`].
         1 => kind: i32,
-        /// Whether what was asked for is done.
+        /// Whether the request succeeded.
         2 => success: bool,
-        /// What was restored.
+        /// The result of a restore.
         4 => restored: Option<Restored>,
-        /// The stage that was reached.
+        /// The stage.
         5 => notice: Option<Notice>,
-        /// Why it is not.
+        /// The error number of a failure.
         7 => errno: i32,
-        /// What the kernel can do.
+        /// The supported features.
         8 => features: Option<Features>,
-        /// Which version it is.
+        /// The version.
         10 => version: Option<Version>,
     }
 }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_answer() {
-        // That of criu 4.2 to a restore that failed, but for its message.
+        // The answer of criu 4.2 to a restore that failed, without its message.
         let bytes = b"\x08\x02\x10\x00\x22\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x38\x16";
         let answer = Response::decode(bytes).unwrap();
         assert_eq!((answer.kind, answer.success, answer.errno), (kind::RESTORE, false, 22));

@@ -1,5 +1,5 @@
 
-# Names that there are on this host: containers of the state directory, images of the store.
+# Prints the existing names on this host: containers of the state directory, or images of the store.
 _dayfly_names() {
     case $1 in
         container) command "$program" "${root[@]}" list -q ;;
@@ -9,7 +9,7 @@ _dayfly_names() {
     esac 2>/dev/null
 }
 
-# The words of the line, not split at colons and equals signs, and what is to come next.
+# Parses the line's words, without splitting at colons and equals signs, and completes names where one is expected.
 _dayfly_with_names() {
     local line=${COMP_LINE:0:COMP_POINT} words cur prev='' path='' given=0 wanted='' awaits='' at word takes program
     local root=() store=()
@@ -52,7 +52,7 @@ _dayfly_with_names() {
         return
     fi
     compopt +o default +o bashdefault 2>/dev/null
-    # What stands before the last colon or equals sign is not replaced.
+    # bash does not replace the part before the last colon or equals sign.
     prev=${cur%"${cur##*[:=]}"}
     COMPREPLY=()
     while read -r word; do

@@ -1,5 +1,5 @@
 
-# Names that there are on this host: containers of the state directory, images of the store.
+# Prints the existing names on this host: containers of the state directory, or images of the store.
 function __dayfly_value --description 'The value that the line has for an option, with the option'
     set -l words (commandline -opc)
     for at in (seq 2 (count $words))
@@ -23,8 +23,8 @@ function __dayfly_images
     dayfly image ls (__dayfly_value store) 2>/dev/null | string replace -r ' .*' '' | string match -v -r '^(NAME|-)$'
 end
 
-# Whether the command of those words is to be followed by a name now: the first, or any of several. Then come the
-# options that have a value.
+# Returns whether the command `path` expects a name next: as its first argument, or, if `several` is 1, as any argument.
+# The remaining arguments are the options with a value.
 function __dayfly_awaits --argument-names path several
     set -l path (string split ' ' -- $path)
     set -l skip 0

@@ -1,7 +1,7 @@
 
-# Names that there are on this host: containers of the state directory, images of the store.
+# Prints the existing names on this host: containers of the state directory, or images of the store.
 _dayfly_containers() {
-    # The whole line: of `words` only those of the command are left.
+    # Uses the whole line, because `words` contains only the words of the subcommand.
     local at names; local -a root line=(${(z)LBUFFER})
     for ((at = 2; at < ${#line}; at++)); do
         case $line[at] in

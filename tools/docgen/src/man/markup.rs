@@ -1,17 +1,17 @@
-//! Fonts for plain text: what in a help text is literal, what stands for something else, what is another page.
+//! Chooses the fonts for plain text of help: literals, placeholders, names of other pages.
 
 use super::roff::{Span, bold, italic, roman};
 
-/// The words that are not prose on a page.
+/// The words of a page that get their own font.
 #[derive(Debug, Default)]
 pub struct Words {
     /// Names of values and arguments.
     pub values: Vec<String>,
-    /// What an option takes.
+    /// The possible values of an option.
     pub choices: Vec<String>,
 }
 
-/// The spans of a text. What is in quotes is literal, unless it is a title.
+/// Splits a text into spans. Text in quotes is literal, unless it is a title.
 pub fn spans(text: &str, words: &Words) -> Vec<Span> {
     let mut spans = Spans::default();
     for (at, part) in text.split('"').enumerate() {
@@ -33,14 +33,14 @@ fn backquoted(spans: &mut Spans, text: &str, words: &Words) {
     }
 }
 
-/// The spans of a cell of a table in Markdown.
+/// Splits a cell of a Markdown table into spans.
 pub fn markdown(text: &str) -> Vec<Span> {
     let mut spans = Spans::default();
     backquoted(&mut spans, &without_links(text), &Words::default());
     spans.0
 }
 
-/// A text as a sentence: with a capital, unless it begins with something literal, and a full stop.
+/// Returns the text as a sentence: with a capital letter, unless it begins with a literal, and a full stop.
 pub fn sentence(text: &str, words: &Words) -> String {
     let text = text.trim();
     let first = text.split([' ', ',', ';', ':']).next().unwrap_or("");
@@ -58,7 +58,7 @@ pub fn sentence(text: &str, words: &Words) -> String {
     sentence
 }
 
-/// Spans, those of one font together.
+/// Spans, with neighbours of the same font merged.
 #[derive(Default)]
 struct Spans(Vec<Span>);
 
@@ -77,7 +77,7 @@ impl Spans {
     }
 }
 
-/// What is around a word, and no part of it.
+/// Punctuation around a word.
 const BEFORE: [char; 2] = ['(', '['];
 const AFTER: [char; 7] = [')', ']', ',', ';', ':', '.', '?'];
 
@@ -86,7 +86,7 @@ fn prose(spans: &mut Spans, text: &str, words: &Words) {
         if at > 0 {
             spans.push(roman(" "));
         }
-        // Another page: its section is no punctuation.
+        // The name of another page; its section is not punctuation.
         if let Some((name, section, rest)) = reference(word) {
             let opening = name.len() - name.trim_start_matches(BEFORE).len();
             spans.push(roman(&name[..opening]));
@@ -107,7 +107,7 @@ fn prose(spans: &mut Spans, text: &str, words: &Words) {
     }
 }
 
-/// A command line: literal, but for the names of values.
+/// Adds a command line: literal, except for the names of values.
 fn command(spans: &mut Spans, text: &str, words: &Words) {
     let mut was_literal = false;
     for (at, word) in text.split([' ', '\n']).enumerate() {
@@ -140,7 +140,7 @@ fn font(word: &str, words: &Words) -> Span {
     }
 }
 
-/// `name(2),` is the page `name` of section 2, followed by a comma.
+/// Splits `name(2),` into the page's name, the section 2, and the comma.
 fn reference(word: &str) -> Option<(&str, char, &str)> {
     let (name, rest) = word.rsplit_once('(').filter(|(name, _)| !name.is_empty())?;
     let section = rest.chars().next().filter(char::is_ascii_digit)?;
@@ -158,7 +158,7 @@ fn is_option(word: &str) -> bool {
     (dashes == 1 || dashes == 2) && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
 }
 
-/// `$NAME`, and `NAME` if it has an underscore and belongs to a family that programs share.
+/// Accepts `$NAME`, and `NAME` if it begins with a prefix that several variables share.
 fn is_variable(word: &str) -> bool {
     let name = word.trim_start_matches('$');
     let is_name =
@@ -175,14 +175,14 @@ fn is_path(word: &str) -> bool {
     has_root || is_absolute || is_relative
 }
 
-/// Titles of publications keep their quotes.
+/// Returns whether this is the title of a publication, which keeps its quotes.
 fn is_title(text: &str) -> bool {
     let mut letters = text.chars();
     let is_capital = letters.next().is_some_and(char::is_uppercase);
     is_capital && letters.next().is_some_and(char::is_lowercase) && text.contains(' ')
 }
 
-/// `text: [page](page)` as `text`, `[text](page)` as `text`.
+/// Reduces `text: [page](page)` to `text`, and `[text](page)` to `text`.
 fn without_links(text: &str) -> String {
     let mut left = String::new();
     let mut rest = text;

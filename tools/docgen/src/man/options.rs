@@ -1,4 +1,4 @@
-//! Options and arguments of a command, as a page has them.
+//! The options and arguments of a command on its page.
 
 use clap::{Arg, Command};
 
@@ -6,7 +6,7 @@ use super::markup::{Words, sentence, spans};
 use super::page::Item;
 use super::roff::{Span, bold, italic, roman};
 
-/// The words that are not prose on the page of a command.
+/// Returns the words of a command's page that get their own font.
 pub fn words(command: &Command) -> Words {
     let mut values: Vec<String> = command.get_arguments().flat_map(value_names).collect();
     values.sort();
@@ -14,7 +14,7 @@ pub fn words(command: &Command) -> Words {
     Words { values, choices: Vec::new() }
 }
 
-/// How a command is called: `words`, its options, its arguments.
+/// Returns the synopsis: `words`, the options, the arguments.
 pub fn synopsis(command: &Command, words: &str) -> Vec<Span> {
     let mut way = begin(words);
     for argument in command.get_positionals() {
@@ -33,12 +33,12 @@ pub fn synopsis(command: &Command, words: &str) -> Vec<Span> {
     way
 }
 
-/// `words` and any options.
+/// Returns `words` followed by a placeholder for options.
 pub fn begin(words: &str) -> Vec<Span> {
     vec![bold(words), roman(" ["), italic("option"), roman(" ...]")]
 }
 
-/// What is shown: options in their order, then the arguments that something is said about.
+/// Returns the visible arguments with a description, then the visible options in their order.
 pub fn items(command: &Command) -> Vec<Item> {
     let words = words(command);
     let shown = || command.get_arguments().filter(|arg| !arg.is_hide_set());
@@ -47,7 +47,7 @@ pub fn items(command: &Command) -> Vec<Item> {
     arguments.chain(options).map(|arg| item(arg, &words)).collect()
 }
 
-/// Variables that stand for options, with the option's name.
+/// Returns the variables that stand for options, with the options' names.
 pub fn variables(command: &Command) -> Vec<Item> {
     let item = |arg: &Arg| {
         let name = arg.get_env()?.to_string_lossy().into_owned();
@@ -102,7 +102,7 @@ fn help(arg: &Arg) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// `-b, --bundle DIR`
+/// Returns the tag of an option: `-b, --bundle DIR`.
 fn option(arg: &Arg) -> Vec<Span> {
     let mut tag = Vec::new();
     if let Some(short) = arg.get_short() {
@@ -134,7 +134,7 @@ fn option(arg: &Arg) -> Vec<Span> {
     tag
 }
 
-/// `[ARG ...]`
+/// Returns the synopsis of an argument: `[ARG ...]`.
 fn positional(arg: &Arg) -> Vec<Span> {
     let names = value_names(arg);
     let mut way = vec![italic(names.join(" "))];

@@ -1,4 +1,4 @@
-//! A manual page: its sections, in the order that man-pages(7) gives them.
+//! A manual page: its sections, in the order of man-pages(7).
 
 use dayfly_cli::format::version::VERSION;
 
@@ -7,10 +7,10 @@ use super::roff::{Span, argument, bold, line, lines, roman};
 /// System administration.
 pub const SECTION: &str = "8";
 
-/// What the pages are parts of.
+/// The name of the manual.
 const MANUAL: &str = "dayfly's manual";
 
-/// What has changed, for the dates of versions.
+/// The change log, for the dates of versions.
 const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
 
 /// Sections, in the order of man-pages(7).
@@ -26,25 +26,25 @@ pub const ORDER: [&str; 9] = [
     "SEE ALSO",
 ];
 
-/// An entry of a list: what it is called, and what there is to say about it.
+/// An entry of a list: a tag and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// One line.
+    /// The tag, in one line.
     pub tag: Vec<Span>,
-    /// A paragraph; may be empty.
+    /// The text, a paragraph; may be empty.
     pub text: Vec<Span>,
-    /// Entries below it.
+    /// The entries of a list below the text.
     pub below: Vec<Item>,
 }
 
 impl Item {
-    /// An entry with nothing below it.
+    /// Returns an entry without a list below it.
     pub fn new(tag: Vec<Span>, text: Vec<Span>) -> Self {
         Self { tag, text, below: Vec::new() }
     }
 }
 
-/// A page that is being written.
+/// A page in progress.
 #[derive(Debug)]
 pub struct Page {
     name: String,
@@ -52,16 +52,16 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page `name`, which is about what `about` says in a line.
+    /// Creates the page `name`; `about` is its one-line description.
     pub fn new(name: &str, about: &str) -> Self {
         let mut page = Self { name: name.to_owned(), sections: Vec::new() };
-        // Tools such as apropos(1) read this line: `\-` without fonts.
+        // Tools such as apropos(1) read this line, which must have `\-` and no fonts.
         let name = argument(name);
         page.section("NAME").push_str(&format!("{name} \\- {}", lines(&[roman(about)])));
         page
     }
 
-    /// Ways to call it, a line each.
+    /// Adds the synopses, one per line.
     pub fn synopsis(&mut self, ways: &[Vec<Span>]) {
         let section = self.section("SYNOPSIS");
         for (at, way) in ways.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Page {
         }
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn paragraph(&mut self, section: &'static str, text: &[Span]) {
         let section = self.section(section);
         if !section.is_empty() {
@@ -81,26 +81,26 @@ impl Page {
         section.push_str(&lines(text));
     }
 
-    /// A heading within a section.
+    /// Adds a heading within a section.
     pub fn heading(&mut self, section: &'static str, heading: &str) {
         self.section(section).push_str(&format!(".SS {}\n", argument(heading)));
     }
 
-    /// The entries of a list.
+    /// Adds a list.
     pub fn items(&mut self, section: &'static str, items: &[Item]) {
         if !items.is_empty() {
             list(self.section(section), items);
         }
     }
 
-    /// A command line, and what it does.
+    /// Adds an example: a description and a command line.
     pub fn example(&mut self, does: &[Span], command: &str) {
         self.paragraph("EXAMPLES", does);
         let command = line(&[bold(command)]);
         self.section("EXAMPLES").push_str(&format!(".PP\n.RS 4\n.EX\n{command}.EE\n.RE\n"));
     }
 
-    /// Other pages, `name(section)`, whatever their order.
+    /// Adds references to other pages, `name(section)`, and sorts them.
     pub fn see_also(&mut self, pages: &[String]) {
         let mut pages: Vec<(&str, &str)> =
             pages.iter().filter_map(|page| page.strip_suffix(')')?.split_once('(')).collect();
@@ -115,19 +115,19 @@ impl Page {
         self.section("SEE ALSO").push_str(&text);
     }
 
-    /// The page's source.
+    /// Returns the page's source.
     pub fn finish(mut self) -> String {
         let place = |name: &str| ORDER.iter().position(|other| *other == name);
         self.sections.sort_by_key(|(name, _)| place(name));
         let (name, date) = (argument(&self.name), date());
         let mut source =
             String::from(".\\\" Written by dayfly-docgen; the definitions are what to edit.\n");
-        // The head has the name on both sides, and the manual between them if 80 columns are enough.
+        // The header contains the name on both sides, and the manual's name between them if it fits in 80 columns.
         let is_short = 2 * (self.name.len() + "(8)".len()) + MANUAL.len() + 4 <= 80;
         let manual = if is_short { MANUAL } else { r"\&" };
         source
             .push_str(&format!(".TH {name} {SECTION} {date} \"dayfly {VERSION}\" \"{manual}\"\n"));
-        // Names and options that hyphens or wide gaps cut up are hard to read.
+        // No hyphenation and no justification, which would break up names and options.
         source.push_str(".nh\n.ad l\n");
         for (name, text) in self.sections.iter().filter(|(_, text)| !text.is_empty()) {
             source.push_str(&format!(".SH {}\n{text}", argument(name).replace('"', "")));
@@ -161,7 +161,7 @@ fn list(source: &mut String, items: &[Item]) {
     }
 }
 
-/// The day on which this version was released; before that, of the last one.
+/// Returns the release date of this version, or that of the last release if this version has none yet.
 fn date() -> &'static str {
     let day = |heading: &'static str| heading.rsplit_once(" - ").map(|(_, day)| day.trim());
     let headings = || CHANGELOG.lines().filter(|line| line.starts_with("## ["));

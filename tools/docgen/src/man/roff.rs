@@ -1,35 +1,35 @@
-//! Text of a manual page as man(7) writes it.
+//! The text of a manual page in the language of man(7).
 
-/// A piece of a line, by what it is: man-pages(7) has a font for each.
+/// A part of a line. Each kind has its font in man-pages(7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
     /// Prose.
     Roman(String),
-    /// What is typed as it stands: options, commands, variables, names of other pages.
+    /// Literal text: options, commands, variables, names of other pages.
     Bold(String),
-    /// What stands for something else, and paths.
+    /// Placeholders and paths.
     Italic(String),
 }
 
-/// Prose.
+/// Returns prose.
 pub fn roman(text: impl Into<String>) -> Span {
     Span::Roman(text.into())
 }
 
-/// Something literal.
+/// Returns literal text.
 pub fn bold(text: impl Into<String>) -> Span {
     Span::Bold(text.into())
 }
 
-/// Something that stands for something else.
+/// Returns a placeholder or a path.
 pub fn italic(text: impl Into<String>) -> Span {
     Span::Italic(text.into())
 }
 
-/// Where a line of the source is broken.
+/// The width at which lines of the source are broken.
 const WIDTH: usize = 76;
 
-/// The source of spans: lines that no request begins, each sentence on a line of its own.
+/// Returns the source of spans, with each sentence on a new line. No line is taken for a request.
 pub fn lines(spans: &[Span]) -> String {
     let whole: String = spans.iter().map(source).collect();
     let mut lines = String::new();
@@ -51,12 +51,12 @@ pub fn lines(spans: &[Span]) -> String {
     lines
 }
 
-/// The source of spans, all in one line, as the tag of a list has to be.
+/// Returns the source of spans in one line, as the tag of a list requires.
 pub fn line(spans: &[Span]) -> String {
     spans.iter().map(source).collect::<String>() + "\n"
 }
 
-/// The argument of a request.
+/// Returns the argument of a request.
 pub fn argument(text: &str) -> String {
     let text = escape(text, true).replace('"', r"\(dq");
     if text.is_empty() || text.contains(' ') { format!("\"{text}\"") } else { text }
@@ -74,7 +74,8 @@ fn source(span: &Span) -> String {
     }
 }
 
-/// Characters that roff reads otherwise. A literal's are those of ASCII, so that they can be copied from the page.
+/// Escapes the characters that roff interprets. In literals, it uses the ASCII forms, which can be copied from the
+/// page.
 fn escape(text: &str, is_literal: bool) -> String {
     let mut escaped = String::new();
     for letter in text.chars() {

@@ -1,32 +1,32 @@
-//! Exit codes, variables and files: what the tables of docs/ say of a command. There is no second list of them.
+//! Exit codes, variables and files of a command, from the tables in docs/. They are listed nowhere else.
 
 use super::markup::markdown;
 use super::page::Item;
 
-/// The tables of exit codes.
+/// The page with the tables of exit codes.
 const EXIT_CODES: &str = include_str!("../../../../docs/exit-codes.md");
-/// Those of variables.
+/// The page with the tables of variables.
 const ENVIRONMENT: &str = include_str!("../../../../docs/environment.md");
-/// Those of files.
+/// The page with the tables of files.
 const FILES: &str = include_str!("../../../../docs/files.md");
 
-/// A row of a table, and the heading that it is below.
+/// A row of a table, and the heading of its section.
 struct Row {
     heading: &'static str,
     cells: Vec<&'static str>,
 }
 
-/// What a page is about, as the tables say it.
+/// The subject of a page.
 pub enum Subject<'a> {
     /// The program as a whole.
     Program,
     /// A command of the runtime, by its words.
     Command(&'a str),
-    /// A command that is a program of its own.
+    /// A command that is a separate program.
     Tool(&'a str),
 }
 
-/// Exit codes, with their meaning.
+/// Returns the exit codes with their meanings.
 pub fn exit_status(subject: &Subject<'_>) -> Vec<Item> {
     let heading = match subject {
         Subject::Tool(_) => "Commands that are programs of their own",
@@ -36,7 +36,7 @@ pub fn exit_status(subject: &Subject<'_>) -> Vec<Item> {
     let (common, own): (Vec<Row>, Vec<Row>) =
         rows.filter(|row| row.cells.len() == 3).partition(|row| row.cells[0] == "all");
     let is_own = |row: &&Row| match subject {
-        // What runs something has statuses of that.
+        // Commands that run a program return its status.
         Subject::Program => ["run", "exec"].contains(&command(row.cells[0])),
         Subject::Command(words) | Subject::Tool(words) => command(row.cells[0]) == *words,
     };
@@ -67,7 +67,7 @@ pub fn exit_status(subject: &Subject<'_>) -> Vec<Item> {
     found.into_iter().map(|(row, about)| item(row, about)).collect()
 }
 
-/// Variables: all that the runtime reads, or those that a command reads by its name.
+/// Returns the variables: all that the runtime reads, or those whose row names the command.
 pub fn environment(subject: &Subject<'_>) -> Vec<Item> {
     let is_about = |row: &Row| match subject {
         Subject::Program => row.heading == "The runtime",
@@ -89,7 +89,7 @@ pub fn environment(subject: &Subject<'_>) -> Vec<Item> {
     rows(ENVIRONMENT).iter().filter(|row| is_about(row)).map(item).collect()
 }
 
-/// Files: those of every container, or those that a table says a command has.
+/// Returns the files: those of every container, or those whose row names the command.
 pub fn files(subject: &Subject<'_>) -> Vec<Item> {
     let general = ["State of containers", "Images", "Read"];
     let is_about = |row: &Row| match subject {
@@ -104,7 +104,7 @@ pub fn files(subject: &Subject<'_>) -> Vec<Item> {
         }
     };
     let item = |row: &Row| match command(row.cells[0]) {
-        // The command comes first, then what it writes.
+        // In this table, the command is in the first column and the file in the second.
         words
             if is_about(row)
                 && words.starts_with(char::is_alphabetic)
@@ -124,13 +124,13 @@ fn entry(row: &Row, text: usize) -> Item {
     Item::new(markdown(row.cells[0]), markdown(&full(row.cells[text])))
 }
 
-/// A cell as a sentence.
+/// Returns a cell as a sentence.
 fn full(text: &str) -> String {
     let mut text = text.trim().to_owned();
     if text.starts_with(|letter: char| letter.is_ascii_lowercase()) && !text.starts_with("dayfly") {
         text[..1].make_ascii_uppercase();
     }
-    // A link at the end takes its colon with it.
+    // A link at the end is removed with its colon.
     match text.ends_with(['.', ':']) {
         true => text,
         false => text + ".",
@@ -141,17 +141,17 @@ fn is_absolute(cell: &str) -> bool {
     literals(cell).any(|path| path.starts_with(['/', '~', '$']) || path.contains("auth.json"))
 }
 
-/// Who reads a variable, without the shim, whose commands have names of the runtime's.
+/// Returns the readers of a variable without the shim, whose commands have the same names as the runtime's.
 fn by_runtime(cell: &str) -> &str {
     cell.split(", the shim").next().unwrap_or(cell)
 }
 
-/// What is in backquotes.
+/// Returns the texts in backquotes.
 fn literals(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// The words of the command that a cell begins with, without options and arguments.
+/// Returns the words of the command at the beginning of a cell, without options and arguments.
 fn command(cell: &str) -> &str {
     let literal = literals(cell).next().unwrap_or("");
     let end = literal
@@ -162,7 +162,7 @@ fn command(cell: &str) -> &str {
     literal[..end].trim_end()
 }
 
-/// What else a cell says of its command: ``With `--force`: ``.
+/// Returns the condition that follows the command in a cell: ``With `--force`: ``.
 fn condition(cell: &str) -> String {
     let literal = literals(cell).next().unwrap_or("");
     let options = literal[command(cell).len()..].trim();
@@ -191,7 +191,7 @@ fn rows(page: &'static str) -> Vec<Row> {
     found
 }
 
-/// The shim's table of exit codes.
+/// Returns the rows of the shim's table of exit codes.
 pub fn shim_exit_status() -> Vec<Item> {
     let rows =
         rows(EXIT_CODES).into_iter().filter(|row| row.heading == "containerd-shim-dayfly-v2");

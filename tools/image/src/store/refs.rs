@@ -117,10 +117,10 @@ impl Store {
         self.find_named(text).map(|(image, _)| image)
     }
 
-    /// The same, and its name, if it was found by one.
+    /// Finds an image, and its name if it was found by name.
     ///
     /// # Errors
-    /// As [`Store::find_image`].
+    /// Those of [`Store::find_image`].
     pub fn find_named(&self, text: &str) -> Result<(Image, Option<Reference>)> {
         let found = rootfs::image::look_up(&self.root.to_string_lossy(), text).map_err(
             |error| match error {
