@@ -1,5 +1,5 @@
 //! `events --format prometheus`: the resource usage of containers in Prometheus' text format, version 0.0.4
-//! (https://prometheus.io/docs/instrumenting/exposition_formats/), which scrapes and node exporter's text files use.
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>), which scrapes and node exporter's text files use.
 //!
 //! Names end in their unit, seconds or bytes, and names of counters in `_total`. Values that a controller does not
 //! provide, and limits that are not set, are left out: a zero would count as a value.

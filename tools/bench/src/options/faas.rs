@@ -106,7 +106,7 @@ pub enum Policy {
     KeepAlive,
     /// A stock of containers is started ahead, for any function; each serves one invocation, and is then replaced
     Warm,
-    /// A container is kept, or started ahead, by a histogram of its function's idle times ("Serverless in the Wild",
+    /// A container is kept, or started ahead, by a histogram of its function's idle times (Serverless in the Wild,
     /// ATC '20)
     Histogram,
 }
