@@ -1,4 +1,4 @@
-//! The subjects of the suite, which register themselves with [`subject!`](crate::subject).
+//! The subjects of the suite, which register themselves with [`subject!`](crate::subject!).
 
 use crate::runner::Case;
 use std::cmp::Ordering;
@@ -34,7 +34,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Creates a subject; `name` is the path of a module. Use [`subject!`](crate::subject).
+    /// Creates a subject; `name` is the path of a module. Use [`subject!`](crate::subject!).
     #[must_use]
     pub const fn new(name: &'static str, folder: Folder, cases: &'static [Case]) -> Self {
         Self { name, folder, cases }
