@@ -28,7 +28,7 @@ const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
 /// The maximum size of a file that is written or read.
 const LARGEST: usize = 1 << 20;
 
-/// The key of a filter. The compiler's id is added here.
+/// The key of a filter, without the compiler's id, which this module adds.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterKey<'a> {
     /// The text of the profile in config.json.

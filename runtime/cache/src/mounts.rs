@@ -19,8 +19,8 @@ use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 
-/// The lock for changing the cache's mounts. A child created meanwhile shares it, so it is released explicitly, not
-/// only closed.
+/// The lock for changing the cache's mounts. A child process created while it is held shares it, so it is released
+/// explicitly, not only closed.
 pub(crate) struct Lock<'a>(&'a Cache);
 
 impl Deref for Lock<'_> {

@@ -208,7 +208,7 @@ const fn device(minor: u32, major: u32) -> Rule {
 
 /// The rules that every container gets after its own ones, as with runc: the devices of the runtime specification
 /// ("Default Devices"), mknod of any device, pseudo terminals, and /dev/net/tun. A rule with a path is omitted if
-/// `linux.devices` puts another device there.
+/// `linux.devices` puts another device at that path.
 pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, Rule::allow(DeviceKind::Char, None, None, Access::MKNOD)),
     (None, Rule::allow(DeviceKind::Block, None, None, Access::MKNOD)),

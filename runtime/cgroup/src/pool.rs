@@ -24,15 +24,15 @@ use sys::{Context, Errno};
 
 use crate::{Cgroup, Error, Hierarchies, Location, processes};
 
-/// The directory of pools. It has a former name of pools, so that pools of an older dayfly and the records of their
-/// containers are still found.
+/// The directory of pools. The name comes from the former name of pools, so that pools of an older dayfly and the
+/// records of their containers are still found.
 pub const POOLS: &str = "/run/dayfly-tiers";
 
-/// The parent of their cgroups, from the root of each hierarchy.
+/// The parent of the pools' cgroups, relative to the root of each hierarchy.
 const PARENT: &str = "/dayfly-tiers";
 
-/// Seconds after which a cgroup in use without processes counts as lost: its start was killed, or the process that
-/// created it for the pool.
+/// Seconds after which a cgroup in use without processes counts as lost: the start that took it, or the process that
+/// created it for the pool, was killed.
 const LOST_AFTER: i64 = 60;
 
 /// A memory size, which names a pool: `256M`.
@@ -266,7 +266,7 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     Ok(left.len())
 }
 
-/// Locks the pool against others that fill or remove it, as long as the result lives.
+/// Locks the pool against other processes that fill or remove it, until the result is dropped.
 fn lock(size: &Size) -> Result<OwnedFd, Error> {
     let directory = size.directory("");
     let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
@@ -336,7 +336,7 @@ fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the pool of a cgroup and its name there.
+/// Returns the pool of a cgroup, and the cgroup's name in it.
 fn pooled(location: &Location) -> Option<(Size, &str)> {
     let legacy = location.legacy.first().map(|legacy| &legacy.place);
     let place = legacy.or(location.unified.as_ref())?;
@@ -351,7 +351,7 @@ fn unique() -> String {
     format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
 }
 
-/// Returns the entry's name if the file is one of a pool.
+/// Returns the entry's name, or `None` for `.`, `..` and names that are not UTF-8.
 fn name_of(entry: &DirEntry) -> Option<&str> {
     entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."))
 }

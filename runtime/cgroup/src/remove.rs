@@ -12,7 +12,8 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
-/// Killed processes die at once unless they are in uninterruptible sleep, for example on a dead NFS server.
+/// The time to wait for killed processes. They die at once unless they are in uninterruptible sleep, for example on a
+/// dead NFS server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time for killed processes to finish exiting.

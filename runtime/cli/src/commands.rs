@@ -1,4 +1,4 @@
-//! The commands, one file each: converts arguments to a call of the container crate, and prints the result.
+//! The commands, one file each. Each file converts arguments to a call of the container crate, and prints the result.
 
 pub(crate) mod cache;
 pub(crate) mod checkpoint;

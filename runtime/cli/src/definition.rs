@@ -117,7 +117,7 @@ pub enum Order {
     MixedUnless(&'static Opt),
     /// Before the first argument only: the rest is for another program.
     OptionsFirst,
-    /// Nowhere: everything is for another program, which has help of its own.
+    /// Nowhere: everything is for another program, which prints its own help.
     PassedOn,
 }
 
@@ -205,7 +205,8 @@ impl Command {
         }
     }
 
-    /// Its options and arguments with the option that changes what follows: `run --image`, `events --all`.
+    /// Returns the options and arguments of the form with the option that changes what follows, such as `run --image`
+    /// and `events --all`.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
             // A flag says all; what has a value is followed by a command.

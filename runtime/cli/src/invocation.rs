@@ -23,9 +23,9 @@ pub(crate) struct Invocation<'a> {
     pub values: &'a Values<'a>,
     /// The positional arguments.
     pub arguments: &'a [&'a str],
-    /// The id of the container that it has made of an image.
+    /// The id generated for a container that runs an image.
     pub named: &'a RefCell<String>,
-    /// Where its time goes.
+    /// The trace of the command.
     pub trace: &'static Trace,
     /// Writes a warning to the log.
     pub warn: &'a dyn Fn(&str),
@@ -42,7 +42,7 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Opens the state of containers.
+    /// Opens the store of containers in the state root.
     pub fn store(&self) -> Result<Store, Failure> {
         let root = state_root::of(self.globals, self.args)?;
         let store = root.open(self.trace)?;
@@ -58,7 +58,7 @@ impl<'a> Invocation<'a> {
         self.find(&self.store()?, id)
     }
 
-    /// The container of that id, or of an id that begins so.
+    /// Opens the container with this id, or with the only generated id that begins with it.
     pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
         Ok(match store.container(id) {
             Err(error) if error.is_not_found() => match store.complete(id)? {
@@ -103,7 +103,7 @@ impl From<cgroup::Error> for Failure {
     }
 }
 
-/// Parses a number in an option whose text runc parses late.
+/// Parses the number in an option that runc accepts as text and parses later.
 pub(crate) fn number_in<T: TryFrom<i128>>(
     values: &Values<'_>,
     option: &'static Opt,

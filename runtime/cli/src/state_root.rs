@@ -40,7 +40,7 @@ pub(crate) fn of(globals: &Values<'_>, args: sys::Args) -> Result<StateRoot, Fai
 }
 
 impl StateRoot {
-    /// The containers that it has.
+    /// Opens the store of containers in this directory.
     pub fn open(&self, trace: &'static Trace) -> Result<Store, Failure> {
         Store::open(&self.path, trace).map_err(|error| match error {
             Error::System(error) if error.errno == Errno::ACCESS && self.is_roots() => {
@@ -52,7 +52,7 @@ impl StateRoot {
         })
     }
 
-    /// Whether it is root's, and neither given nor this user's.
+    /// Returns whether this is root's directory: neither given on the command line nor this user's.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
     }

@@ -39,7 +39,7 @@ impl Bundle {
         Self::open(options.bundle, options.config)
     }
 
-    /// That of a directory; `config` is another file than its config.json.
+    /// Opens the bundle in a directory. `config` is a file to use instead of its config.json.
     pub(crate) fn open(bundle: &str, config: Option<&str>) -> Result<Self, Error> {
         let path = absolute(bundle)?;
         let config = match config {

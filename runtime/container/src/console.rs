@@ -17,7 +17,7 @@ pub(crate) enum Console<'a> {
     None,
     /// Sent to a socket of the caller, to which an earlier attempt may have connected.
     Socket(&'a str, Option<OwnedFd>),
-    /// Sent to this process: init's end of the pair, and ours until it is taken.
+    /// Sent to this process over a socket pair. The second descriptor is our end, until it is taken.
     Own(OwnedFd, Option<OwnedFd>),
 }
 
@@ -90,7 +90,7 @@ impl<'a> Console<'a> {
     }
 }
 
-/// The master of the container's terminal, with our terminal in raw mode until this is dropped.
+/// The master of the container's terminal. Our terminal is in raw mode until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,

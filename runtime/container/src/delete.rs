@@ -1,4 +1,4 @@
-//! `delete`: removes everything of a container.
+//! `delete`: removes a container and everything that belongs to it.
 
 use core::time::Duration;
 
@@ -16,32 +16,32 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity};
 
-/// How long `delete` waits for an init that may just be dying from `kill`.
+/// How long `delete` waits for an init that may be dying from a preceding `kill`.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// What [`Store::delete`] has removed.
 #[derive(Debug)]
 pub enum Removed {
-    /// A container, whose init had this pid; 0 if it never had one.
+    /// A container. The number is the pid of its init, or 0 if it never had one.
     Container(i32),
-    /// What there was of one, if anything: why there is none.
+    /// Remains of a container, if any. The error is the reason why there is no container.
     Remains(Error),
 }
 
 impl Store {
-    /// Removes a container as [`Container::delete`] does, or else what is left of one: of a create that was killed before it
-    /// wrote its record, or, with `force`, of a container whose record is damaged.
+    /// Removes a container like [`Container::delete`]. If there is none, removes what a `create` left that was killed
+    /// before it wrote the record; with `force` also the remains of a container whose record is damaged.
     ///
     /// # Errors
-    /// As of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
+    /// As [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
     pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
         self.delete_found(id, self.container(id), force, warn)
     }
 
-    /// As [`Store::delete`], for what [`Store::container`] has returned for `id`.
+    /// Deletes like [`Store::delete`]; `found` is the result of [`Store::container`] for `id`.
     ///
     /// # Errors
-    /// As of [`Store::delete`].
+    /// As [`Store::delete`].
     pub fn delete_found(
         &self,
         id: &str,
@@ -69,11 +69,12 @@ impl Store {
 }
 
 impl Container {
-    /// Removes the container: a stopped or created one, with `force` any. Failing poststop hooks cause warnings. Waits
-    /// for commands that create or remove it meanwhile; with `force` its init is killed, which ends its creation.
+    /// Removes the container if it is stopped or created, or with `force` in any state. Failing poststop hooks cause
+    /// warnings. Waits for commands that create or remove it meanwhile; with `force`, init is killed, which ends a
+    /// creation in progress.
     ///
     /// # Errors
-    /// If it runs and `force` is not set; if processes or cgroup cannot be removed.
+    /// If the container is running and `force` is not set; if processes or cgroup cannot be removed.
     pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         let status = self.unfinished_status()?;
         match status {
@@ -95,8 +96,8 @@ impl Container {
     }
 
     /// Locks the container against other commands. Returns `None` if another command has removed it: a container of
-    /// that name is a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; then what it
-    /// created is removed, and it fails.
+    /// that name is a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; afterwards
+    /// everything that it created is removed, so that it fails.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();
         if is_held {
@@ -127,7 +128,7 @@ impl Container {
         Ok(())
     }
 
-    /// Reads the record again: the other command has added the process since.
+    /// Reads the record again, because the other command has added the process since.
     fn read_again(&mut self) -> Result<(), Error> {
         if let Found::Whole(stored) = record::read(self.directory.as_fd(), &self.record.id)? {
             (self.header, self.record) = (stored.header, stored.record);

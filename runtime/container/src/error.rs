@@ -13,67 +13,66 @@ use crate::Status;
 pub enum Error {
     /// No container of this id.
     NotFound(String),
-    /// There is one already.
+    /// A container with this id exists already.
     Exists,
     /// The container has no process.
     NotRunning,
-    /// Its record cannot be read.
+    /// The container's record cannot be read.
     Damaged(String),
-    /// Its record is another user's.
+    /// The container's record belongs to another user.
     Foreign {
         /// The container.
         id: String,
         /// Its owner's uid.
         owner: u32,
     },
-    /// `start`, in a container of this status.
+    /// `start` of a container with this status.
     CannotStart(Status),
-    /// `exec`, in a container of this status.
+    /// `exec` in a container with this status.
     CannotExec(Status),
-    /// `delete` without `--force`, in a container that is not stopped.
+    /// `delete` without `--force` of a container that is not stopped.
     CannotDelete {
         /// The container.
         id: String,
         /// Its status.
         status: Status,
     },
-    /// `resume`, in a container that is not paused.
+    /// `resume` of a container that is not paused.
     NotPaused,
-    /// Init was killed and has not ended in time.
+    /// Init was killed but has not exited in time.
     Survives,
     /// The container has no cgroup of its own.
     NoCgroup,
     /// The bundle has no configuration at this path.
     NoConfiguration(String),
-    /// A terminal, a command that does not wait, and no console socket.
+    /// A terminal for a command that does not wait, without a console socket.
     NoConsoleSocket,
-    /// A console socket that nothing would be sent to.
+    /// A console socket for a process without a terminal to send.
     UnwantedConsoleSocket,
-    /// Limits, for a caller who may not make this cgroup.
+    /// Limits, but the caller may not create the cgroup.
     LimitsWithoutCgroup {
         /// The directory of the cgroup.
         directory: String,
     },
-    /// A text that says all, for what no caller tells apart from other errors: mostly options that contradict each
-    /// other.
+    /// A complete message, for errors that no caller distinguishes from others, such as contradictory options.
     Text(String),
-    /// A document in JSON could not be read as what it is to be.
+    /// A JSON document could not be parsed as the expected type.
     Json {
         /// The document.
         what: String,
-        /// Where and why.
+        /// The position and reason.
         error: serde_json::Error,
     },
-    /// Words that select CPUs.
+    /// Invalid words for the selection of CPUs.
     Pin {
-        /// The option that they were given to.
+        /// The option that contains the words.
         option: &'static str,
-        /// What is wrong with them.
+        /// What is wrong with the words.
         error: topology::pin::PinError,
     },
     /// The host's cache.
     Cache(cache::Error),
-    /// config.json, or a process file, could not be read as one.
+    /// config.json or a process file could not be parsed.
     Parse {
         /// The file.
         path: String,
@@ -111,8 +110,8 @@ impl Error {
         matches!(self, Self::NotFound(_))
     }
 
-    /// If the kernel killed the process because it was created in the container's cgroup, returns the connection to the
-    /// console socket, if any, for a second attempt in which init moves to the cgroup. Otherwise returns the error
+    /// Returns the connection to the console socket, if any, for a second attempt in which init moves to the cgroup, if
+    /// the kernel killed the process because it was created in the container's cgroup. Otherwise returns the error
     /// unchanged.
     pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
         match self {
@@ -126,7 +125,7 @@ impl Error {
         matches!(self, Self::Launch(launch::Error::Hook(_)))
     }
 
-    /// Returns whether the record is unreadable: `delete --force` then removes what it can find.
+    /// Returns whether the record is unreadable. In that case `delete --force` removes everything that it can find.
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }

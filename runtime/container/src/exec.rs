@@ -34,7 +34,7 @@ pub enum ProcessDocument<'a> {
 /// The options of `exec`; omitted ones are taken from the container's own process.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
-    /// The complete process; then nothing is taken from elsewhere.
+    /// The complete process, which takes nothing from the container's own process.
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
@@ -79,7 +79,7 @@ pub struct ExecOptions<'a> {
 }
 
 impl Container {
-    /// Runs an additional process: until its exit, or with `detach` only until it starts. Returns its exit status.
+    /// Runs an additional process. Waits for its exit, or with `detach` only for its start. Returns its exit status.
     ///
     /// # Errors
     /// If the container is not running; an invalid value; the error of exec.
@@ -269,7 +269,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Fills in what a process file omits from the container's process: never more privileges than that has.
+/// Fills in what a process file omits from the container's process: never more privileges than the container's process
+/// has.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

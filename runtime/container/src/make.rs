@@ -1,4 +1,4 @@
-//! Turns a request into a container: recorded, launched, announced.
+//! Makes a container from a request: records, launches and announces it.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -47,7 +47,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Adds the program's run until now to the time line.
+    /// Adds the program's running time until now to the time line.
     pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
         let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
         let program = args.first().map_or("", |name| name);
@@ -67,7 +67,7 @@ pub(crate) struct Claimed {
 }
 
 impl Making<'_> {
-    /// Claims the id, writes the record, runs the plan. Undone as a whole if any of it fails.
+    /// Claims the id, writes the record, and runs the plan. If any of these fails, all of them are undone.
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
@@ -114,7 +114,8 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// The plan of a container whose processes somebody else makes: what the record says of it, its cgroup and hooks.
+    /// Returns the plan of a container whose processes dayfly does not create: for the contents of the record, the
+    /// cgroup and hooks.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         self.look_up(&cache, request)?;
@@ -218,7 +219,7 @@ impl Making<'_> {
         Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
     }
 
-    /// Has the container's process write to a log, where one is asked for.
+    /// Redirects the output of the container's process to a log, if one was requested.
     fn keep_output(&self, directory: &OwnedFd) -> Result<Option<Redirected>, Error> {
         let image = self.options.layered.and_then(|layered| layered.image.as_ref());
         let Some(size) = image.and_then(|image| image.log) else { return Ok(None) };
@@ -227,8 +228,8 @@ impl Making<'_> {
         Ok(Some(Redirected::begin(directory.as_fd(), size, owner, self.options.warn)?))
     }
 
-    /// The directory of the notify socket, where there is a service manager; and the socket, unless it is
-    /// `start` that will listen.
+    /// Creates the directory of the notify socket, if there is a service manager. Creates the socket, too, unless
+    /// `start` will listen on it.
     fn listen_for_readiness(
         &self,
         request: &Request<'_>,
@@ -277,7 +278,7 @@ impl Making<'_> {
     }
 }
 
-/// Waits until init, after its exec, has released the lock as well: an exec closes descriptors one after the other.
+/// Waits until init has released the lock as well, after its exec: an exec closes descriptors one after the other.
 fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;

@@ -44,7 +44,7 @@ pub struct CreateOptions<'a> {
     pub preserve_fds: u32,
     /// The manager of cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Whether a container may lack a cgroup that the caller cannot create; `None` decides by the caller.
+    /// Whether a container may lack a cgroup that the caller cannot create; `None` means that it depends on the caller.
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
@@ -52,16 +52,16 @@ pub struct CreateOptions<'a> {
     pub start_cpus: Option<&'a str>,
     /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Words that choose its CPUs.
+    /// Words that select the container's CPUs.
     pub pin: Option<&'a str>,
-    /// The pool that provides its cgroup.
+    /// The pool that provides the container's cgroup.
     pub pool: Option<&'a str>,
     /// The root filesystem, if it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
     /// The root filesystem in containerd's format, the root first and then the mounts below it; empty for the bundle's
     /// own.
     pub rootfs: &'a [RootMount<'a>],
-    /// How an overlay among these is assembled; `None` chooses the best way for this kernel.
+    /// How an overlay among the mounts is assembled; `None` chooses the best way for this kernel.
     pub rootfs_mode: Option<Mode>,
     /// The receiver of warnings.
     pub warn: Warn<'a>,

@@ -1,4 +1,4 @@
-//! The directory of traces requested by annotations: their authors may not choose a file of the host.
+//! The directory of traces requested by annotations. The author of an annotation may not choose a file of the host.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! `--start-cpus`: starts containers from some CPUs without binding them to those.
+//! `--start-cpus`: starts containers from some CPUs without binding the containers to these CPUs.
 //!
 //! Mounts contend for kernel locks, which are expensive when many distant CPUs want them. `dayfly host locks` shows
 //! which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program keep
@@ -19,10 +19,10 @@ use crate::{Error, Trace, Warn};
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
-    /// Goes to `cpus`, if that is asked for. Some of them may not be there: that is warned of.
+    /// Moves to `cpus`, if the option is given. Warns of CPUs that are not online or not allowed.
     ///
     /// # Errors
-    /// Words that are none; none of these CPUs is there, or none is allowed here.
+    /// Invalid words; if none of these CPUs is online and allowed.
     pub(crate) fn enter(cpus: Option<&str>, trace: &Trace, warn: Warn<'_>) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;
@@ -83,7 +83,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     Ok(placement.cpus.iter().collect())
 }
 
-/// A failed start may be repeated.
+/// Restores the affinity after a failed start, which may be repeated.
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {

@@ -23,7 +23,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the word for it.
+    /// Returns the status as a word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Creating => "creating",

@@ -25,7 +25,7 @@ use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
 
-/// Letters of an id that dayfly has made up, and how many of them it takes to mean it.
+/// The length of a generated id, and the minimum length of a prefix that stands for one.
 const GENERATED: usize = 16;
 const LEAST: usize = 3;
 
@@ -50,7 +50,7 @@ impl Store {
     /// Opens the state root for a command and its trace; a missing one is created with mode 0700.
     ///
     /// # Errors
-    /// If it cannot be created or opened.
+    /// If the directory cannot be created or opened.
     pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
         trace.point("open state root", path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -86,11 +86,11 @@ impl Store {
         self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
     }
 
-    /// The container that a beginning of its id stands for, if ids are hexadecimal ones that dayfly has made up itself:
-    /// a name that somebody has given is never meant by its beginning.
+    /// Returns the generated id that begins with `beginning`, if there is one. Only the hexadecimal ids that dayfly
+    /// generates can be abbreviated, not names given by a user.
     ///
     /// # Errors
-    /// If there is more than one; if the state root cannot be read.
+    /// If more than one id begins so; if the state root cannot be read.
     pub fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
         let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if beginning.len() < LEAST || !is_hex(beginning) {
@@ -225,7 +225,7 @@ impl Store {
     /// alive, and that process's cgroup. `delete --force` calls this.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If the process or its cgroup cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
         check_id(id)?;
         self.trace.point("look for what is left of", id)?;
@@ -277,7 +277,7 @@ impl Store {
         Ok(states)
     }
 
-    /// The names of directories that may be containers', in order.
+    /// Returns the names of directories that may belong to containers, sorted.
     fn names(&self) -> Result<Vec<String>, Error> {
         let mut names: Vec<String> = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
@@ -351,7 +351,7 @@ fn is_waiting(directory: BorrowedFd<'_>) -> bool {
     matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
 }
 
-/// Kills the init of a container without other known data, and removes the cgroup that it leaves empty.
+/// Kills the init of a container of which nothing else is known, and removes the cgroup that it leaves empty.
 fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
     match sys::signal::send(pidfd.as_fd(), 9) {

@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns a failed operation, named like its man page.
+    /// Returns the failure of an operation, which is named like its man page.
     pub fn new(op: &'static str, errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(op.as_bytes());
@@ -32,7 +32,7 @@ impl Failure {
         failure
     }
 
-    /// Adds detail.
+    /// Adds detail to the failure.
     pub fn with(mut self, detail: &[u8]) -> Self {
         self.push(b": ");
         self.push(detail);

@@ -74,7 +74,7 @@ impl core::fmt::Display for Reason {
 }
 
 impl HookFailure {
-    /// Returns its output, truncated.
+    /// Returns the hook's output, truncated.
     pub fn output(&self) -> &[u8] {
         self.output.get(..self.length).unwrap_or_default().trim_ascii()
     }

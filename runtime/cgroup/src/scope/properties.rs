@@ -18,7 +18,7 @@ use crate::v2::{limits::task_limit, weight};
 
 /// The kernel's default period in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// systemd counts CPU time in percent: microseconds per second for 1 %.
+/// Microseconds of CPU time per second that make 1 %, the unit in which systemd counts.
 const PERCENT: u64 = 10_000;
 /// More CPUs than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;

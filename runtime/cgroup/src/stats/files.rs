@@ -9,7 +9,7 @@ use sys::Context;
 use crate::directory::Directory;
 use crate::{Controller, Error, Location, Place, parse};
 
-/// The increment of the buffer.
+/// The number of bytes by which the buffer grows.
 const PAGE: usize = 4096;
 
 /// Reads the files of a cgroup one after the other into one buffer, which keeps the size of the longest. Missing files
@@ -91,12 +91,12 @@ impl Files {
     }
 }
 
-/// Iterates over the `key value` lines of such a file; other lines are ignored. Negative values read as 0.
+/// Iterates over the `key value` lines of a flat keyed file; other lines are ignored. Negative values read as 0.
 pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     parse::keys(text)
 }
 
-/// Returns the value of one key of such a file; 0 if missing.
+/// Returns the value of one key of a flat keyed file; 0 if missing.
 pub fn key(text: &str, wanted: &str) -> u64 {
     parse::key(text, wanted).unwrap_or(0)
 }

@@ -180,7 +180,7 @@ fn bytes(text: &str) -> Result<u64, Failure> {
     u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
 }
 
-/// A path of the host, from the working directory on.
+/// Returns a path of the host, made absolute with the working directory.
 pub fn absolute(path: &str) -> Result<String, Failure> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).to_string());

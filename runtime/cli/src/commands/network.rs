@@ -1,4 +1,4 @@
-//! `--network`.
+//! `--network`: the network of a container that runs an image.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use crate::definition::images::NETWORK;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// What the option asks for; a namespace is open, so that no other one can take its place.
+/// The network that the option requests. A namespace is kept open, so that no other one can take its place.
 #[derive(Debug)]
 pub enum Asked {
     None,
@@ -22,7 +22,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// As the command line says.
+    /// Parses the option. Without it, the container has no network.
     pub fn of(invocation: &Invocation<'_>) -> Result<Self, Failure> {
         let Some(text) = invocation.values.text(&NETWORK) else { return Ok(Self::None) };
         let of_option = |failure: Failure| failure.of(format_args!("--network {text}"));

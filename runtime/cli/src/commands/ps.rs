@@ -1,9 +1,9 @@
-//! `ps`: the processes of a container.
+//! `ps`: prints the processes of a container.
 //!
 //! This process executes the host's ps(1), whose option `-q` (procps 3.3.11, 2015) selects the processes to print,
 //! regardless of other selections, and reads no other process of the host. So there is no table to parse and filter.
-//! For a container without processes ps prints only the heading and exits with a failure, unlike runc: then a shell
-//! script distinguishes the heading from a failure.
+//! For a container without processes ps prints only the heading and exits with a failure, unlike runc. In that case a
+//! shell script distinguishes the heading from a failure.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;

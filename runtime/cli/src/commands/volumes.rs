@@ -1,4 +1,4 @@
-//! `--volume` and `--mount`: what a container that runs an image has of the host.
+//! `--volume` and `--mount`: mounts of a container that runs an image.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,12 +15,12 @@ use crate::failure::Failure;
 use crate::size;
 use crate::values::Values;
 
-/// What a bind mount has, unless an option says otherwise; as Podman has it.
+/// Options of every bind mount unless other options override them, as in Podman.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
-/// Words that are no options of a bind mount.
+/// Options that are not accepted for a bind mount.
 const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];
 
-/// The mounts of all these options, those of directories before those of what is in them.
+/// Returns the mounts of all these options, parent directories first.
 pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
     let volumes = values.texts(&VOLUME).map(|text| {
         volume(text).map_err(|reason| Failure::new(format_args!("--volume {text}: {reason}")))
@@ -85,7 +85,7 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
     })
 }
 
-/// Where it goes.
+/// Parses the destination in the container.
 fn place(destination: &str) -> Result<InRoot<'_>, String> {
     if !destination.starts_with('/') {
         return Err(format!(
@@ -174,7 +174,7 @@ fn tmpfs<'a>(
     })
 }
 
-/// How deep a place is.
+/// The number of components of a path.
 trait Depth {
     fn split_count(&self) -> usize;
 }

@@ -43,7 +43,7 @@ pub struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    /// Returns the statistics of its cgroup and of its resctrl group.
+    /// Returns the statistics of a container's cgroup and resctrl group.
     pub fn new(stats: &'a Stats, rdt: &'a resctrl::Stats) -> Self {
         let Stats { cpu, cpuset, memory, pids, blkio, hugetlb } = stats;
         Self { cpu, cpuset, memory, pids, blkio, hugetlb, intel_rdt: rdt, network_interfaces: None }

@@ -12,13 +12,13 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Network;
 
-/// Bytes of the longest file of the host that is copied.
+/// The maximum size in bytes of a copied host file.
 const LONGEST: usize = 1 << 16;
 const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
-/// The files that nothing is mounted on, nor on the directory. Where the network is the host's, names are found as there;
-/// where it is another container's or somebody's, by the host's name servers that can be reached from elsewhere. A network
-/// of the container's own has none.
+/// Returns the files to create: those that no mount covers, neither at their path nor at /etc. In the host's network,
+/// names are resolved by the host's files. In a joined network, resolv.conf lists only those of the host's name servers
+/// that are not on its loopback device. Without a network, there is no resolv.conf.
 pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<EtcFile> {
     let resolver = match network {
         Network::None => None,
@@ -45,7 +45,7 @@ pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<Et
         .collect()
 }
 
-/// A file of the host's; none that is not there, or long, or no text.
+/// Returns the text of a host file; `None` if it is missing, too long or not UTF-8.
 fn of_host(path: &str) -> Option<String> {
     // The file itself may be behind a link.
     let path = rustix::fs::readlinkat(CWD, path, Vec::new())
@@ -61,7 +61,7 @@ fn of_host(path: &str) -> Option<String> {
     }
 }
 
-/// With a line for the container's name, and for the first part of that.
+/// Returns `hosts` with a line for the container's name and the part of it before the first dot.
 fn with_name(hosts: &str, name: &str) -> String {
     let end = if hosts.ends_with('\n') || hosts.is_empty() { "" } else { "\n" };
     match name.split_once('.') {
@@ -70,7 +70,8 @@ fn with_name(hosts: &str, name: &str) -> String {
     }
 }
 
-/// Without name servers of the host's loopback device, which other networks have another one of.
+/// Returns `resolver` without name servers on the host's loopback device, since another network has its own loopback
+/// device.
 fn reachable(resolver: &str) -> String {
     let is_local = |line: &str| {
         let mut words = line.split_ascii_whitespace();

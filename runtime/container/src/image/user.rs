@@ -1,4 +1,5 @@
-//! Who the process is: names of users and groups, by the files that the container would see (passwd(5), group(5)).
+//! The user of a process: resolves names of users and groups by the files that the container would see (passwd(5),
+//! group(5)).
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +10,7 @@ use rootfs::Layers;
 
 use crate::Error;
 
-/// Bytes of the longest file that is read.
+/// The maximum size in bytes of a file that is read.
 const LONGEST: usize = 1 << 20;
 
 /// A user, in numbers.
@@ -17,14 +18,14 @@ const LONGEST: usize = 1 << 20;
 pub(super) struct User {
     pub uid: u32,
     pub gid: u32,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// What `USER[:GROUP]` stands for, names or numbers, in the image of these layers.
+/// Resolves `USER[:GROUP]`, each a name or a number, in the image with these layers.
 ///
 /// # Errors
-/// Names that are not there; files that cannot be read, where a name depends on them.
+/// Names that do not exist; files that cannot be read, if a name depends on them.
 pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     let (name, group) = split(text);
     if let (Some(uid), Some(Some(gid))) = (number(name), group.map(number)) {

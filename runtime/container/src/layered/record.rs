@@ -28,7 +28,7 @@ pub(crate) struct LayeredRecord {
     pub image: String,
     /// The store's path.
     pub store: String,
-    /// Its id range: the first id, and the directory that records it.
+    /// The container's id range: the first id, and the directory that records the range.
     pub lease: Option<(u32, String)>,
     /// The time of the lease, part of its owner's identity.
     pub since: u64,

@@ -47,7 +47,7 @@ pub(crate) struct Init<'a> {
     slots: &'a Slots,
     /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
-    /// The same, in an intermediate that runs the first steps.
+    /// The socket to the parent, in an intermediate that runs the first steps.
     intermediate: Option<&'a OwnedFd>,
     /// New namespaces that an intermediate leaves to init.
     left: CloneFlags,
@@ -55,7 +55,7 @@ pub(crate) struct Init<'a> {
     starter: Option<OwnedFd>,
     /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
-    /// Whether root could not enter the working directory, which is tried again as the user.
+    /// Whether root could not enter the working directory; the user then tries again later.
     cwd_denied: bool,
     /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
@@ -347,8 +347,8 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Sends the listener; each call here is under the filter. Our own copy must be closed first: the kernel returns
-    /// ENOSYS for a missing agent only once no process holds the listener.
+    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Our own copy
+    /// must be closed first: the kernel returns ENOSYS for a missing agent only once no process holds the listener.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -398,8 +398,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs hooks. Those after which only the filter is loaded run under the filter: each loads it itself, so that it
-    /// need not permit the calls for running a hook.
+    /// Runs hooks. If only the loading of the filter follows, they run under the filter: each hook's process loads it
+    /// itself, so that the filter need not permit the calls for running a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,
@@ -467,8 +467,8 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Returns whether the last mounted tmpfs is still at its path after a step: the step mounts nothing, or handles this
-/// itself.
+/// Returns whether the last mounted tmpfs is still at its path after a step: whether the step mounts nothing, or
+/// updates this state itself.
 fn fills_fresh(step: &InitStep<'_>) -> bool {
     matches!(
         step,

@@ -1,4 +1,4 @@
-//! How init, and a possible intermediate, are created.
+//! How init is created, and an intermediate if there is one.
 
 use sys::clone::CloneFlags;
 
@@ -20,7 +20,7 @@ pub enum Memory {
 pub enum TimeNamespace<'a> {
     /// A new one, with this text for its timens_offsets.
     New(&'a str),
-    /// That of a slot, or of the process behind the pidfd there.
+    /// The namespace in a slot, or the one of the process whose pidfd is in the slot.
     Joined(Slot),
 }
 
@@ -31,8 +31,8 @@ pub struct Intermediate {
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// A user namespace, or a process in it.
     pub user: Option<Slot>,
-    /// The PID namespace for init, if the parent cannot join it and return; if it is the same slot, that of the same
-    /// process.
+    /// The PID namespace for init, if the parent cannot join it and return. If it is the same slot as `user`, both
+    /// belong to the same process.
     pub pid: Option<Slot>,
     /// Whether it also joins the time namespace.
     pub time: bool,
@@ -46,8 +46,8 @@ pub struct Intermediate {
 }
 
 impl Intermediate {
-    /// Returns the memory it works in, `best` if possible. In the parent's memory it cannot join a user or time
-    /// namespace.
+    /// Returns the memory that the intermediate works in: `best` if possible. In the parent's memory it cannot join a
+    /// user or time namespace.
     pub fn memory(&self, best: Memory) -> Memory {
         match self.user.is_none() && !self.time {
             true => best,

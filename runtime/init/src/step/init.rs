@@ -23,7 +23,7 @@ pub enum InitStep<'a> {
     RunOn(&'a CpuSet),
     /// Resets the CPU affinity to every CPU of its cgroup, whatever the caller's was (like runc since 1.2).
     RunOnEveryCpu,
-    /// Creates a detached procfs of its PID namespace for [`Slot::PROC`], which held the host's.
+    /// Creates a detached procfs of init's PID namespace for [`Slot::PROC`], which contained the host's before.
     OpenProc,
     /// Joins a namespace.
     JoinNamespace {
@@ -45,10 +45,10 @@ pub enum InitStep<'a> {
     EnterTime {
         /// The text for its timens_offsets.
         offsets: &'a str,
-        /// Nanoseconds by which its monotonic clock is ahead.
+        /// Nanoseconds by which the namespace's monotonic clock is ahead.
         ahead: i64,
     },
-    /// Makes itself undumpable, and so untraceable, until its exec; only in memory of its own.
+    /// Makes init undumpable, and so untraceable, until its exec; only if it has memory of its own.
     Undumpable,
     /// Makes a detached copy of a mount tree, if only init has permission.
     CloneTree(CloneTree<'a>),
@@ -56,8 +56,8 @@ pub enum InitStep<'a> {
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
-    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if it
-    /// joined the template.
+    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if
+    /// init joined the template.
     Unshare(CloneFlags),
     /// Joins the network namespace that another process creates meanwhile.
     JoinNetwork,
@@ -115,13 +115,13 @@ pub enum InitStep<'a> {
     },
     /// Waits while the parent runs prestart and createRuntime hooks.
     AwaitHooks,
-    /// Runs hooks itself.
+    /// Runs hooks in init.
     RunHooks {
         /// The hooks.
         hooks: Hooks<'a>,
-        /// See [`InitStep::Exec`]; for hooks with the process's environment.
+        /// See [`InitStep::Exec`]; used for hooks with the process's environment.
         home_of: Option<u32>,
-        /// If the filter is not loaded yet: what each hook applies to itself before its exec.
+        /// If the filter is not loaded yet: the confinement that each hook's process applies to itself before its exec.
         confined: Option<Confined>,
     },
     /// Makes the root filesystem the root, and detaches the host's mounts.
@@ -136,8 +136,8 @@ pub enum InitStep<'a> {
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). Of the host's mounts below it, proc and
     /// sysfs are unmounted: a process that sees a complete one may mount a fresh one in a user namespace.
     ChangeRoot {
-        /// Whether they cannot be unmounted and are covered instead: a user namespace cannot unmount mounts inherited
-        /// from its parent.
+        /// Whether proc and sysfs cannot be unmounted and are covered instead: a user namespace cannot unmount mounts
+        /// inherited from its parent.
         locked: bool,
     },
     /// Opens a terminal in the container's devpts, sends its master, and makes its slave standard input, output and
@@ -302,7 +302,7 @@ impl InitStep<'_> {
         )
     }
 
-    /// Returns the slots that it reads.
+    /// Returns the slots that the step reads.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let slots = match self {
             Self::JoinNamespace { slot, .. }
@@ -406,9 +406,10 @@ pub struct Capabilities {
 pub enum WithoutNull {
     /// The container does not start.
     Refuse,
-    /// They stay if there is no file of that name: /dev is a bind mount.
+    /// The streams stay if no such file exists: /dev is a bind mount.
     Keep,
-    /// They become a private device. Root of a user namespace cannot create one: there standard input becomes an empty
-    /// pipe, which also ends at once, and a start with such an output is refused.
+    /// The streams become a private device. Root of a user namespace cannot create one: in that case standard input
+    /// becomes an empty pipe, which also ends at once, and a start with standard output or error on /dev/null is
+    /// refused.
     Private,
 }

@@ -74,7 +74,7 @@ pub struct Hook<'a> {
     pub argv: StringArray<'a>,
     /// Its environment.
     pub envp: StringArray<'a>,
-    /// Whether it is the environment of the container's process, including HOME.
+    /// Whether the environment is that of the container's process, including HOME.
     pub is_of_process: bool,
     /// The timeout in seconds.
     pub timeout: Option<u32>,

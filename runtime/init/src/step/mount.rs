@@ -120,7 +120,7 @@ pub struct MountFs<'a> {
     pub label: Option<&'a CStr>,
     /// Whether the covered contents are copied into it.
     pub copy_up: bool,
-    /// Whether it gets the permissions of the covered directory.
+    /// Whether the new filesystem's root gets the permissions of the covered directory.
     pub inherit_mode: bool,
     /// Whether it gets the owner of the covered directory, if its contents are copied.
     pub inherit_owner: bool,
@@ -161,6 +161,6 @@ pub struct Link<'a> {
     pub text: &'a CStr,
     /// Whether it replaces an existing file; otherwise that stays.
     pub replace: bool,
-    /// Create it only if this exists in the host's procfs.
+    /// If given, the link is created only if this file exists in the host's procfs.
     pub only_if: Option<&'a CStr>,
 }
