@@ -13,12 +13,13 @@ use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
 
-/// An error of a launch. Everything the launch had created is removed when this is returned.
+/// An error of a launch. When it is returned, everything that the launch had created is removed.
 #[derive(Debug)]
 pub enum Error {
     /// A step of the parent failed.
     Parent(sys::Error),
-    /// A bug of the plan: it breaks a rule of order, so that a step lacked what another one was to leave for it.
+    /// A bug of the plan: it breaks a rule of order, so that a step did not find what an earlier step should have
+    /// prepared.
     Plan {
         /// The rule.
         broken: Broken<'static>,
@@ -27,9 +28,9 @@ pub enum Error {
     },
     /// A step of the parent for a mount of the configuration.
     Mount {
-        /// What was to be mounted where.
+        /// The source and the destination of the mount.
         mount: String,
-        /// What exactly failed.
+        /// The failed operation.
         error: sys::Error,
     },
     /// A step of init.
@@ -80,8 +81,9 @@ impl Error {
         })
     }
 
-    /// Names the rule of order that the plan breaks, if it breaks one and this is what comes of that: a step finds
-    /// no descriptor (EBADF) or no process (ECHILD) where an earlier step was to leave it.
+    /// Returns [`Error::Plan`] with the broken rule if the plan breaks a rule of order and the error may result from
+    /// that: a step found no descriptor (EBADF) or no process (ECHILD) that an earlier step should have prepared.
+    /// Returns all other errors unchanged.
     #[cold]
     #[must_use]
     pub fn of_plan(self, plan: &'static Plan) -> Self {
@@ -209,7 +211,7 @@ mod tests {
     use plan::{FastPaths, Kernel, Labelled, Request};
     use trace::Tracer;
 
-    /// A plan of which the parent runs these steps alone.
+    /// Returns a plan whose parent runs only these steps.
     fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
         let text = r#"{"ociVersion": "1.3.0", "root": {"path": "rootfs"},
             "process": {"cwd": "/", "args": ["true"]},

@@ -1,4 +1,4 @@
-//! Hooks run outside the container (`init::hooks`), each a row of the time line.
+//! Hooks that run outside the container (`init::hooks`); each gets a row of the time line.
 
 use core::ffi::CStr;
 

@@ -8,17 +8,17 @@ use crate::kernel::{DETACHED, OLDEST};
 /// Why a configuration has no plan. The text names the field or the object.
 #[derive(Debug)]
 pub enum Error {
-    /// A value that cannot be, or is not supported. Callers tell no two of these apart.
+    /// A value that is invalid or not supported. No caller distinguishes these errors.
     Config(String),
-    /// The running kernel, of this version, is older than any that dayfly runs on.
+    /// The running kernel, of this version, is older than the oldest supported one.
     TooOld((u32, u32)),
     /// A container without a mount namespace, on a kernel that cannot attach mounts to a detached tree.
     NoDetachedMounts,
-    /// newuidmap(1) or newgidmap(1) is needed and is not in `PATH`.
+    /// newuidmap(1) or newgidmap(1) is needed but not in `PATH`.
     NoHelper(&'static str),
-    /// An annotation that is to become a property of the container's scope.
+    /// An annotation that cannot be converted to a property of the container's scope.
     Systemd(systemd::Error),
-    /// A value that the specification does not have.
+    /// A value that the specification does not permit.
     Invalid(spec::Invalid),
     /// An error in the seccomp profile.
     Seccomp(seccomp::Error),

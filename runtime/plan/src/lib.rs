@@ -79,7 +79,7 @@ pub struct Plan {
     pub execution: Execution,
     /// The recipe of a root filesystem assembled from layers.
     pub rootfs: Option<Box<rootfs::Recipe>>,
-    /// The cgroup; `None` if the container stays in the caller's.
+    /// The cgroup; `None` if the container stays in the caller's cgroup.
     pub cgroup: Option<CgroupPlan>,
     /// The group of the resctrl file system, if the configuration has one.
     pub resctrl: Option<ResctrlPlan>,
@@ -129,7 +129,7 @@ pub enum CgroupPlan {
     Join {
         /// Its location.
         location: cgroup::Location,
-        /// The container's init, whose cgroup is joined if this one accepts no processes (any more); `None` if the
+        /// The container's init, whose cgroup is joined if the location accepts no processes (any more); `None` if the
         /// cgroup was requested explicitly.
         or_that_of: Option<i32>,
     },

@@ -18,11 +18,11 @@ use crate::{Error, process};
 /// The agent of a running container's filter, and the data sent to it.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecAgent<'a> {
-    /// Its socket: `listenerPath`.
+    /// The agent's socket: `listenerPath`.
     pub socket: &'a str,
     /// `listenerMetadata`, or empty.
     pub metadata: &'a str,
-    /// The container's init.
+    /// The pid of the container's init.
     pub init: i32,
     /// See [`StateText::head`].
     pub state_head: &'a str,
@@ -44,7 +44,8 @@ pub fn compile(
     Ok(())
 }
 
-/// Adds these steps for a process that joins a container; returns the constant part of its state.
+/// Adds the steps of [`compile`] for a process that joins a container; returns the constant part of the container's
+/// state.
 ///
 /// # Errors
 /// A profile without an agent.

@@ -10,9 +10,9 @@ use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep, Slot};
 
-/// Moves init's first steps to the intermediate if the two do not join a user namespace. (Processes in a user namespace
-/// may not trace a process whose program was executed outside.) Few configurations need a procfs there. If init may
-/// mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
+/// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a user namespace may
+/// not trace a process whose program was executed outside.) Few configurations need a procfs in these steps. If init
+/// may mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),

@@ -1,4 +1,4 @@
-//! Which mount of the configuration a step is for, in the words of runc's errors.
+//! Finds the mount of the configuration that a step is for, in the words of runc's errors.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use crate::Plan;
 use crate::step::{AttachBind, BindSource, CloneTree, InitStep, MountFs, ParentStep, Slot, Target};
 
-/// What a step of the parent mounts where; nothing of a step that is for no mount.
+/// Describes the mount that a step of the parent is for; `None` if it is not for a mount.
 pub fn of_parent(plan: &Plan, step: &ParentStep) -> Option<String> {
     match step {
         ParentStep::CloneTree(tree) => of_tree(plan, tree),
@@ -19,7 +19,7 @@ pub fn of_parent(plan: &Plan, step: &ParentStep) -> Option<String> {
     }
 }
 
-/// The same of a step of init.
+/// Describes the mount that a step of init is for, like [`of_parent`].
 pub fn of_init(plan: &Plan, step: &InitStep) -> Option<String> {
     match step {
         InitStep::CloneTree(tree) => of_tree(plan, tree),
@@ -51,7 +51,7 @@ fn of_tree(plan: &Plan, tree: &CloneTree) -> Option<String> {
     Some(mounting(&source, target))
 }
 
-/// Of what was taken or made into that slot.
+/// Describes the mount of the source that the parent or init put into the slot `wanted`.
 fn attached(plan: &Plan, wanted: Slot, target: &Target) -> Option<String> {
     let source =
         |tree: &CloneTree| (tree.slot == wanted).then(|| mounting(&text(tree.source), target));

@@ -34,7 +34,7 @@ impl Parent<'_> {
         await_message(self.plan, channel, expected, || self.death())
     }
 
-    /// Returns how init exited, if it did not report it.
+    /// Returns the error for an init that exited without reporting a failure.
     pub(super) fn death(&self) -> Error {
         let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
         Error::death(status.and_then(|status| status.terminating_signal()))
@@ -135,7 +135,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
     }
 }
 
-/// A step of init, and the mount of the configuration that it is for.
+/// Returns the name of init's step, with the mount of the configuration that the step is for.
 fn named(plan: &Plan, step: &InitStep) -> String {
     let label = step.label();
     let name = match label.object.is_empty() {
@@ -148,7 +148,7 @@ fn named(plan: &Plan, step: &InitStep) -> String {
     }
 }
 
-/// Whether the container is kept to some CPUs.
+/// Returns whether the configuration restricts the container to some CPUs.
 fn names_cpus(plan: &Plan) -> bool {
     let (Some(CgroupPlan::Create { resources, .. }) | Some(CgroupPlan::Scope { resources, .. })) =
         &plan.cgroup

@@ -10,7 +10,7 @@ use crate::messages::time::Timestamp;
 
 /// The service that receives events, on containerd's own ttrpc socket.
 pub const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
-/// Its only call.
+/// The only call of the service.
 pub const FORWARD: &str = "Forward";
 
 /// The topics of events: an [`Envelope`]'s `topic` (core/runtime/events.go).

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 message! {
     /// `io.containerd.cgroups.v1.Metrics`.
     pub struct Metrics = "io.containerd.cgroups.v1.Metrics" {
-        /// The controller hugetlb, one for each size of pages.
+        /// The controller hugetlb: one element for each page size.
         1 => hugetlb: Vec<HugetlbStat>,
         /// The controller pids.
         2 => pids: Option<PidsStat>,
@@ -195,7 +195,7 @@ message! {
         8 => sectors_recursive: Vec<BlkIOEntry>,
     }
 
-    /// A line of these files.
+    /// A line of a blkio file.
     pub struct BlkIOEntry {
         /// `Read`, `Write`, `Sync`, `Async`, `Discard` or `Total`.
         1 => op: String,
@@ -217,7 +217,7 @@ message! {
         2 => limit: Vec<RdmaEntry>,
     }
 
-    /// A line of these files.
+    /// A line of rdma.current or rdma.max.
     pub struct RdmaEntry {
         /// The device.
         1 => device: String,

@@ -54,7 +54,7 @@ message! {
         8 => image_path: String,
         /// criu's working directory.
         9 => work_path: String,
-        /// The parent images of these.
+        /// The parent images of the images to write.
         10 => parent_path: String,
     }
 
@@ -64,7 +64,7 @@ message! {
         1 => exec_id: String,
     }
 
-    /// `runtimeoptions.v1.Options`: the message that the CRI passes to shims whose options it does not know.
+    /// `runtimeoptions.v1.Options`: the message that the CRI passes to shims whose own options are unknown to it.
     pub struct RuntimeOptions = "runtimeoptions.v1.Options" {
         /// The type of the configuration, as named by its shim.
         1 => type_url: String,

@@ -32,7 +32,8 @@ pub enum Method {
     Delete,
     /// [`PidsRequest`] → [`PidsResponse`].
     Pids,
-    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all that follow except Wait, Stats and Connect.
+    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all following calls except Wait, Stats and
+    /// Connect.
     Pause,
     /// [`ResumeRequest`].
     Resume,
@@ -80,7 +81,7 @@ impl Method {
         Self::Shutdown,
     ];
 
-    /// Returns its name in requests.
+    /// Returns the name of the call in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::State => "State",
@@ -218,7 +219,7 @@ message! {
         8 => terminal: bool,
         /// Its exit status.
         9 => exit_status: u32,
-        /// The time of its exit; absent before.
+        /// The time of its exit; absent before the exit.
         10 => exited_at: Option<Timestamp>,
         /// The request's `exec_id`.
         11 => exec_id: String,
@@ -232,7 +233,7 @@ message! {
         2 => exec_id: String,
         /// The signal's number.
         3 => signal: u32,
-        /// Whether all processes of the container get it.
+        /// Whether all processes of the container get the signal.
         4 => all: bool,
     }
 
@@ -342,7 +343,7 @@ message! {
     pub struct ShutdownRequest {
         /// The container's id.
         1 => id: String,
-        /// Whether it ends in any case.
+        /// Whether the shim ends even if it has containers.
         2 => now: bool,
     }
 

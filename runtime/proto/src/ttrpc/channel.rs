@@ -20,11 +20,11 @@ const KEPT: usize = 64 << 10;
 /// Why a connection is unusable; it must be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// The peer has closed it.
+    /// The peer has closed the connection.
     Ended,
     /// A system call failed.
     Failed(Errno),
-    /// All stream ids are used up; a new connection has new ones.
+    /// All stream ids of the connection are used up; a new connection is needed.
     Exhausted,
 }
 
@@ -44,7 +44,7 @@ impl core::error::Error for Closed {}
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub header: Header,
-    /// Empty if the frame is too long: then the content is skipped.
+    /// The content; empty if the frame is too long and its content is skipped.
     pub content: &'a [u8],
 }
 
