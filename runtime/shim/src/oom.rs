@@ -26,7 +26,7 @@ impl Watch {
     /// Starts watching; returns `None` without a memory controller, which is not an error.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is no such cgroup; failing system calls.
+    /// [`Error::Gone`] if the cgroup does not exist; failing system calls.
     pub fn begin(location: &Location) -> Result<Option<Self>, Error> {
         let watch = OomWatch::begin(location)?;
         Ok(watch.map(|watch| Self { watch, is_registered: false }))
@@ -46,7 +46,8 @@ impl Watch {
 
     /// Returns the number of unreported kills; call it when the descriptor is ready.
     ///
-    /// If the cgroup was removed, or cannot be read, its file would stay ready forever, so the watch stops.
+    /// If the cgroup was removed, or its file cannot be read, the watch stops, because the descriptor would stay ready
+    /// forever.
     ///
     /// # Errors
     /// Failing system calls.
@@ -64,8 +65,8 @@ impl Watch {
         }
     }
 
-    /// Returns the number of unreported kills; call it when the container's first process has exited, before that is
-    /// reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
+    /// Returns the number of unreported kills; call it when the container's first process has exited, before the exit
+    /// is reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
     /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit first.
     ///
     /// # Errors

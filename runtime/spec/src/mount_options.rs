@@ -65,7 +65,7 @@ pub struct AttrChange {
 }
 
 impl AttrChange {
-    /// Returns whether nothing changes.
+    /// Returns whether the change is empty.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -85,7 +85,7 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Clears an access time mode: the negated option resets only that mode, to the kernel's default, relatime.
+    /// Clears an access time mode. A negated option resets only its own mode, to the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
@@ -193,7 +193,7 @@ impl<'a> MountOptions<'a> {
         WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
     }
 
-    /// Returns the cleared ones, for a file system that supports them.
+    /// Returns the cleared superblock flags as options, for a file system that supports them.
     pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 3] =
             [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];

@@ -38,8 +38,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Returns whether there is a limit that requires a cgroup. Device rules do not if a user namespace has no device
-    /// nodes of its own.
+    /// Returns whether there is a limit that requires a cgroup. Device rules do not require one if the container is in
+    /// a user namespace without device nodes of its own.
     pub fn has_limits(&self) -> bool {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())

@@ -2,8 +2,8 @@
 //! Only builds with `--cfg dayfly_undefended` contain the switches (tests/README.md). In all other builds [`is_off`] is
 //! a constant, and the compiler removes the code that depends on it.
 
-/// The test-only features of this build, if any: printed by `--version` and `features`, and as a warning by each run.
-/// `None` in a build without the `--cfg` flags for them.
+/// The test-only features of this build, if any: printed by `--version` and `features`, and as a warning at each run.
+/// `None` in a build without the `--cfg` flags that enable them.
 pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_undefended)) {
     (false, false) => None,
     (true, false) => Some("fault injection"),
@@ -17,7 +17,7 @@ pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_und
 #[used]
 pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_PAUSE"];
 
-/// A defence that test builds can switch off, with the attacks it prevents.
+/// A defence that test builds can switch off, with the attacks that it prevents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defence {
     /// `seal`: commands that enter a container run from a read-only copy (CVE-2019-5736).
@@ -34,11 +34,11 @@ pub enum Defence {
     /// `verify-proc`: sysctls are written through the host's procfs. Without it, they are written by their names in the
     /// container (CVE-2025-52881).
     VerifyProc,
-    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, by whatever the container has at
-    /// that path (CVE-2025-31133, CVE-2026-88265).
+    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, they are covered by any file that
+    /// the container has at that path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is whatever the container has at
-    /// /dev/pts/N (CVE-2025-52565).
+    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is any file that the container has
+    /// at /dev/pts/N (CVE-2025-52565).
     PtyPeer,
     /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,
     /// CVE-2026-88265).
@@ -125,7 +125,7 @@ mod switches {
         ("template-owner", Defence::TemplateOwner),
     ];
 
-    /// One bit for each defence that is off.
+    /// A bit for each defence that is off.
     static OFF: AtomicU32 = AtomicU32::new(0);
     /// Hash of the name of the step to stop before; 0 for none.
     static PAUSE: AtomicU64 = AtomicU64::new(0);
@@ -138,7 +138,7 @@ mod switches {
         })
     }
 
-    /// Makes init stop once, before the first step of this name.
+    /// Makes init stop once, before the first step with this name.
     pub fn pause_before(step: &str) {
         PAUSE.store(hash(step), Ordering::Relaxed);
     }
@@ -148,8 +148,8 @@ mod switches {
         OFF.load(Ordering::Relaxed) & bit(defence) != 0
     }
 
-    /// Returns the index of the first of these steps to stop before. Only the parent may call this: init must not
-    /// allocate the names.
+    /// Returns the index of the first of these steps before which init stops. Only the parent may call this function:
+    /// init must not allocate the names.
     pub fn pause_at(mut steps: impl Iterator<Item = &'static str>) -> Option<usize> {
         let wanted = PAUSE.load(Ordering::Relaxed);
         steps.position(|step| wanted != 0 && hash(step) == wanted)
@@ -165,7 +165,7 @@ mod switches {
         1 << defence as u32
     }
 
-    /// FNV-1a.
+    /// Returns the 64-bit FNV-1a hash of a text.
     fn hash(text: &str) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

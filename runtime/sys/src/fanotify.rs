@@ -52,7 +52,7 @@ impl MountWatch {
     /// Returns the events since the last call.
     ///
     /// # Errors
-    /// EOVERFLOW if the kernel dropped some.
+    /// EOVERFLOW if the kernel dropped events.
     pub fn events(&self) -> Result<MountEvents, Errno> {
         let mut events = MountEvents::default();
         let mut buffer = [0u8; 8192];

@@ -23,13 +23,14 @@ pub struct Program<'a> {
     pub envp: &'a [&'a CStr],
     /// The descriptors, numbered from 0. The program has no others.
     pub fds: &'a [BorrowedFd<'a>],
-    /// Whether it begins in a process group of its own: signals from a terminal for the caller's do not reach it.
+    /// Whether the program gets its own process group, so that signals from a terminal to the caller's group do not
+    /// reach it.
     pub own_group: bool,
     /// Receives the errno as four bytes in native order if the program could not be executed. Closed by exec.
     pub trouble: BorrowedFd<'a>,
 }
 
-/// Starts `program` in a child process. Its exit sends SIGCHLD; no signal is blocked or ignored.
+/// Starts `program` in a child process. The child's exit sends SIGCHLD; no signal is blocked or ignored.
 ///
 /// Does not wait for exec; see [`Program::trouble`].
 ///

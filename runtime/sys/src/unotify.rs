@@ -22,7 +22,7 @@ pub struct Notification {
     /// AUDIT_ARCH_*
     pub arch: u32,
     instruction: u64,
-    /// Its arguments.
+    /// The system call's arguments.
     pub arguments: [u64; 6],
 }
 

@@ -101,7 +101,7 @@ fn describe() -> Result<(), Failure> {
     Ok(print(&info::info(&input()?)?.encode())?)
 }
 
-/// Both become parts of paths.
+/// Checks the id and the namespace, which become parts of paths.
 fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     if flags.namespace.is_empty() {
         return Err("shim namespace cannot be empty".into());

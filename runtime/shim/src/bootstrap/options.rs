@@ -1,6 +1,6 @@
-//! Options of a runtime in all forms: runc's message, or text.
+//! Options of a runtime in all formats: runc's message, or text.
 //!
-//! The CRI passes runc's options only to runc's shim. All others get a `runtimeoptions.v1.Options`: the section
+//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`: the section
 //! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
 
 use alloc::format;

@@ -1,15 +1,15 @@
-//! A descriptor that workers get no copy of.
+//! A descriptor of which workers get no copy.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sys::Context;
 use sys::fdpass::{receive_now, send};
 
-/// An open file that is in no descriptor table: it is in the receive queue of a socket (unix(7), SCM_RIGHTS).
+/// An open file that is in no descriptor table, but in the receive queue of a socket (unix(7), SCM_RIGHTS).
 ///
-/// A worker has a copy of every descriptor of the shim from its clone(2) on until it has closed them. A copy of a FIFO's
-/// reading end looks like a reader. The shim would close the writing end of a FIFO that containerd is yet to open, and
-/// containerd's open(2) would wait forever.
+/// A worker has a copy of every descriptor of the shim from its clone(2) on until it has closed the copies. A copy of a
+/// FIFO's reading end looks like a reader. If the shim therefore closed the writing end of a FIFO that containerd has
+/// yet to open, containerd's open(2) would wait forever.
 #[derive(Debug)]
 pub(super) struct Held {
     socket: OwnedFd,
@@ -28,7 +28,7 @@ impl Held {
         Ok(Self { socket })
     }
 
-    /// Closes the file. Nothing refers to it afterwards, even where workers have copies of the socket.
+    /// Closes the file. Afterwards nothing refers to it, even if workers have copies of the socket.
     pub fn close(self) {
         drop(receive_now(&self.socket, &mut [0]));
     }

@@ -17,7 +17,7 @@ use crate::poller::{Interest, Poller, Source};
 #[derive(Debug)]
 pub(super) struct Parting {
     writer: OwnedFd,
-    /// Reports when a process opens it.
+    /// Reports when a process opens the FIFO.
     watch: OwnedFd,
 }
 
@@ -38,14 +38,14 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Handles an open. Returns whether it still waits.
+    /// Handles an opening of the FIFO. Returns whether it still waits for a reader.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}
         !has_reader(&self.writer)
     }
 
-    /// Closes it.
+    /// Closes the writing end.
     pub fn leave(self, poller: &Poller) {
         let _ = poller.remove(&self.watch);
     }

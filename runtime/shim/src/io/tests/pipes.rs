@@ -52,7 +52,7 @@ fn a_reader_may_come_after_the_end() {
     assert_eq!(read_now(&out), (b"hello".to_vec(), true));
 }
 
-/// A worker that has just begun has copies of all descriptors, and is no reader.
+/// A worker that has just started has copies of all descriptors, but must not count as a reader of a FIFO.
 #[test]
 fn a_copy_of_the_shim_is_no_reader() {
     let (mut rig, ends) = Rig::with_fifos();
