@@ -101,7 +101,7 @@ impl Cache {
     }
 }
 
-/// Reads the file `name` at once, if it belongs to root and has a plausible size.
+/// Reads the file `name` in one go, if it belongs to root and has a plausible size.
 fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, name, flags, Mode::empty()).ok()?;

@@ -38,7 +38,8 @@ impl Drop for Lock<'_> {
 }
 
 impl Cache {
-    /// Takes the lock, or fails at once: a start does not wait for another one's mounts.
+    /// Takes the lock. Fails at once if another process holds it, because a start does not wait for the mounts of
+    /// another one.
     pub(crate) fn try_lock(&self) -> Result<Lock<'_>, Error> {
         match flock(self.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Busy),

@@ -32,8 +32,9 @@ impl Cache {
     /// Creating takes about a millisecond, once for every mount namespace in which containers are started.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process is creating it; [`Error::System`] if it cannot be created, for example
-    /// because the root directory is the initramfs. Then the start copies the host's mounts and detaches them.
+    /// [`Error::Busy`] if another process is creating the template; [`Error::System`] if it cannot be created, for
+    /// example because the root directory is the initramfs. In both cases the start copies the host's mounts and
+    /// detaches them.
     pub fn template(&self) -> Result<OwnedFd, Error> {
         if let Ok(template) = open(self.fd()) {
             return Ok(template);

@@ -51,8 +51,8 @@ impl Cgroup {
     /// `resources.devices`.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] and [`Error::Frozen`] if it exists already and is in use; [`Error::NoController`] for a
-    /// limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
+    /// [`Error::NotEmpty`] and [`Error::Frozen`] if the cgroup exists already and is in use; [`Error::NoController`]
+    /// for a limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
     /// removed again.
     pub fn create(
         location: &Location,
@@ -155,7 +155,7 @@ impl Cgroup {
         cgroup
     }
 
-    /// Keeps the cgroup when this value is dropped: it belongs to the container now.
+    /// Keeps the cgroup when this value is dropped, because it belongs to the container now.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();

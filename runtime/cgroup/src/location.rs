@@ -125,8 +125,8 @@ impl Location {
         }
     }
 
-    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that a container sees if
-    /// it gets none of its own.
+    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that are visible to a
+    /// container without a cgroup of its own.
     ///
     /// # Errors
     /// Failing system calls.

@@ -85,7 +85,7 @@ impl Size {
 /// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Its size.
+    /// The size of its cgroups.
     pub size: Size,
     /// The number of free cgroups.
     pub free: usize,
@@ -344,7 +344,8 @@ fn pooled(location: &Location) -> Option<(Size, &str)> {
     Some((Size::parse(size).ok()?, name))
 }
 
-/// Returns a name that no cgroup has had since boot: a deleted container's record may still contain its own.
+/// Returns a name that no cgroup has had since boot, because the record of a deleted container may still contain its
+/// name.
 fn unique() -> String {
     let now = clock_gettime(ClockId::Boottime);
     let pid = rustix::process::getpid().as_raw_nonzero();

@@ -23,7 +23,7 @@ const SIGKILL: i32 = 9;
 
 impl Cgroup {
     /// Removes the cgroup at `location`, all cgroups below it, and any processes in them. Missing directories are
-    /// ignored. After a clean exit this is one rmdir(2) per hierarchy.
+    /// ignored. After a clean exit, the removal takes one rmdir(2) per hierarchy.
     ///
     /// # Errors
     /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot be stopped;

@@ -16,11 +16,11 @@ use crate::values::Values;
 /// The state root.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StateRoot {
-    /// Its absolute path.
+    /// The directory's absolute path.
     pub path: String,
-    /// Whether it was given on the command line.
+    /// Whether the directory was given on the command line.
     pub is_given: bool,
-    /// Whether it is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
+    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
     pub is_sticky: bool,
 }
 
@@ -52,7 +52,7 @@ impl StateRoot {
         })
     }
 
-    /// Returns whether this is root's directory: neither given on the command line nor this user's.
+    /// Returns whether the directory is root's: neither given on the command line nor this user's.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
     }

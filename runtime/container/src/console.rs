@@ -96,7 +96,7 @@ pub(crate) struct Terminal {
     master: OwnedFd,
     /// The terminal of the command; `None` if it no longer has one.
     own: Option<OwnedFd>,
-    /// Its settings before raw mode.
+    /// The settings of our terminal before raw mode.
     saved: Option<Termios>,
 }
 

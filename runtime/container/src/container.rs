@@ -73,8 +73,8 @@ impl Container {
     /// even if a process was killed meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotFound`] while it is being created: as with runc and crun, a container does not exist before it is
-    /// complete, so that any visible container can be started. An error of reading the freezer.
+    /// [`Error::NotFound`] while the container is being created: as with runc and crun, a container does not exist
+    /// before it is complete, so that any visible container can be started. An error of reading the freezer.
     pub fn status(&self) -> Result<Status, Error> {
         match self.unfinished_status()? {
             Status::Creating => Err(self.not_found()),
@@ -158,8 +158,8 @@ impl Container {
         })
     }
 
-    /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, it is notified of
-    /// the container's readiness before this returns.
+    /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, the service manager
+    /// is notified of the container's readiness before this function returns.
     ///
     /// # Errors
     /// In runc's words if the container's status is not `created`; the error of exec; a service manager that is
@@ -347,8 +347,9 @@ impl Container {
         }
     }
 
-    /// If only the memory limit changes, adds the last requested limit of memory and swap together, since on cgroup v2
-    /// the swap limit is the difference of the two. Returns the new value of that limit for the record, if it changed.
+    /// Adds the last requested limit of memory and swap together to `memory` if only the memory limit changes, since on
+    /// cgroup v2 the swap limit is the difference of the two. Returns the new value of that limit for the record, if it
+    /// changed.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.

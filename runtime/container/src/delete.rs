@@ -29,8 +29,8 @@ pub enum Removed {
 }
 
 impl Store {
-    /// Removes a container like [`Container::delete`]. If there is none, removes what a `create` left that was killed
-    /// before it wrote the record; with `force` also the remains of a container whose record is damaged.
+    /// Removes a container like [`Container::delete`]. If there is no container, removes what a `create` left that was
+    /// killed before it wrote the record; with `force` also the remains of a container whose record is damaged.
     ///
     /// # Errors
     /// As [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
@@ -70,7 +70,7 @@ impl Store {
 
 impl Container {
     /// Removes the container if it is stopped or created, or with `force` in any state. Failing poststop hooks cause
-    /// warnings. Waits for commands that create or remove it meanwhile; with `force`, init is killed, which ends a
+    /// warnings. Waits for commands that are creating or removing it; with `force`, init is killed, which ends a
     /// creation in progress.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub enum Error {
     Foreign {
         /// The container.
         id: String,
-        /// Its owner's uid.
+        /// The uid of the record's owner.
         owner: u32,
     },
     /// `start` of a container with this status.
@@ -34,7 +34,7 @@ pub enum Error {
     CannotDelete {
         /// The container.
         id: String,
-        /// Its status.
+        /// The container's status.
         status: Status,
     },
     /// `resume` of a container that is not paused.

@@ -42,7 +42,7 @@ pub struct ExecOptions<'a> {
     pub cwd: Option<&'a str>,
     /// Environment entries to add.
     pub env: Vec<&'a str>,
-    /// Whether it has a terminal.
+    /// Whether the process has a terminal.
     pub tty: Option<bool>,
     /// `uid` or `uid:gid`.
     pub user: Option<&'a str>,
@@ -50,7 +50,7 @@ pub struct ExecOptions<'a> {
     pub additional_gids: Vec<u32>,
     /// Capabilities to add.
     pub caps: Vec<&'a str>,
-    /// Whether it may gain privileges.
+    /// Whether the process may gain privileges.
     pub no_new_privs: Option<bool>,
     /// AppArmor profile.
     pub apparmor: Option<&'a str>,

@@ -51,7 +51,7 @@ pub struct LayeredOptions<'a> {
     pub leases: &'a str,
     /// The available ids.
     pub ids: Config<'a>,
-    /// Whether to print what was done, and how long it took.
+    /// Whether to print how the root filesystem was assembled, and how long that took.
     pub stats: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Made {
     pub program_since: u64,
     /// The socket for notifications to the service manager, if this command listens.
     pub notify: Option<OwnedFd>,
-    /// Resources of its assembled root filesystem.
+    /// Resources of the assembled root filesystem.
     pub _rootfs: Option<rootfs::Assembled>,
 }
 
@@ -291,7 +291,7 @@ struct Recorded {
     record: Record,
     launched: Launched,
     notify: Option<OwnedFd>,
-    /// Whether its program does not wait for `start`.
+    /// Whether the container's program does not wait for `start`.
     is_run: bool,
 }
 

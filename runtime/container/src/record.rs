@@ -58,7 +58,7 @@ pub(crate) struct Record {
     pub poststop: String,
     /// Whether a session keyring was created.
     pub keyring: bool,
-    /// Whether its creator lacks root's rights on the host.
+    /// Whether the container's creator lacks root's rights on the host.
     pub confined: bool,
     /// The constant part of the state passed to hooks.
     pub state_head: String,

@@ -84,8 +84,8 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this is
-/// dropped, unless the container's record already contains them.
+/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this
+/// value is dropped, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,

@@ -90,7 +90,7 @@ impl Store {
     /// generates can be abbreviated, not names given by a user.
     ///
     /// # Errors
-    /// If more than one id begins so; if the state root cannot be read.
+    /// If several ids begin with `beginning`; if the state root cannot be read.
     pub fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
         let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if beginning.len() < LEAST || !is_hex(beginning) {

@@ -31,7 +31,7 @@ pub enum Message {
     Delivered,
     /// A step failed.
     Failed {
-        /// Its index in the plan's init list.
+        /// The step's index in the plan's init list.
         step: usize,
         /// Init's description of the failure, and the errno.
         failure: Failure,
@@ -47,7 +47,7 @@ pub enum Message {
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// Init is in its cgroups, where there was no room for an intermediate to create it.
+    /// Init is in its cgroups, in which an intermediate could not create it for lack of room.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
@@ -78,7 +78,7 @@ pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
 /// Waits for a message from the parent.
 ///
 /// # Errors
-/// EPIPE if it is gone, EPROTO for another message.
+/// EPIPE if the parent is gone, EPROTO for another message.
 pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     let mut byte = [0u8; 1];
     loop {
@@ -187,7 +187,7 @@ pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
 /// Parses a message.
 ///
 /// # Errors
-/// EPROTO if it is malformed.
+/// EPROTO if the message is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Message, Errno> {
     match bytes {
         [] => Ok(Message::Closed),

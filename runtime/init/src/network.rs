@@ -25,7 +25,7 @@ pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 /// The input of the network process.
 #[derive(Debug)]
 pub struct Maker {
-    /// Its end of the socket.
+    /// The network process's end of the socket.
     pub socket: RawFd,
     /// The time line of the steps, if traced.
     pub recorder: Option<Recorder>,

@@ -58,7 +58,7 @@ fn inside(path: &CStr) -> String {
 
 /// A value with a readable name.
 pub trait Labelled {
-    /// Phase, name and object of the step.
+    /// Returns phase, name and object of the step.
     fn label(&self) -> Label<'_>;
 }
 

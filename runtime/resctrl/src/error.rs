@@ -33,7 +33,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         file: String,
-        /// Its content.
+        /// The content of the file.
         content: String,
     },
 }

@@ -48,7 +48,7 @@ pub struct Log {
 /// Opens the FIFO `path`, relative to `dir`, for the log.
 ///
 /// # Errors
-/// Those of openat(2); EINVAL if it is not a FIFO.
+/// Those of openat(2); EINVAL if the file is not a FIFO.
 pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(dir, path, flags, Mode::empty())?;

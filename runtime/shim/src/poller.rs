@@ -75,7 +75,8 @@ impl Poller {
     /// Adds a descriptor. Errors and hang-ups are reported whatever `interest` is.
     ///
     /// # Errors
-    /// EEXIST if it is already in the set, EPERM for a file that epoll(7) does not support; others of epoll_ctl(2).
+    /// EEXIST if the descriptor is already in the set, EPERM for a file that epoll(7) does not support; others of
+    /// epoll_ctl(2).
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> Result<(), Errno> {
         epoll::add(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }

@@ -70,7 +70,7 @@ pub(crate) struct Ending {
     pub caller: Caller,
     /// The process's key.
     pub process: u32,
-    /// Whether it is the container's first process, with which the container is removed.
+    /// Whether the process is the container's first one, with which the container is removed.
     pub is_init: bool,
 }
 

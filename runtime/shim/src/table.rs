@@ -45,7 +45,7 @@ impl Time {
 /// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Exit {
-    /// Its exit status, or 128 plus the signal.
+    /// The exit status of the process, or 128 plus the signal.
     pub status: u32,
     /// The time of its exit.
     pub at: Time,

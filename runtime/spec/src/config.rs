@@ -52,7 +52,7 @@ object! {
     pub struct Root<'a> {
         /// Directory, absolute or relative to the bundle.
         pub path: Str<'a>,
-        /// Whether it is read-only in the container.
+        /// Whether the root filesystem is read-only in the container.
         pub readonly: bool,
     }
 }

@@ -115,7 +115,7 @@ pub struct Device<'a> {
 object! {
     /// The settings of a host network device.
     pub struct NetDevice<'a> {
-        /// Its name inside the container, if different.
+        /// The device's name inside the container, if different.
         pub name: Option<Str<'a>>,
     }
 }

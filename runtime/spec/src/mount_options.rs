@@ -97,7 +97,7 @@ impl AttrChange {
 pub struct Propagation {
     /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`.
     pub kind: u64,
-    /// Whether it applies to the whole tree below the mount.
+    /// Whether the change applies to the whole tree below the mount.
     pub recursive: bool,
 }
 

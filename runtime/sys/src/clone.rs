@@ -131,7 +131,7 @@ fn with_fallback(
 }
 
 /// Creates a process with its own copy of memory and descriptors, in new namespaces per `flags`. If `cgroup` is given,
-/// the process starts in that cgroup v2 directory: no migration, hence no wait for the threadgroup lock.
+/// the process starts in that cgroup v2 directory: it is not migrated, and so does not wait for the threadgroup lock.
 ///
 /// # Safety
 /// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.

@@ -96,7 +96,8 @@ fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
     unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
 }
 
-/// PTRACE_GETEVENTMSG: returns the child's tid at [`Event::Child`], or the thread's former tid at [`Event::Exec`].
+/// Returns the message of an event (PTRACE_GETEVENTMSG): the child's tid at [`Event::Child`], or the thread's former
+/// tid at [`Event::Exec`].
 ///
 /// # Errors
 /// As [`resume`].

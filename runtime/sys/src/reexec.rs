@@ -66,7 +66,7 @@ unsafe extern "C" {
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the user namespace, EINVAL if the kernel is built without
-/// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if this is not a static executable at a fixed address. After an error, the
+/// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if the program is not a static executable at a fixed address. After an error, the
 /// program runs on as before.
 pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
     // The program headers are read beyond the header from this pointer.

@@ -193,7 +193,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `struct ifinfomsg`: a device, and flags to set.
+/// Returns `struct ifinfomsg`: a device, and flags to set.
 fn link(index: u32, flags: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     bytes.extend([0; 4]);

@@ -77,7 +77,7 @@ impl Set {
     /// Opens the set with this key, semget(2).
     ///
     /// # Errors
-    /// ENOENT if it does not exist, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
+    /// ENOENT if the set does not exist, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
     pub fn find(key: u32) -> Result<Self, Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMGET, [key as usize, 0, 0]) }.map(Self)
@@ -142,7 +142,7 @@ impl Set {
     /// Removes the set; waiters get EIDRM.
     ///
     /// # Errors
-    /// EPERM unless owner or creator, EINVAL or EIDRM if it is already removed.
+    /// EPERM unless owner or creator, EINVAL or EIDRM if the set is already removed.
     pub fn remove(self) -> Result<(), Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMCTL, [self.0, 0, IPC_RMID]) }.map(drop)

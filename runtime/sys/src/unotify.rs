@@ -49,7 +49,7 @@ pub enum Answer {
 /// Waits for a notification.
 ///
 /// # Errors
-/// ENOENT if a signal interrupted the call meanwhile.
+/// ENOENT if a signal has interrupted the notified system call meanwhile.
 pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
     // The kernel requires zeroes.
     let mut notification = Notification::default();

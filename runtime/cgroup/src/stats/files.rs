@@ -51,7 +51,7 @@ impl Files {
     /// where PSI is disabled).
     ///
     /// # Errors
-    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if it is not UTF-8.
+    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if the content is not UTF-8.
     pub fn text(&mut self, name: &str) -> Result<Option<&str>, Error> {
         let file = match self.directory.file(name, OFlags::RDONLY) {
             Ok(file) => file,
@@ -80,7 +80,7 @@ impl Files {
     /// Reads a file with one number; `max` is [`u64::MAX`].
     ///
     /// # Errors
-    /// As [`Files::text`]; [`Error::Unreadable`] if it contains anything else.
+    /// As [`Files::text`]; [`Error::Unreadable`] if the file contains anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, Error> {
         match self.directory.read_number(name) {
             Err(Error::System(error)) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {

@@ -55,7 +55,7 @@ fn arguments(parts: &[&[&str]]) -> Result<Vec<CString>, Failure> {
     parts.concat().into_iter().map(|text| CString::new(text).map_err(Failure::new)).collect()
 }
 
-/// Executes the first `name` of the search path. Returns only if there is none that can be executed.
+/// Executes the first `name` of the search path. Returns only if none can be executed.
 fn become_program(
     name: &str,
     path: &str,

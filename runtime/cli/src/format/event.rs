@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Event<'a, S> {
-    /// Its current statistics.
+    /// The container's current statistics.
     Stats {
         /// The container.
         id: &'a str,

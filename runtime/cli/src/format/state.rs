@@ -17,7 +17,7 @@ pub(crate) mod tests {
     use super::*;
     use container::Status;
 
-    /// A running container.
+    /// Returns the state of a running container.
     pub(crate) fn example(id: &str) -> State {
         State {
             oci_version: "1.3.0".into(),

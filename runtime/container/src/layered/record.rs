@@ -20,7 +20,7 @@ const IMAGE: &str = "image";
 /// The part of a container's record about its root filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LayeredRecord {
-    /// Its directory in the store; empty for none.
+    /// The container's directory in the store; empty for none.
     pub directory: String,
     /// Whether layers are attached below it temporarily.
     pub attached: bool,

@@ -16,7 +16,7 @@ use crate::step::MountFs;
 
 /// The last mounted tmpfs, until something is mounted that is not directly below it.
 pub(crate) struct Fresh<'a> {
-    /// Its mount point, as in the configuration.
+    /// The tmpfs's mount point, as in the configuration.
     path: &'a CStr,
     top: OwnedFd,
 }

@@ -316,14 +316,14 @@ impl<'a> Init<'a> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
     }
 
-    /// Stores a descriptor opened on the host. Only in a process with memory of its own: otherwise the parent's table
-    /// would get numbers that are invalid there.
+    /// Stores a descriptor opened on the host. Called only in a process with memory of its own: otherwise the parent's
+    /// table would get numbers that are invalid there.
     fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
         taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
     }
 
-    /// Opens a new procfs, in which nothing can have been mounted. Only in a process with memory of its own, as
-    /// [`Init::take`].
+    /// Opens a new procfs, in which nothing can have been mounted. Called only in a process with memory of its own,
+    /// like [`Init::take`].
     fn open_own_proc(&self) -> Result<(), Failure> {
         let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
         fsconfig_create(&context).op("fsconfig")?;

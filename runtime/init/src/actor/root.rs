@@ -29,7 +29,7 @@ pub(crate) struct Root<'a>(BorrowedFd<'a>);
 /// A mount point.
 pub(crate) struct Place {
     pub fd: OwnedFd,
-    /// Whether it existed; otherwise it has just been created.
+    /// Whether the mount point existed; otherwise it has just been created.
     pub was_there: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct Intermediate {
     /// The PID namespace for init, if the parent cannot join it and return. If it is the same slot as `user`, both
     /// belong to the same process.
     pub pid: Option<Slot>,
-    /// Whether it also joins the time namespace.
+    /// Whether the intermediate also joins the time namespace.
     pub time: bool,
     /// How many of init's first steps the intermediate runs: those whose effect init inherits, so that init starts in
     /// the container's namespaces, root directory and cgroups.

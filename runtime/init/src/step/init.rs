@@ -29,7 +29,7 @@ pub enum InitStep<'a> {
     JoinNamespace {
         /// The namespace's descriptor.
         slot: Slot,
-        /// Its type.
+        /// The namespace's type.
         kind: CloneFlags,
     },
     /// Joins namespaces of the process behind a pidfd.
@@ -80,7 +80,7 @@ pub enum InitStep<'a> {
     DetachPropagation,
     /// Attaches the root filesystem.
     AttachRoot {
-        /// Its path on the host, where hooks look for it.
+        /// The root filesystem's path on the host, where hooks look for it.
         path: &'a CStr,
     },
     /// Attaches a tree opened by the parent.
@@ -96,21 +96,21 @@ pub enum InitStep<'a> {
     MountFs(MountFs<'a>),
     /// Creates device nodes in one directory.
     MakeDevices {
-        /// Its path in the root.
+        /// The directory's path in the root.
         directory: &'a CStr,
         /// The nodes.
         nodes: &'a [Node<'a>],
     },
     /// Creates symbolic links in one directory.
     MakeLinks {
-        /// Its path in the root.
+        /// The directory's path in the root.
         directory: &'a CStr,
         /// The links.
         links: &'a [Link<'a>],
     },
     /// Creates a directory with its parents.
     MakeDirectory {
-        /// Its path in the root.
+        /// The directory's path in the root.
         path: &'a CStr,
     },
     /// Waits while the parent runs prestart and createRuntime hooks.
@@ -149,25 +149,25 @@ pub enum InitStep<'a> {
         uid: u32,
         /// Whether to bind it to /dev/console.
         bind: bool,
-        /// Whether its data is relayed to the terminal of the command, which then translates line ends.
+        /// Whether the terminal's data is relayed to the terminal of the command, which then translates line ends.
         carried: bool,
     },
     /// Makes a tmpfs read-only by its superblock: mount attributes cannot be changed for a mount that is in no mount
     /// namespace and is not the root of its tree.
     FreezeTmpfs {
-        /// Its path in the root.
+        /// The mount's path in the root.
         path: &'a CStr,
     },
     /// Changes options of the file system mounted at a path in the root (`remount`).
     Reconfigure {
-        /// Its path in the root.
+        /// The mount's path in the root.
         path: &'a CStr,
         /// Flags, or keys and values. If empty, the step only checks that something is mounted there.
         parameters: &'a [Parameter<'a>],
     },
     /// Sets mount attributes at a path in the root.
     SetMountAttr {
-        /// Its path in the root; empty for the root itself.
+        /// The mount's path in the root; empty for the root itself.
         path: &'a CStr,
         /// Whether mounts below it are included.
         recursive: bool,
@@ -176,14 +176,14 @@ pub enum InitStep<'a> {
     },
     /// Writes a kernel parameter of the container's namespaces.
     WriteSysctl {
-        /// Its path in procfs: `sys/net/ipv4/…`.
+        /// The parameter's path in procfs: `sys/net/ipv4/…`.
         path: &'a CStr,
         /// The value.
         value: &'a str,
     },
     /// Covers a path so that it appears empty.
     MaskPath {
-        /// Its path in the root.
+        /// The covered path in the root.
         path: &'a CStr,
         /// Whether all masked directories share their cover.
         shared: bool,
@@ -192,7 +192,7 @@ pub enum InitStep<'a> {
     },
     /// Makes a path read-only.
     ReadonlyPath {
-        /// Its path in the root.
+        /// The path in the root.
         path: &'a CStr,
     },
     /// Sets resource limits, before the user changes.
@@ -219,7 +219,7 @@ pub enum InitStep<'a> {
     },
     /// Enters the working directory, now or, if root may not, later as the user.
     ChangeDirectory {
-        /// Its path in the container.
+        /// The directory's path in the container.
         path: &'a CStr,
     },
     /// Makes the user the owner of the standard streams, and changes groups and user, keeping capabilities.
@@ -271,16 +271,16 @@ pub enum InitStep<'a> {
     AwaitStart,
     /// Loads the seccomp filter.
     LoadSeccomp {
-        /// Its length; the filter itself is in the plan.
+        /// The length of the filter; the filter itself is in the plan.
         instructions: usize,
     },
     /// Reports the filter's listener to the parent, and closes it once the parent has a copy.
     HandOverListener,
     /// Executes the container's program.
     Exec {
-        /// Its arguments.
+        /// The program's arguments.
         argv: StringArray<'a>,
-        /// Its environment.
+        /// The program's environment.
         envp: StringArray<'a>,
         /// If HOME must be added: the user whose home directory in the container's /etc/passwd is used.
         home_of: Option<u32>,

@@ -70,9 +70,9 @@ pub struct Hooks<'a> {
 pub struct Hook<'a> {
     /// The program's path.
     pub path: &'a CStr,
-    /// Its arguments.
+    /// The program's arguments.
     pub argv: StringArray<'a>,
-    /// Its environment.
+    /// The program's environment.
     pub envp: StringArray<'a>,
     /// Whether the environment is that of the container's process, including HOME.
     pub is_of_process: bool,

@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Place {
     /// `parent` or `init`.
     pub actor: &'static str,
-    /// Its index in that actor's list, from 0.
+    /// The step's index in that actor's list, from 0.
     pub index: usize,
 }
 

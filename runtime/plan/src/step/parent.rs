@@ -67,7 +67,7 @@ pub enum ParentStep {
         path: CString,
         /// The namespace's type, verified by setns(2).
         kind: CloneFlags,
-        /// If it must differ from the caller's own namespace: the caller's path in procfs, and the error message.
+        /// If the namespace must differ from the caller's own: the caller's path in procfs, and the error message.
         foreign: Option<(CString, String)>,
     },
     /// Opens the root of a container that has no mount namespace.

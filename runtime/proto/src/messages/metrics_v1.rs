@@ -201,9 +201,9 @@ message! {
         1 => op: String,
         /// The device's path below /dev.
         2 => device: String,
-        /// Its major number.
+        /// The device's major number.
         3 => major: u64,
-        /// Its minor number.
+        /// The device's minor number.
         4 => minor: u64,
         /// The count.
         5 => value: u64,
@@ -229,7 +229,7 @@ message! {
 
     /// The counters of a network device.
     pub struct NetworkStat {
-        /// Its name.
+        /// The device's name.
         1 => name: String,
         /// Bytes received.
         2 => rx_bytes: u64,

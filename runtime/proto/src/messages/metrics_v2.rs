@@ -185,7 +185,7 @@ message! {
     pub struct IOEntry {
         /// The device's major number.
         1 => major: u64,
-        /// Its minor number.
+        /// The device's minor number.
         2 => minor: u64,
         /// Bytes read.
         3 => rbytes: u64,

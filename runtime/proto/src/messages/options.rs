@@ -60,7 +60,7 @@ message! {
 
     /// `containerd.runc.v1.ProcessDetails`: the identity of a container's process.
     pub struct ProcessDetails = "containerd.runc.v1.ProcessDetails" {
-        /// Its exec id.
+        /// The exec id of the process.
         1 => exec_id: String,
     }
 

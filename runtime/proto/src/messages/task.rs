@@ -154,7 +154,7 @@ message! {
     pub struct DeleteResponse {
         /// The pid of the exited process.
         1 => pid: u32,
-        /// Its exit status, or 128 plus the signal.
+        /// The exit status of the process, or 128 plus the signal.
         2 => exit_status: u32,
         /// The time of its exit.
         3 => exited_at: Option<Timestamp>,
@@ -166,7 +166,7 @@ message! {
         1 => id: String,
         /// The id for the process.
         2 => exec_id: String,
-        /// Whether it has a terminal.
+        /// Whether the process has a terminal.
         3 => terminal: bool,
         /// The source of input, as in [`CreateTaskRequest`].
         4 => stdin: String,
@@ -215,9 +215,9 @@ message! {
         6 => stdout: String,
         /// The sink of errors.
         7 => stderr: String,
-        /// Whether it has a terminal.
+        /// Whether the process has a terminal.
         8 => terminal: bool,
-        /// Its exit status.
+        /// The exit status of the process.
         9 => exit_status: u32,
         /// The time of its exit; absent before the exit.
         10 => exited_at: Option<Timestamp>,
@@ -304,7 +304,7 @@ message! {
 
     /// The answer to Wait.
     pub struct WaitResponse {
-        /// Its exit status, or 128 plus the signal.
+        /// The exit status of the process, or 128 plus the signal.
         1 => exit_status: u32,
         /// The time of its exit.
         2 => exited_at: Option<Timestamp>,

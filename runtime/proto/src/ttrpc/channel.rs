@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::ttrpc::frame::{HEADER, Header, LONGEST};
 
-/// Bytes read at once beyond the expected ones.
+/// The number of bytes read in one call beyond the expected ones.
 pub(super) const BATCH: usize = 16 << 10;
 /// The number of unwritten bytes from which no more requests are read.
 pub(super) const FULL: usize = 1 << 20;

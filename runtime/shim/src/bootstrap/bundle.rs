@@ -53,7 +53,7 @@ impl BundleState {
     /// Reads the file from `bundle`; returns `None` if it is missing.
     ///
     /// # Errors
-    /// If it does not belong to the caller or root, or is invalid.
+    /// If the file does not belong to the caller or root, or is invalid.
     pub fn read(bundle: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{bundle}/{FILE}");
         let trusted = |owner| owner == 0 || owner == geteuid().as_raw();

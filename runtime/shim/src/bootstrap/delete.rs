@@ -99,7 +99,7 @@ fn remove_container(
     }
 }
 
-/// If the shim was killed, waits until no worker is left that could create anything.
+/// Waits, if the shim was killed, until no worker is left that could create anything.
 fn await_workers(bundle: &str) {
     let found = address_in(bundle);
     if let Some((directory, name)) = found.as_deref().and_then(address::parse) {

@@ -19,7 +19,7 @@ const LONGEST: usize = 1 << 20;
 /// Parses options. Unknown types are ignored.
 ///
 /// # Errors
-/// If they do not match their type, or a value does not match its key's type.
+/// If the options do not match their type, or a value does not match its key's type.
 pub fn read(any: &Any) -> Result<Options, Failure> {
     let malformed = |error| Failure::from(format!("options {}: {error}", any.type_url));
     if let Some(options) = any.unpack::<Options>().map_err(malformed)? {

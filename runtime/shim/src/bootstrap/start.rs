@@ -211,7 +211,7 @@ fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     Ok((trace, fast_paths))
 }
 
-/// Joins the cgroup that the options name for the shim. It must exist.
+/// Joins the cgroup that the options name for the shim. The cgroup must exist.
 fn join(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Ok(());
