@@ -14,8 +14,8 @@ use sys::Context;
 /// The last pid that this process has written to a pid file; 0 if none. A command writes one such file.
 static WRITTEN: AtomicI32 = AtomicI32::new(0);
 
-/// Writes the pid beside the file and renames it, so that a reader never sees half a number. If the path is not a
-/// regular file but a FIFO or /dev/null, for example, it is kept and written to.
+/// Writes the pid beside the file and renames it, so that a reader never sees half a number. A path that is not a
+/// regular file, such as a FIFO or /dev/null, is kept and written to.
 pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),

@@ -23,7 +23,7 @@ const HEADER: usize = 7;
 pub enum Message {
     /// prestart and createRuntime hooks may run.
     Hooks,
-    /// The filter is loaded; the descriptor number of its listener in init.
+    /// The filter is loaded. The number is that of the listener's descriptor in init.
     Listener(i32),
     /// Everything before `start` is done.
     Ready,

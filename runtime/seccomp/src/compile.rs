@@ -305,7 +305,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Returns the code for some groups of ranges, entered with the number loaded.
+    /// Returns the code for some groups of ranges. The system call number is already loaded when the code is entered.
     fn node(&self, groups: &[&[(u32, Verdict)]], builder: &mut Builder) -> Result<Label, Error> {
         match groups {
             [] => Ok(builder.ret(self.default)),

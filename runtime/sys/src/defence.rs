@@ -23,7 +23,7 @@ pub enum Defence {
     /// `seal`: commands that enter a container run from a read-only copy (CVE-2019-5736).
     Seal,
     /// `resolve-in-root`: paths are resolved inside the root, and missing files are created below the descriptor of
-    /// their parent, without following links. Without it, paths resolve as with openat(2) (CVE-2019-18837,
+    /// their parent, without following links. Without this defence, paths resolve as with openat(2) (CVE-2019-18837,
     /// CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
     ResolveInRoot,
     /// `ordinary-proc`: the mount point of a proc or sysfs is not reached through a symbolic link (CVE-2019-19921,
@@ -31,14 +31,14 @@ pub enum Defence {
     OrdinaryProc,
     /// `proc-covers`: only a few files below /proc may be mounted over (CVE-2019-16884).
     ProcCovers,
-    /// `verify-proc`: sysctls are written through the host's procfs. Without it, they are written by their names in the
-    /// container (CVE-2025-52881).
+    /// `verify-proc`: sysctls are written through the host's procfs. Without this defence, they are written by their
+    /// names in the container (CVE-2025-52881).
     VerifyProc,
-    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, they are covered by any file that
-    /// the container has at that path (CVE-2025-31133, CVE-2026-88265).
+    /// `verify-device`: masked files are covered by the host's /dev/null. Without this defence, they are covered by any
+    /// file that the container has at that path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is any file that the container has
-    /// at /dev/pts/N (CVE-2025-52565).
+    /// `pty-peer`: the terminal is opened from its master. Without this defence, /dev/console is any file that the
+    /// container has at /dev/pts/N (CVE-2025-52565).
     PtyPeer,
     /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,
     /// CVE-2026-88265).
@@ -52,10 +52,10 @@ pub enum Defence {
     /// `cgroup-read-only`: a bind mount of the host's cgroups is as read-only as a fresh mount would be
     /// (CVE-2023-25809).
     CgroupReadOnly,
-    /// `strict-integers`: text that is not a number is refused. Without it, it is read as 0 (CVE-2026-30892).
+    /// `strict-integers`: text that is not a number is refused. Without this defence, it is read as 0 (CVE-2026-30892).
     StrictIntegers,
     /// `lengths`: the name of a network device and a netlink attribute are checked against their maximum lengths.
-    /// Without it, the length wraps (CVE-2021-43784).
+    /// Without this defence, the length wraps (CVE-2021-43784).
     Lengths,
     /// `id-check`: a container's id must be a valid directory name.
     IdCheck,
@@ -69,7 +69,8 @@ pub enum Defence {
     OwnNull,
     /// `old-tree`: with `--no-pivot`, no procfs or sysfs of the host stays mounted below the root.
     OldTree,
-    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without it, the host's are bound.
+    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without this defence, the host's
+    /// nodes are bound.
     OwnNodes,
     /// `template-owner`: a user namespace of its own owns the template, which locks the mounts that containers start
     /// with.

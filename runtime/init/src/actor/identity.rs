@@ -88,7 +88,7 @@ pub(crate) fn verify_directory() -> Result<(), Failure> {
     ))
 }
 
-/// Sets effective, permitted and inheritable, and raises the ambient ones.
+/// Sets the effective, permitted and inheritable sets, and raises the ambient capabilities.
 pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
     capset(
         None,

@@ -205,8 +205,8 @@ fn by_systemd(
     Ok(helps)
 }
 
-/// Handles a cgroup with room for the intermediate but then not for init: moved processes are not checked against the
-/// PID limit. This takes longer.
+/// Handles a cgroup with room for the intermediate but then not for init. Both start outside and are moved, because
+/// moved processes are not checked against the PID limit. This takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
     wanted: Wanted,

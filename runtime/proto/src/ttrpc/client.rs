@@ -68,8 +68,8 @@ impl Client {
         self.call_within(0, service, method, payload)
     }
 
-    /// Queues a call like [`call`](Self::call), and tells the server the timeout in nanoseconds, unless the timeout is
-    /// 0. The caller enforces the timeout: see [`forget`](Self::forget).
+    /// Queues a call like [`call`](Self::call), and sends the timeout in nanoseconds to the server, unless it is zero.
+    /// The caller enforces the timeout: see [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
         timeout: i64,

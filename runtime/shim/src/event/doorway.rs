@@ -8,7 +8,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-/// Buffer for a few events: one may have a name of 255 bytes.
+/// The size of the buffer, for a few events: one may have a name of 255 bytes.
 const EVENTS: usize = 1024;
 
 /// Watches for the next component of a path.
