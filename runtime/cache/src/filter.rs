@@ -2,7 +2,7 @@
 //!
 //! A file contains its key (magic, compiler, lengths, profile, kernel support), and then the program with its checksum.
 //! Reading compares the complete key, so two profiles with the same hash never share a filter. Comparing 18 KB costs
-//! less than a cryptographic hash of them, and the profile need not be parsed.
+//! less than computing a cryptographic hash of them, and the profile need not be parsed.
 
 use alloc::format;
 use alloc::string::String;

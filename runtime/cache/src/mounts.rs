@@ -1,8 +1,8 @@
 //! The cache's tmpfs, for entries that exist only on a mount.
 //!
-//! It is private: a mount namespace cannot be bound where propagation would carry it into other namespaces, and the
-//! cache's mounts should not propagate. A mount namespace created later has a copy of it, without the template; one
-//! created before does not have it, and mounts its own when it is first needed.
+//! The tmpfs is private: a mount namespace cannot be bound to a mount point from which it would propagate into other
+//! namespaces, and the cache's mounts should not propagate. A mount namespace created later has a copy of the tmpfs,
+//! without the template. In a mount namespace created before, a separate tmpfs is mounted when it is first needed.
 
 use core::ffi::CStr;
 use core::ops::Deref;

@@ -2,7 +2,7 @@
 //!
 //! A command that enters a container runs from such a mount (CVE-2019-5736). Releasing a new mount takes an RCU grace
 //! period; a mount that is kept for later commands avoids that. A kept mount is named by device and inode of the
-//! program, and is used only if it has that inode and is not writable.
+//! program. It is used only if its file has that inode and the mount is not writable.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,8 +1,8 @@
 //! The template: a mount namespace with a single mount, an empty read-only tmpfs.
 //!
-//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many the
-//! host has, and no old root to leave: no file of the host is reachable from it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS
-//! achieves the same.
+//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many mounts
+//! the host has. It contains no old root that the container would have to leave: no file of the host is reachable from
+//! it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
 
 use alloc::format;
 use core::{iter, str};

@@ -47,7 +47,7 @@ impl Access {
         Self(self.0 & other.0)
     }
 
-    /// Returns the bits of this one that are not in `other`.
+    /// Returns the bits of this set that are not in `other`.
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

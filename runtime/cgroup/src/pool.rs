@@ -3,12 +3,13 @@
 //! The kernel's counters of a cgroup (usage, peak, events, CPU time) cannot be reset: peaks only for one reader (Linux
 //! 6.12), events and CPU time not at all. So a cgroup is never reused: when a container is deleted, its cgroup is
 //! removed. The process that maintains the pool ([`fill`], [`replace`]) creates another one under a new name. The
-//! delete does not, since it would take as long as a start without a pool.
+//! `delete` command does not create it, because that would take as long as a start without a pool.
 //!
 //! A pool is a directory in [`POOLS`], accessible to root only. A free cgroup is a file in its `free/`; a cgroup that
 //! is in use, being created or being removed is a file in `taken/`. Starts move the file by rename(2), so no two starts
 //! get the same cgroup, and need no lock. Processes that fill or remove a pool lock it. The file exists as long as the
-//! cgroup does: if a command is killed at any point, the next one that fills the pool finds what it left.
+//! cgroup does: if a command is killed at any point, the next command that fills the pool finds the cgroups that it
+//! left.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -101,7 +101,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Receives the master from init if there is a socket for it.
+    /// Receives the master from init, if `socket` is given.
     ///
     /// # Errors
     /// If init sent none.

@@ -38,7 +38,7 @@ pub struct Container {
     pub(crate) is_begun: bool,
     /// The seccomp program's bytes; empty if none.
     pub(crate) filter: Vec<u8>,
-    /// The trace of the command that works on it.
+    /// The trace of the command that works on the container.
     pub(crate) trace: &'static Trace,
 }
 

@@ -1,8 +1,8 @@
 //! NOTIFY_SOCKET (sd_notify(3)): notifications of a container to the service manager that started the command.
 //!
-//! The container gets a socket of its own in place of the manager's. Only its readiness is forwarded, followed by the
-//! main pid for the manager: a container may not control the host's service beyond that. A detached command stays until
-//! the container is ready.
+//! The container gets a socket of its own in place of the manager's. Only the container's readiness is forwarded,
+//! followed by the main pid for the manager: a container may not control the host's service in any other way. A
+//! detached command stays until the container is ready.
 
 use alloc::format;
 use alloc::string::String;

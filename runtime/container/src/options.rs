@@ -68,7 +68,7 @@ pub struct CreateOptions<'a> {
 }
 
 impl CreateOptions<'_> {
-    /// Returns the options for an init that moves to its cgroup instead of being created in it.
+    /// Returns the same options, but for an init that moves to its cgroup instead of being created in it.
     #[cold]
     pub(crate) fn born_outside(&self) -> Self {
         let fast_paths = self.fast_paths - FastPaths::CLONE_INTO_CGROUP;

@@ -134,8 +134,8 @@ fn scope(
     Ok(cgroup::Location::of_unit(&hierarchies, unit))
 }
 
-/// Returns the caller's own cgroup for a container without limits, which may stay in it if the caller may not create
-/// another one.
+/// Returns the caller's own cgroup for a container without limits. Such a container may stay there if the caller may
+/// not create another cgroup.
 fn without_cgroup(
     spec: &Spec<'_>,
     hierarchies: &cgroup::Hierarchies,

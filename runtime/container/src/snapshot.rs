@@ -1,8 +1,8 @@
 //! Root filesystems in containerd's format: a list of mounts from a snapshotter.
 //!
-//! They are assembled by descriptor and attached only in the container's mount namespace. If something needs the root
-//! filesystem at its place in the bundle ([`wants_host_root`]), they are mounted there instead ([`mount_on_host`]).
-//! Options have the meaning defined by containerd's core/mount.
+//! The mounts are assembled by descriptor and attached only in the container's mount namespace. If something needs the
+//! root filesystem at its place in the bundle ([`wants_host_root`]), the mounts are attached there instead
+//! ([`mount_on_host`]). Options have the meaning defined by containerd's core/mount.
 
 mod host;
 mod read;

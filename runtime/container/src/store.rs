@@ -312,8 +312,8 @@ impl Store {
     }
 }
 
-/// Refuses a directory of another user, who could lock it forever and create any files in it: root trusts only itself;
-/// others trust root, too.
+/// Refuses a directory of another user, because that user could lock it forever and create any files in it. Root trusts
+/// only itself; other users also trust root.
 fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     let stat = fstat(directory).context("fstat", id)?;
     let owner = stat.st_uid;

@@ -1,7 +1,7 @@
 //! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
 //!
-//! It is requested by `--trace`, by the environment, or by an annotation of the container, for engines that pass on
-//! neither. It is written at the end of the command, whatever its result.
+//! A trace is requested by `--trace`, by the environment, or by an annotation of the container, the last for engines
+//! that pass on neither options nor environment. It is written at the end of the command, whatever its result.
 
 use alloc::format;
 use alloc::string::{String, ToString};

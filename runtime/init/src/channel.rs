@@ -1,9 +1,9 @@
 //! The messages between the two actors, over one socket.
 //!
-//! Init does not ask before its steps. It sends `Hooks` when its namespaces exist (only if the parent waits for that),
-//! `Ready` when everything that can fail before the program is done, and `Failed` when a step fails. The parent answers
-//! with one byte. When the socket closes, init has executed the container's program: all our descriptors are
-//! close-on-exec.
+//! Init does not ask for permission before a step. It sends `Hooks` when its namespaces exist (only if the parent waits
+//! for this message), `Ready` when everything that can fail before the program is done, and `Failed` when a step fails.
+//! The parent answers with one byte. When the socket closes, init has executed the container's program: all our
+//! descriptors are close-on-exec.
 
 use rustix::fd::{AsFd, OwnedFd, RawFd};
 use rustix::io::{Errno, read, write};

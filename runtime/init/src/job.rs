@@ -41,7 +41,7 @@ pub struct Job {
     pub time: Option<TimeNamespace<'static>>,
     /// The memory that init works in, or the intermediate if there is one.
     pub memory: Memory,
-    /// The descriptors that an intermediate leaves open, if it closes all others.
+    /// The descriptors that an intermediate leaves open if it closes inherited ones.
     pub kept: &'static [RawFd],
     /// Whether the parent moves init to its cgroups after the clone.
     pub is_moved: bool,

@@ -1,9 +1,9 @@
 //! Moves network devices of the host to the container (`linux.netDevices`).
 //!
-//! All devices are found, and their new names checked, before the first is moved: a move that fails may still have
-//! taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move removes, are
-//! added again; the device is up at the end. When the namespace ends, the kernel returns physical devices to the host
-//! and removes virtual ones.
+//! All devices are found, and their new names checked, before the first device is moved: a move that fails may still
+//! have taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move
+//! removes, are added again; the device is up at the end. When the namespace ends, the kernel returns physical devices
+//! to the host and removes virtual ones.
 
 use alloc::borrow::Cow;
 use alloc::format;

@@ -1,10 +1,10 @@
 //! CVE-2019-5736: processes in a container must not reach a writable dayfly binary.
 //!
 //! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process that
-//! opens it for writing after the dayfly process has exited could replace the runtime. So before a command enters a
-//! container, it ensures that its own binary is on a read-only mount. If a package provides one, only the check costs
-//! time. Otherwise the command maps itself from a detached read-only copy of the mount while running (`sys::reexec`),
-//! or executes itself again from there, or, if that is not permitted, from a sealed memfd.
+//! opens this path for writing after the dayfly process has exited could replace the runtime. So before a command
+//! enters a container, it ensures that its own binary is on a read-only mount. If a package provides such a mount, only
+//! the check costs time. Otherwise the command maps itself from a detached read-only copy of the mount while running
+//! (`sys::reexec`), or executes itself again from there, or, if that is not permitted, from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -1,7 +1,7 @@
-//! Between `create` and `start`, init listens on a socket in the container's directory.
+//! The socket in the container's directory on which init listens between `create` and `start`.
 //!
 //! A connection with a start message starts the program. The connection closes by itself if exec succeeds, and carries
-//! the error if it fails. Unlike a FIFO, the socket need not be reopened through /proc, distinguishes a live waiter
+//! the error if exec fails. Unlike a FIFO, the socket need not be reopened through /proc, distinguishes a live waiter
 //! from a dead one, and gives `start` the result of exec.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -2,8 +2,8 @@
 //!
 //! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
 //! mappings, except for the caller's own ids. A *confined* caller is rootless or uid 0 of a user namespace other than
-//! the initial one (`podman unshare`): it cannot create device nodes, and init opens mounts, in a copy of the mount
-//! table that it may change.
+//! the initial one (`podman unshare`): it cannot create device nodes, and mounts are opened by init, in a copy of the
+//! mount table that init may change.
 
 use alloc::ffi::CString;
 use alloc::format;

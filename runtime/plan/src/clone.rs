@@ -22,7 +22,7 @@ use crate::{Error, ExecRequest, keep};
 
 /// The types of namespaces that init inherits from its parent (`elsewhere-only-to-clone`) if init will be in a user
 /// namespace: from there it could not join namespaces owned by another user namespace. A parent with root's rights also
-/// joins those that the container's own user namespace owns.
+/// joins namespaces that the container's own user namespace owns.
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 

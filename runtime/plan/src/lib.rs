@@ -113,7 +113,7 @@ pub enum CgroupPlan {
         location: cgroup::Location,
         /// The cgroup's limits.
         resources: Box<Resources>,
-        /// Whether the caller may lack permission for parts of it (`--rootless`).
+        /// Whether the caller may lack permission for parts of the cgroup (`--rootless`).
         as_user: bool,
     },
     /// Created by systemd for a new container.

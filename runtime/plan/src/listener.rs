@@ -1,8 +1,8 @@
 //! Passes a seccomp listener to its agent (runtime-spec, config-linux.md, "The Container Process State").
 //!
-//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates it and sends it to
-//! the agent with the state of the container. As in runc this is part of `create`: a missing agent is an error before
-//! anything runs, and the filter does not apply to the parent's calls.
+//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates the listener and
+//! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is an
+//! error before anything runs, and the filter does not apply to the parent's calls.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,8 +1,9 @@
-//! What init inherits if other processes may be in its PID namespace: for an exec, or a container that joins one.
+//! What init inherits if other processes may be in its PID namespace: for an exec, or for a container that joins an
+//! existing PID namespace.
 //!
-//! A process there with CAP_SYS_PTRACE, and no user namespace around it, could stop init before its first instruction.
-//! So the intermediate, which is still in the host's PID namespace, first enters the container, releases everything of
-//! the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
+//! A process in that namespace with CAP_SYS_PTRACE, if not in a user namespace, could stop init before its first
+//! instruction. So the intermediate, which is still in the host's PID namespace, first enters the container, releases
+//! everything of the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Golden plans: the steps to which configurations of engines compile. Needs no root.
+//! Golden plans: the steps to which configurations of engines compile. The tests do not need root.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` rewrites the files; review the diff.
 

@@ -1,8 +1,9 @@
 //! Watches containers for OOM kills.
 //!
 //! One `TaskOOM` event must be published each time that [`Watch::ready`] or [`Watch::check`] returns more than zero,
-//! however many kills there were: containerd's own shim does the same (`internal/oom/watcher.go` of containerd 2.4
-//! sends one when the count has grown, `pkg/oom/v1/v1.go` one per signal), and the event contains only the container.
+//! however many kills there were: containerd's own shim does the same (in containerd 2.4, `internal/oom/watcher.go`
+//! sends one event when the count has grown, and `pkg/oom/v1/v1.go` one per signal), and the event contains only the
+//! container.
 
 use cgroup::{Error, Location, OomWatch};
 use rustix::event::PollFlags;

@@ -1,7 +1,8 @@
 //! Workers: operations that may block, or allocate memory permanently, run in a child that is a copy of the shim.
 //!
-//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. It is killed when the
-//! shim exits. When it exits, the processes it created become children of the shim, which is a subreaper.
+//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. A worker is killed
+//! when the shim exits. When a worker exits, the processes that it created become children of the shim, which is a
+//! subreaper.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

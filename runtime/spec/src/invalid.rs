@@ -5,7 +5,7 @@ use core::fmt;
 use crate::kinds::NamespaceKind;
 use crate::number_set::InvalidNumbers;
 
-/// The reason why a configuration is invalid. Where runc has a message for it, the message is runc's.
+/// The reason why a configuration is invalid. If runc has a message for the reason, that message is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
     /// `ociVersion` is not a semantic version of major version 1.

@@ -21,7 +21,7 @@ object! {
         pub env: Vec<Str<'a>>,
         /// Working directory, absolute inside the container.
         pub cwd: Str<'a>,
-        /// Capability sets; absent leaves those of the caller, as in runc.
+        /// Capability sets; if absent, the process keeps those of the caller, as in runc.
         pub capabilities: Option<Capabilities<'a>>,
         /// Resource limits.
         pub rlimits: Vec<Rlimit<'a>>,

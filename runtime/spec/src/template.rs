@@ -1,7 +1,7 @@
 //! The configuration that `dayfly spec` writes for a new bundle.
 //!
-//! It has the same settings as that of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with
-//! three capabilities.
+//! Its settings are those of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three
+//! capabilities.
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;

@@ -1,5 +1,5 @@
-//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). Counts the
-//! mounts of other programs without their cooperation.
+//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). With these
+//! events the mounts of other programs can be counted without their cooperation.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, read};

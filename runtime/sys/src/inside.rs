@@ -4,9 +4,9 @@
 //! The walk serves two cases. Either a component is missing and must be created, possibly behind a dangling symbolic
 //! link; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. The walk opens one
 //! component after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links
-//! itself. It never opens `..`: it drops the last component of the path walked so far, which contains no links, and
-//! walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links, can
-//! make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
+//! itself. The walk never opens `..`: it drops the last component of the path walked so far, which contains no links,
+//! and walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links,
+//! can make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
 //!
 //! Nothing here allocates.
 

@@ -1,7 +1,7 @@
 //! The age of a process in microseconds.
 //!
 //! /proc/PID/stat gives a process's start time in ticks of 10 ms, longer than the start of a container. The taskstats
-//! family of generic netlink gives its age in microseconds (Documentation/accounting/taskstats-struct.rst).
+//! family of generic netlink gives the age in microseconds (Documentation/accounting/taskstats-struct.rst).
 
 use alloc_crate::vec::Vec;
 use rustix::io::Errno;

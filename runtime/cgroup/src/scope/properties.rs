@@ -1,7 +1,7 @@
 //! `linux.resources` as properties of a unit (systemd.resource-control(5)).
 //!
-//! Settings without a systemd property are written to the cgroup's files only; all others are written to both, since
-//! the files accept more exact values.
+//! Settings without a systemd property are written to the cgroup's files only; all other settings are both set as
+//! properties and written to the files, because the files accept more exact values.
 
 use alloc::borrow::Cow;
 use alloc::format;

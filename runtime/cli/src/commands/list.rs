@@ -29,7 +29,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Returns runc's table, or on a terminal one that fits its width.
+/// Returns runc's table, or on a terminal a table that fits the terminal's width.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {

@@ -2,8 +2,9 @@
 //!
 //! This process executes the host's ps(1), whose option `-q` (procps 3.3.11, 2015) selects the processes to print,
 //! regardless of other selections, and reads no other process of the host. So there is no table to parse and filter.
-//! For a container without processes ps prints only the heading and exits with a failure, unlike runc. In that case a
-//! shell script distinguishes the heading from a failure.
+//! For a container without processes, ps prints only the heading and exits with a failure, unlike `runc ps`. So in that
+//! case a shell script runs ps: if ps prints a heading, the script prints it and succeeds; otherwise ps has failed for
+//! another reason.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
@@ -25,7 +26,8 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// A pid that no process can have: PID_MAX_LIMIT of the kernel is 2²².
 const NOBODY: i32 = i32::MAX;
-/// ps prints the heading to standard output, and errors in its options to standard error.
+/// A shell script that runs ps and succeeds if ps prints a heading to standard output. Errors in its options are
+/// printed to standard error.
 const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {

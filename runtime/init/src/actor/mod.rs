@@ -133,7 +133,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs some of the steps, up to one that fails, which is reported to the parent.
+    /// Runs some of the steps. If a step fails, reports it to the parent and stops.
     fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
         for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             if job.pause == Some(number) {
@@ -358,7 +358,7 @@ impl<'a> Init<'a> {
 
     /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before anything else. The CPU affinity of
     /// dayfly's caller must not apply to the container; failing to reset it is not an error, as in runc. Init has one
-    /// thread, so `tasks` moves all of it (`cgroup::Cgroup::entrances`).
+    /// thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: open in this process, which is still to execute its program.

@@ -1,8 +1,8 @@
 //! The host's mounts below a root that was only moved over `/` (`--no-pivot`).
 //!
-//! No path reaches them, but the kernel considers all mounts of a namespace: if it contains a fully visible procfs, a
-//! process that creates a user namespace may mount a fresh one, without the container's masks (`mount_too_revealing` in
-//! fs/namespace.c). The same holds for sysfs.
+//! No path reaches them, but the kernel considers all mounts of a namespace: if the namespace contains a fully visible
+//! procfs, a process that creates a user namespace may mount a fresh one, without the container's masks
+//! (`mount_too_revealing` in fs/namespace.c). The same holds for sysfs.
 
 use core::ffi::CStr;
 

@@ -14,13 +14,13 @@ pub enum Memory {
     Shared,
 }
 
-/// A time namespace. unshare(2) moves only children to a new one, and its clocks are set before the first process
-/// enters (time_namespaces(7)); so the parent enters it for the duration of the clone.
+/// A time namespace. unshare(2) moves only children to a new time namespace, and its clocks are set before the first
+/// process enters (time_namespaces(7)). So the parent selects it for its children for the duration of the clone.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeNamespace<'a> {
     /// A new one, with this text for its timens_offsets.
     New(&'a str),
-    /// The namespace in a slot, or the one of the process whose pidfd is in the slot.
+    /// A namespace: the slot contains the namespace, or the pidfd of a process in it.
     Joined(Slot),
 }
 

@@ -128,7 +128,7 @@ pub enum InitStep<'a> {
     PivotRoot,
     /// Makes the root filesystem the root if no mounts of the host are below it.
     EnterRoot,
-    /// Changes the root to that of a container without a mount namespace.
+    /// Changes the root to the root of a container without a mount namespace.
     EnterRootOf {
         /// A directory.
         slot: Slot,

@@ -1,7 +1,7 @@
-//! The input that containerd 2.3 and later write to a new shim's stdin, and its answer on stdout: protobuf. Earlier
-//! versions write the runtime's options ([`Options`](crate::messages::options::Options) in an Any) and read an address
-//! or JSON. Such options may also decode as parameters: they are parameters only if id and namespace equal the command
-//! line's (pkg/shim/compat.go).
+//! The input that containerd 2.3 and later write to a new shim's stdin, and the shim's answer on stdout, both in
+//! protobuf. Earlier versions of containerd write the runtime's options ([`Options`](crate::messages::options::Options)
+//! in an Any) and read an address or JSON. Such options may also decode as parameters: they are parameters only if id
+//! and namespace equal the command line's (pkg/shim/compat.go).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -1,9 +1,9 @@
 //! Checks whether a shim is alive.
 //!
-//! The kernel tears a killed process down step by step: containerd may see its connection closed, and run the program
-//! to clean up, while the shim's workers have not been killed yet and still create what is being removed. Therefore
-//! workers keep the socket open as well: a client either gets an answer from the shim, or sees the connection close
-//! when the last worker has exited.
+//! The kernel tears down a killed process step by step: containerd may see its connection closed, and run the program
+//! to clean up, while the shim's workers have not been killed yet and still create files or processes that are being
+//! removed. Therefore workers keep the socket open as well: a client either gets an answer from the shim, or sees the
+//! connection close when the last worker has exited.
 
 use core::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The file `dayfly.json`, which a shim leaves in a bundle for the clean-up after its death.
 //!
-//! The shim writes it when it creates a container, and again when the container has exited; `delete` reads it.
+//! The shim writes the file when it creates a container, and again when the container has exited; `delete` reads it.
 
 use alloc::format;
 use alloc::string::String;

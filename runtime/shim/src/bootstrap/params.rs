@@ -8,7 +8,7 @@
 //! | 1.6, CRI-O | the same | the bare address: 1.6 takes JSON for an address |
 //!
 //! 1.7 and 2.0 to 2.2 cannot be distinguished, since all set `MAX_SHIM_VERSION=2` (as do later versions). So they get
-//! the bare address, which all of them accept. With `MAX_SHIM_VERSION=3` (`env` of containerd's shim manager) the
+//! the bare address, which all of them accept. If `env` of containerd's shim manager sets `MAX_SHIM_VERSION=3`, the
 //! answer is JSON of version 3.
 
 use alloc::format;

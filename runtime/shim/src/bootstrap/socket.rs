@@ -2,8 +2,8 @@
 //!
 //! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory, so that a
 //! group has one shim even if several are started at once: from the discovery and removal of an abandoned socket until
-//! the new one listens, no other process checks it. The lock is held during a few system calls that do not block, and
-//! is released when its holder exits.
+//! the new socket listens, no other process checks the path. The lock is held during a few system calls that do not
+//! block, and is released when its holder exits.
 
 use alloc::format;
 use alloc::string::String;

@@ -2,9 +2,9 @@
 //!
 //! Events are sent strictly one after the other: the next one follows the answer to the one before. containerd's ttrpc
 //! server has a goroutine for each call, also on the same connection, so concurrent calls could overtake each other,
-//! for example the exit of a process its start. If the connection closes before the answer, the event is sent again on
-//! the next connection: containerd may receive an event twice, but never misses one. An answer may take any time
-//! (containerd may be frozen): however long the timeout, a repeated call could be a duplicate.
+//! for example a process's exit could arrive before its start. If the connection closes before the answer, the event is
+//! sent again on the next connection: containerd may receive an event twice, but never misses one. An answer may take
+//! any time (containerd may be frozen): however long the timeout, a repeated call could be a duplicate.
 //!
 //! The connection is opened when there is an event to send. If it closes while there is none, it is not reopened.
 
@@ -35,7 +35,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How often an event is sent that containerd answers with an error, as in the Go shim (pkg/shim/publisher.go).
 const TRIES: u32 = 5;
-/// How often the nearest existing directory may change during the search for it.
+/// How often the nearest existing directory may change while the publisher searches for it.
 const LOOKS: u32 = 8;
 /// The longest event: the rest of a frame (namespace, topic, names of service and method) is shorter than the
 /// subtracted size.

@@ -5,8 +5,8 @@
 //! container, so an event that is not sent yet is not added again (see [`Queue::push`]).
 //!
 //! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`) and needs no events to learn of
-//! running and exited processes; only OOM is known from events alone. A containerd that was merely frozen, or whose
-//! proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
+//! running and exited processes; only OOM kills are reported by events alone. A containerd that was merely frozen, or
+//! whose proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
 //! incidental events (for completed calls whose answers containerd received) share a small limit, and the oldest are
 //! dropped. Exits, deletions and OOM events share a large limit, which only other clients of the shim can reach: by
 //! executing 16 000 processes while containerd is away. In that case the oldest exits of such processes are dropped

@@ -16,7 +16,7 @@ use crate::poller::{Interest, Poller, Source};
 const CHUNK: usize = 4096;
 /// Maximum bytes spliced at a time; a pipe holds no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
-/// How often a carrier moves data before others get their turn.
+/// How often a carrier moves data before other carriers get their turn.
 pub(super) const TURNS: usize = 4;
 /// Maximum bytes read from a terminal whose program has exited: more than a terminal holds.
 const LAST: usize = 256 << 10;
@@ -24,7 +24,7 @@ const LAST: usize = 256 << 10;
 /// The sink.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A pipe, a FIFO or a terminal, non-blocking: accepts as much as it has space for.
+    /// A pipe, a FIFO or a terminal, non-blocking: accepts data as long as it has space.
     Flow(OwnedFd),
     /// A file, which always has space. Data that it refuses (ENOSPC, EIO) is lost, so that the program continues.
     File(OwnedFd),

@@ -65,8 +65,8 @@ mod part {
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// How often data is copied at the exit of a process before others get their turn: several times the capacity of pipe
-/// and FIFO.
+/// How often data is copied at the exit of a process before other processes get their turn: several times the capacity
+/// of pipe and FIFO.
 const TURNS_AT_END: usize = 64;
 
 /// containerd's request for streams (`CreateTaskRequest`, `ExecProcessRequest`).

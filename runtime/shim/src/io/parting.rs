@@ -1,8 +1,8 @@
-//! The end of a FIFO without a reader.
+//! A FIFO that has no reader when its output ends.
 //!
 //! The contents of a FIFO are lost when no process has it open. If the program exits while containerd is being
-//! restarted, our writing end keeps them until containerd has opened the FIFO again. Then that end is closed, and
-//! containerd reads to the end.
+//! restarted, our writing end keeps the contents until containerd has opened the FIFO again. Then our end is closed,
+//! and containerd reads to the end.
 
 use alloc::format;
 
