@@ -17,7 +17,7 @@ const SIGKILL: i32 = 9;
 const FREEZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Cgroup {
-    /// Returns the directory that lists the container's processes: on v1 that of the devices controller, as in runc.
+    /// Returns the directory that lists the container's processes: on v1 the one of the devices controller, as in runc.
     pub(crate) fn primary(&self) -> Result<&Directory, Error> {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))

@@ -49,7 +49,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Stdout.write_str(text).map_err(|_| Failure::new("can't write to standard output"))
 }
 
-/// Refuses a `--format` other than JSON and `other`; returns whether it is JSON.
+/// Refuses a `--format` other than JSON and `other`; returns whether JSON was requested.
 fn is_json(format: Option<&str>, other: &str) -> Result<bool, Failure> {
     match format {
         None => Ok(false),

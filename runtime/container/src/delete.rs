@@ -95,8 +95,8 @@ impl Container {
         self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
     }
 
-    /// Locks the container against other commands. Returns `None` if another command has removed it: a container of
-    /// that name is a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; afterwards
+    /// Locks the container against other commands. Returns `None` if another command has removed it: a container with
+    /// this name would be a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; afterwards
     /// everything that it created is removed, so that it fails.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();

@@ -56,7 +56,7 @@ pub struct ExecOptions<'a> {
     pub apparmor: Option<&'a str>,
     /// SELinux label.
     pub process_label: Option<&'a str>,
-    /// Return once it is running.
+    /// Whether to return once the process is running.
     pub detach: bool,
     /// The file for its pid.
     pub pid_file: Option<&'a str>,
@@ -70,7 +70,7 @@ pub struct ExecOptions<'a> {
     pub preserve_fds: u32,
     /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
     pub cgroup: Vec<&'a str>,
-    /// Enter a paused container; the process starts when it is resumed.
+    /// Whether to enter a paused container; the process starts when the container is resumed.
     pub ignore_paused: bool,
     /// The fast paths to use.
     pub fast_paths: FastPaths,

@@ -14,7 +14,7 @@ use crate::console::Terminal;
 use crate::notify::Relay;
 use crate::{Error, Trace};
 
-/// When a `run` reaps the helpers that created its container.
+/// The time after which a `run` reaps the helpers that created its container.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;

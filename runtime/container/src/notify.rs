@@ -134,7 +134,8 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
 #[derive(Debug)]
 pub(crate) struct Relay {
     manager: Manager,
-    /// Closed once the container is ready: nothing reads it then, and a full queue would block the container.
+    /// The container's socket. It is closed once the container is ready: nothing would read it afterwards, and a full
+    /// queue would block the container.
     listener: Option<OwnedFd>,
 }
 

@@ -36,9 +36,9 @@ pub struct CreateOptions<'a> {
     pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
-    /// Do not use pivot_root(2).
+    /// Whether to do without pivot_root(2).
     pub no_pivot: bool,
-    /// Keep the caller's session keyring.
+    /// Whether to keep the caller's session keyring.
     pub no_new_keyring: bool,
     /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
@@ -81,10 +81,10 @@ impl CreateOptions<'_> {
 pub struct RunOptions<'a> {
     /// The options shared with `create`.
     pub create: CreateOptions<'a>,
-    /// Return once the program is running.
+    /// Whether to return once the program is running.
     pub detach: bool,
-    /// Keep the container after its exit.
+    /// Whether to keep the container after its exit.
     pub keep: bool,
-    /// Do not become the reaper of orphaned descendants.
+    /// Whether not to become the reaper of orphaned descendants.
     pub no_subreaper: bool,
 }

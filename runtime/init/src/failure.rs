@@ -55,7 +55,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the text, which is UTF-8 if the texts it quotes are.
+    /// Returns the text. It is UTF-8 if the texts that it quotes are UTF-8.
     pub fn text(&self) -> &[u8] {
         self.text.get(..self.length).unwrap_or_default()
     }

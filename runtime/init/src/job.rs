@@ -45,7 +45,7 @@ pub struct Job {
     pub kept: &'static [RawFd],
     /// Whether the parent moves init to its cgroups after the clone.
     pub is_moved: bool,
-    /// The step of init to stop before, in test builds.
+    /// The step before which init stops, in test builds.
     pub pause: Option<usize>,
     /// The pid of the init created by an intermediate in the parent's memory; 0 before its creation.
     pub made: AtomicI32,

@@ -186,8 +186,8 @@ pub fn compile(
     Ok(())
 }
 
-/// Allowance for descriptors of init besides slots and those passed to the program: its own, and those the caller left
-/// open.
+/// The number of descriptors of init besides slots and descriptors passed to the program: an allowance for init's own,
+/// and for descriptors that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
 /// Removes a limit of open descriptors too low for init's work (`low-nofile-last`). Init sets that limit last, which

@@ -317,7 +317,7 @@ pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Progra
     Ok(seccomp::compile(&profile, &kernel.seccomp)?)
 }
 
-/// Adds the steps that must come before anything of the container exists: `proc-first`, `inherited-oom-score`,
+/// Adds the steps that must come before any part of the container exists: `proc-first`, `inherited-oom-score`,
 /// `undumpable-before-sharing`, `maps-before-undumpable`.
 pub(crate) fn open_sources(
     builder: &mut Builder,

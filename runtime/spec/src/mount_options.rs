@@ -145,17 +145,17 @@ pub struct MountOptions<'a> {
     pub propagation: Vec<Propagation>,
     /// A bind mount instead of a new filesystem.
     pub bind: Option<Bind>,
-    /// Change an existing mount.
+    /// Whether to change an existing mount.
     pub remount: bool,
-    /// Copy the covered contents into the new tmpfs.
+    /// Whether to copy the covered contents into the new tmpfs.
     pub tmpcopyup: bool,
-    /// Map the ids of the mount.
+    /// The id mapping of the mount, if its ids are mapped.
     pub id_map: Option<IdMap>,
-    /// Create a source that is a symbolic link again at the destination, instead of binding it (crun).
+    /// Whether to create a source that is a symbolic link again at the destination, instead of binding it (crun).
     pub copy_symlink: bool,
-    /// Bind a source that is a symbolic link itself (crun).
+    /// Whether to bind the symbolic link itself if the source is one (crun).
     pub source_nofollow: bool,
-    /// Mount on a destination that is a symbolic link itself (crun).
+    /// Whether to mount on the symbolic link itself if the destination is one (crun).
     pub destination_nofollow: bool,
     /// Filesystem options, `key` or `key=value`, in order.
     pub data: Vec<&'a str>,

@@ -107,12 +107,12 @@ pub struct Memory {
     pub kernel_tcp: Option<i64>,
     /// 0 to 100; v1 only.
     pub swappiness: Option<u64>,
-    /// Pause tasks at the limit instead of killing one; v1 only.
+    /// Whether to pause tasks at the limit instead of killing one; v1 only.
     #[serde(rename = "disableOOMKiller")]
     pub disable_oom_killer: Option<bool>,
-    /// Account children to their parents; always so on v2 and since Linux 5.11.
+    /// Whether to account children to their parents; always so on v2 and since Linux 5.11.
     pub use_hierarchy: Option<bool>,
-    /// Refuse a limit below the current usage in updates.
+    /// Whether to refuse a limit below the current usage in updates.
     pub check_before_update: Option<bool>,
 }
 

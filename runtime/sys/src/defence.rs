@@ -79,13 +79,13 @@ pub enum Defence {
 
 #[cfg(not(dayfly_undefended))]
 mod switches {
-    /// Always false in this build.
+    /// Returns false in this build, for every defence.
     #[inline(always)]
     pub const fn is_off(_: super::Defence) -> bool {
         false
     }
 
-    /// Always `None` in this build.
+    /// Returns `None` in this build.
     #[inline(always)]
     pub fn pause_at(_: impl Iterator<Item = &'static str>) -> Option<usize> {
         None

@@ -41,7 +41,7 @@ pub enum InitStep<'a> {
     },
     /// Waits for the parent's steps: id mappings, resource limits.
     AwaitAdmission,
-    /// Creates a time namespace and enters it. This process must not share its memory (Linux 5.6).
+    /// Creates a time namespace and enters it. Init must have memory of its own (Linux 5.6).
     EnterTime {
         /// The text for its timens_offsets.
         offsets: &'a str,
@@ -262,7 +262,7 @@ pub enum InitStep<'a> {
     /// Waits until the container is recorded.
     AwaitCommit,
     /// Closes every descriptor that is no longer needed. Processes that enter the container before init's exec, by
-    /// `exec` or as a hook, could reach them through /proc/1/fd (as in CVE-2024-21626).
+    /// `exec` or as a hook, could reach these descriptors through /proc/1/fd (as in CVE-2024-21626).
     ReleaseDescriptors {
         /// Descriptors below this number are the process's own.
         from: u32,

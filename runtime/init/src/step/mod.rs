@@ -23,7 +23,7 @@ pub use state::StateText;
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// The host's procfs, opened before anything of the container exists.
+    /// The host's procfs, opened before any part of the container exists.
     pub const PROC: Self = Self(0);
     /// The root filesystem's tree.
     pub const ROOT: Self = Self(1);
