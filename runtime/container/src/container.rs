@@ -390,7 +390,7 @@ impl Container {
     /// Returns all processes, with pids of this PID namespace.
     ///
     /// # Errors
-    /// If the container has no cgroup, in which processes are looked up; the errors of [`Container::status`].
+    /// If the container has no cgroup, through which its processes are found; the errors of [`Container::status`].
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
         self.status()?;
         let pids = self.cgroup()?.all_pids()?;

@@ -114,8 +114,7 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// Returns the plan of a container whose processes dayfly does not create: for the contents of the record, the
-    /// cgroup and hooks.
+    /// Returns the plan of a container whose processes criu creates, for the record, the cgroup and hooks.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         self.look_up(&cache, request)?;

@@ -102,9 +102,9 @@ pub enum ParentStep {
     Clone {
         /// The new namespaces.
         flags: CloneFlags,
-        /// If set, an intermediate process creates init. It joins a user namespace first, so that this owns the new
-        /// namespaces; or it joins namespaces that the parent may not join; or it prevents init from inheriting
-        /// resources of the host.
+        /// If set, an intermediate process creates init. It joins a user namespace first, so that the user namespace
+        /// owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init from
+        /// inheriting resources of the host.
         intermediate: Option<Intermediate>,
         /// The memory init works in until its exec.
         memory: Memory,
