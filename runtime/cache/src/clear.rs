@@ -22,7 +22,7 @@ impl Cache {
     /// Mounts in other mount namespaces vanish with the directory they are on.
     ///
     /// # Errors
-    /// As [`Cache::open`]; ENOTEMPTY if it contains other files.
+    /// As [`Cache::open`]; ENOTEMPTY if the cache contains other files.
     pub fn clear(path: &str) -> Result<(), Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => return Ok(()),

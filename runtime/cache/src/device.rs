@@ -1,8 +1,8 @@
 //! Loaded device programs, pinned on a bpf file system of the cache.
 //!
-//! Getting one takes two system calls; loading one makes the kernel verify and translate it. The name is a hash that
-//! need not be unique: the kernel returns the instructions of the pinned program, and they are compared with the
-//! requested ones.
+//! Getting a pinned program takes two system calls; loading one makes the kernel verify and translate it. A pin's name
+//! is a hash that need not be unique: the kernel returns the instructions of the pinned program, and they are compared
+//! with the requested ones.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -24,7 +24,7 @@ use crate::{Cache, Error};
 
 /// The mount point of the bpf file system.
 const MOUNT: &str = "bpf";
-/// The directory of the pins on it: the root contains entries of the kernel (CONFIG_BPF_PRELOAD).
+/// The directory of the pins on the bpf file system, whose root contains entries of the kernel (CONFIG_BPF_PRELOAD).
 const DIRECTORY: &str = "device";
 /// The limit for programs. Pins have no size.
 const BOUND: Bound = Bound { entries: 32, bytes: u64::MAX };
@@ -62,7 +62,7 @@ fn name(program: &[Instruction]) -> String {
     format!("{key:016x}")
 }
 
-/// Opens the pin at `path` if it is `program`.
+/// Opens the program pinned at `path`, if its instructions are those of `program`.
 fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<OwnedFd, Errno> {
     let relative = CString::new(path).map_err(|_| Errno::INVAL)?;
     let pinned = match get_pinned_at(cache, &relative) {

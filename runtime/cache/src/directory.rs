@@ -46,7 +46,7 @@ impl Cache {
     }
 }
 
-/// Returns whether it is a file of root with that type and exactly that mode.
+/// Returns whether `stat` describes a file of root with this type and exactly this mode.
 pub(crate) fn is_ours(stat: &Stat, file_type: FileType, mode: Mode) -> bool {
     stat.st_uid == 0
         && FileType::from_raw_mode(stat.st_mode) == file_type
@@ -72,7 +72,7 @@ pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, 
     openat(at, path, flags, Mode::empty())
 }
 
-/// Creates the directory. Two processes may do so at once.
+/// Creates the directory. Another process may create it at the same time.
 fn make(path: &str) -> Result<OwnedFd, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);

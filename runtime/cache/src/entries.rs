@@ -26,7 +26,8 @@ struct Entry {
     size: u64,
 }
 
-/// Removes the oldest entries of `directory` until `bound` holds. Processes that have one open keep it.
+/// Removes the oldest entries of `directory` until `bound` holds. A process that has a removed entry open can still use
+/// it.
 ///
 /// # Errors
 /// Those of getdents64(2), fstatat(2) and unlinkat(2).

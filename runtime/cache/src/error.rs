@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// An error of the cache. Starts continue without it.
+/// An error of the cache. A start that gets one continues without the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
@@ -12,7 +12,7 @@ pub enum Error {
     NotRoot,
     /// The directory at this path is accessible to others than root.
     Foreign(String),
-    /// Another process is just creating it.
+    /// Another process is changing the cache's mounts.
     Busy,
 }
 

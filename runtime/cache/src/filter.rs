@@ -2,7 +2,7 @@
 //!
 //! A file contains its key (magic, compiler, lengths, profile, kernel support), and then the program with its checksum.
 //! Reading compares the complete key, so two profiles with the same hash never share a filter. Comparing 18 KB costs
-//! less than a cryptographic hash of them, and the profile need not be parsed.
+//! less than computing a cryptographic hash of them, and the profile need not be parsed.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,7 +28,7 @@ const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
 /// The maximum size of a file that is written or read.
 const LARGEST: usize = 1 << 20;
 
-/// The key of a filter. The compiler's id is added here.
+/// The key of a filter, without the compiler's id, which this module adds.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterKey<'a> {
     /// The text of the profile in config.json.
@@ -101,7 +101,7 @@ impl Cache {
     }
 }
 
-/// Reads the file `name` at once, if it belongs to root and has a plausible size.
+/// Reads the file `name` in one go, if it belongs to root and has a plausible size.
 fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, name, flags, Mode::empty()).ok()?;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The cache is optional: missing, foreign or damaged entries are created again, and a start that cannot use the cache
-//! does without it. An [`Error`] gives the reason for a log; it never fails a start.
+//! does without it. An [`Error`] contains the reason, for the log. It never makes a start fail.
 //!
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
 //! as a full file system or a killed writer, not attackers.

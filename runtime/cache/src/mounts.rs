@@ -1,8 +1,8 @@
 //! The cache's tmpfs, for entries that exist only on a mount.
 //!
-//! It is private: a mount namespace cannot be bound where propagation would carry it into other namespaces, and the
-//! cache's mounts should not propagate. A mount namespace created later has a copy of it, without the template; one
-//! created before does not have it, and mounts its own when it is first needed.
+//! The tmpfs is private: a mount namespace cannot be bound to a mount point from which it would propagate into other
+//! namespaces, and the cache's mounts should not propagate. A mount namespace created later has a copy of the tmpfs,
+//! without the template. In a mount namespace created before, a separate tmpfs is mounted when it is first needed.
 
 use core::ffi::CStr;
 use core::ops::Deref;
@@ -19,8 +19,8 @@ use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 
-/// The lock for changing the cache's mounts. A child created meanwhile shares it, so it is released explicitly, not
-/// only closed.
+/// The lock for changing the cache's mounts. A child process created while it is held shares it, so it is released
+/// explicitly, not only closed.
 pub(crate) struct Lock<'a>(&'a Cache);
 
 impl Deref for Lock<'_> {
@@ -38,7 +38,8 @@ impl Drop for Lock<'_> {
 }
 
 impl Cache {
-    /// Takes the lock, or fails at once: a start does not wait for another one's mounts.
+    /// Takes the lock. Fails at once if another process holds it, because a start does not wait for the mounts of
+    /// another one.
     pub(crate) fn try_lock(&self) -> Result<Lock<'_>, Error> {
         match flock(self.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Busy),

@@ -1,8 +1,8 @@
 //! The runtime's own program on a read-only mount.
 //!
-//! A command that enters a container runs from such a mount (CVE-2019-5736). Releasing a new one takes an RCU grace
-//! period; a kept mount avoids that. A kept mount is named by device and inode of the program, and is used only if it
-//! has that inode and is not writable.
+//! A command that enters a container runs from such a mount (CVE-2019-5736). Releasing a new mount takes an RCU grace
+//! period; a mount that is kept for later commands avoids that. A kept mount is named by device and inode of the
+//! program. It is used only if its file has that inode and the mount is not writable.
 
 use alloc::format;
 use alloc::string::String;
@@ -26,10 +26,11 @@ const DIRECTORY: &str = "programs";
 /// The maximum number of mounted programs: each keeps its file system busy.
 const MOST: usize = 4;
 
-/// Opens this process's own program on a mount kept by an earlier command in the host's cache. Four system calls.
+/// Opens this process's own program on a mount kept by an earlier command in the host's cache. This takes four system
+/// calls.
 ///
 /// # Errors
-/// ENOENT if there is none, ESTALE if the name refers to another file, EACCES if it is writable.
+/// ENOENT if no mount is kept, ESTALE if the name refers to another file, EACCES if the mount is writable.
 pub fn kept_program() -> Result<OwnedFd, Errno> {
     let own = stat(c"/proc/self/exe")?;
     let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));
@@ -85,7 +86,7 @@ fn programs(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     subdirectory(lock.mounts()?.as_fd(), DIRECTORY).context("open", DIRECTORY)
 }
 
-/// Unmounts programs that were removed since, and all if there are still too many.
+/// Unmounts programs whose file has been deleted. If there are still too many, unmounts all.
 fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut left = names(programs)?;
     let is_kept = |program: Stat| program.st_nlink > 0;
@@ -102,7 +103,7 @@ fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
     left.iter().try_for_each(|name| take_away(programs, &name.to_string_lossy()))
 }
 
-/// Unmounts one and removes its mount point.
+/// Unmounts the program `name` and removes its mount point.
 fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     unmount_all(programs, name);
     match unlinkat(programs, name, AtFlags::empty()) {
@@ -111,7 +112,7 @@ fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Unmounts everything there. Commands that run from it keep it until they exit.
+/// Unmounts everything at the mount point `name`. A command that runs from such a mount keeps it until it exits.
 fn unmount_all(programs: BorrowedFd<'_>, name: &str) {
     let path = format!("{}/{name}", proc_path(programs));
     // EINVAL: nothing is mounted, or only in other mount namespaces, which have mounts of their own on the same file.

@@ -1,8 +1,8 @@
 //! The template: a mount namespace with a single mount, an empty read-only tmpfs.
 //!
-//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many the
-//! host has, and no old root to leave: no file of the host is reachable from it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS
-//! achieves the same.
+//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many mounts
+//! the host has. It contains no old root that the container would have to leave: no file of the host is reachable from
+//! it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
 
 use alloc::format;
 use core::{iter, str};
@@ -28,12 +28,13 @@ const NAME: &str = "template";
 const CPUS: usize = 16;
 
 impl Cache {
-    /// Returns the template mount namespace, for setns(2): from the cache (three system calls), or else creates it,
-    /// which takes about a millisecond once for every mount namespace with starts.
+    /// Returns the template mount namespace, for setns(2): from the cache (three system calls), or else creates it.
+    /// Creating takes about a millisecond, once for every mount namespace in which containers are started.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process is creating it; [`Error::System`] if it cannot be created, for example
-    /// because the root directory is the initramfs. Then the start copies the host's mounts and detaches them.
+    /// [`Error::Busy`] if another process is creating the template; [`Error::System`] if it cannot be created, for
+    /// example because the root directory is the initramfs. In both cases the start copies the host's mounts and
+    /// detaches them.
     pub fn template(&self) -> Result<OwnedFd, Error> {
         if let Ok(template) = open(self.fd()) {
             return Ok(template);
@@ -46,7 +47,7 @@ impl Cache {
     }
 }
 
-/// Opens the template, if it exists. It is named last, so it is complete.
+/// Opens the template, if it exists. The name is created last, so a template with a name is complete.
 fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, format!("{DIRECTORY}/{NAME}"), flags, Mode::empty())?;
@@ -60,7 +61,8 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 ///
 /// The kernel allows binding a mount namespace only in an older one, so that none can contain itself. Since Linux 6.18
 /// it compares ages by numbers that each CPU allocates in batches: a namespace created on another CPU than the caller's
-/// may appear older (EINVAL). On the CPU where the caller's namespace was created, which is unknown, it cannot.
+/// may appear older (EINVAL). That cannot happen on the CPU where the caller's namespace was created, but that CPU is
+/// unknown.
 fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     let mounts = lock.mounts()?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -76,8 +78,8 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("bind", NAME, Errno::INVAL))
 }
 
-/// Unshares a new mount namespace, on the nth CPU if a number is given, empties it, and returns it. For a process that
-/// exits afterwards.
+/// Unshares a new mount namespace, on the nth CPU if a number is given, empties it, and returns it. Must be called in a
+/// process that exits afterwards.
 ///
 /// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so the kernel locks
 /// its initial mounts (mount_namespaces(7)): a container with CAP_SYS_ADMIN that escapes its root can neither make the

@@ -37,7 +37,7 @@ fn mounts_inside(template: &OwnedFd) -> String {
     String::from_utf8(sys::fs::read_all(file).unwrap()).unwrap()
 }
 
-/// Repeats the request until no other process is creating it.
+/// Requests the template until no other process is creating it.
 fn persist(cache: &Cache) -> OwnedFd {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {

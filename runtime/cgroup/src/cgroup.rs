@@ -23,13 +23,13 @@ const SIGKILL: i32 = 9;
 /// was called.
 #[derive(Debug, Default)]
 pub struct Cgroup {
-    /// The cgroup v2 directory: with all controllers, or on a hybrid host with the processes only.
+    /// The cgroup v2 directory. On a hybrid host it has no controllers and only contains the processes.
     pub(crate) unified: Option<Unified>,
     /// The cgroup v1 directories, in the order of the location.
     pub(crate) legacy: Vec<Legacy>,
     /// The leaf directories that this value created.
     made: Vec<String>,
-    /// Their parents that this value created, from the top down.
+    /// The parents of the leaf directories that this value created, from the top down.
     made_above: Vec<String>,
     /// The systemd unit, if systemd manages the cgroup.
     unit: Option<Unit>,
@@ -51,8 +51,8 @@ impl Cgroup {
     /// `resources.devices`.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] and [`Error::Frozen`] if it exists already and is in use; [`Error::NoController`] for a
-    /// limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
+    /// [`Error::NotEmpty`] and [`Error::Frozen`] if the cgroup exists already and is in use; [`Error::NoController`]
+    /// for a limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
     /// removed again.
     pub fn create(
         location: &Location,
@@ -93,7 +93,7 @@ impl Cgroup {
     /// Opens the cgroup of an existing container, as far as its directories exist.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is none; failing system calls.
+    /// [`Error::Gone`] if none exists; failing system calls.
     pub fn open(location: &Location) -> Result<Self, Error> {
         let cgroup = Self::open_rest(location)?;
         // On a hybrid host, the v2 directory alone is of little use.
@@ -155,7 +155,7 @@ impl Cgroup {
         cgroup
     }
 
-    /// Keeps the cgroup when this value is dropped: it belongs to the container now.
+    /// Keeps the cgroup when this value is dropped, because it belongs to the container now.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();
@@ -231,7 +231,7 @@ impl Cgroup {
         }
     }
 
-    /// Returns whether it is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
+    /// Returns whether the cgroup is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
     pub fn is_of_user(&self) -> bool {
         self.user_unit().is_some()
     }
@@ -323,8 +323,8 @@ impl Cgroup {
         self.made.iter().any(|path| path == directory.path())
     }
 
-    /// Refuses a cgroup that already contains processes, since two containers would share limits and the end of one
-    /// would kill the other; or is frozen, since the start would hang.
+    /// Refuses a cgroup that already contains processes or is frozen. If it contains processes, two containers would
+    /// share limits, and the end of one would kill the other. If it is frozen, the start would hang.
     pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {

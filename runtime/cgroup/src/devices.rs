@@ -47,7 +47,7 @@ impl Access {
         Self(self.0 & other.0)
     }
 
-    /// Returns the bits of this one that are not in `other`.
+    /// Returns the bits of this set that are not in `other`.
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -208,7 +208,7 @@ const fn device(minor: u32, major: u32) -> Rule {
 
 /// The rules that every container gets after its own ones, as with runc: the devices of the runtime specification
 /// ("Default Devices"), mknod of any device, pseudo terminals, and /dev/net/tun. A rule with a path is omitted if
-/// `linux.devices` puts another device there.
+/// `linux.devices` puts another device at that path.
 pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, Rule::allow(DeviceKind::Char, None, None, Access::MKNOD)),
     (None, Rule::allow(DeviceKind::Block, None, None, Access::MKNOD)),

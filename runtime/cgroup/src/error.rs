@@ -15,7 +15,7 @@ pub enum Error {
     },
     /// The container has no cgroup, or no longer.
     Gone {
-        /// Its directory, or one of them.
+        /// The cgroup's directory, or one of its directories.
         directory: String,
     },
     /// `linux.cgroupsPath` or a sub-cgroup path is invalid.
@@ -42,7 +42,7 @@ pub enum Error {
         file: String,
         /// The cgroup, or the mount root where the hierarchy is missing.
         directory: String,
-        /// Whether this is about cgroup v2.
+        /// Whether the error is about cgroup v2.
         unified: bool,
     },
     /// `linux.resources.unified` on cgroup v1.
@@ -102,14 +102,14 @@ pub enum Error {
     },
     /// There is no pool of this size.
     NoPool {
-        /// Its name.
+        /// The name of the pool.
         pool: String,
     },
     /// The content of a kernel file is undocumented.
     Unreadable {
         /// The file.
         file: String,
-        /// Its content.
+        /// The content of the file.
         content: String,
     },
 }

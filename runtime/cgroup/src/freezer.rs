@@ -10,7 +10,7 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, tree, v1};
 
-/// A process in uninterruptible sleep freezes only after it wakes up.
+/// The time to wait for freezing: a process in uninterruptible sleep freezes only after it wakes up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The freezer state of a cgroup.
@@ -103,7 +103,7 @@ impl Cgroup {
         Ok(thawed.context("thaw", format_args!("cgroups below {}", directory.path()))?)
     }
 
-    /// Returns whether this cgroup itself is frozen, not an ancestor.
+    /// Returns the state of this cgroup's own freezer, whatever the state of its ancestors.
     ///
     /// # Errors
     /// Failing system calls; a removed cgroup is [`FreezerState::Undefined`].

@@ -30,7 +30,7 @@ pub struct Hierarchies {
 pub struct Hierarchy {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// Its mount point.
+    /// The hierarchy's mount point.
     pub mount: String,
 }
 

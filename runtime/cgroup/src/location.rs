@@ -43,7 +43,7 @@ pub struct Place {
 pub struct LegacyPlace {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// The directory in it.
+    /// The directory in this hierarchy.
     pub place: Place,
 }
 
@@ -125,8 +125,8 @@ impl Location {
         }
     }
 
-    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that a container sees if
-    /// it gets none of its own.
+    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that are visible to a
+    /// container without a cgroup of its own.
     ///
     /// # Errors
     /// Failing system calls.
@@ -185,7 +185,7 @@ impl Location {
         }
     }
 
-    /// Returns the first of its directories.
+    /// Returns the first of the location's directories.
     pub fn directory(&self) -> &str {
         let legacy = self.legacy.first().map(|legacy| &legacy.place);
         self.unified.as_ref().or(legacy).map_or("", Place::directory)
@@ -237,7 +237,7 @@ impl Location {
         Some(Self { unified, legacy: Vec::new(), unit: None })
     }
 
-    /// The location of sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers` (`exec --cgroup
+    /// Returns the location of the sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers` (`exec --cgroup
     /// CONTROLLER[,CONTROLLER]:PATH`) the sub-cgroup is used in those v1 hierarchies only.
     ///
     /// # Errors
@@ -315,7 +315,8 @@ impl<'a> OwnCgroups<'a> {
         line.map_or("/", |(_, path)| path)
     }
 
-    /// Returns the process's cgroup in a v1 hierarchy, or on v2, which is mounted as a whole.
+    /// Returns the process's cgroup in a v1 hierarchy, or its v2 cgroup for `None`; empty if it lies outside the cgroup
+    /// namespace.
     fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
         let path = self.path(|set, list| match hierarchy {
             None => list.is_empty(),

@@ -183,7 +183,7 @@ impl OomWatch {
         }
     }
 
-    /// Returns what has happened, without waiting.
+    /// Returns the next event, or [`OomEvent::None`], without waiting.
     ///
     /// # Errors
     /// Failing system calls.

@@ -3,12 +3,13 @@
 //! The kernel's counters of a cgroup (usage, peak, events, CPU time) cannot be reset: peaks only for one reader (Linux
 //! 6.12), events and CPU time not at all. So a cgroup is never reused: when a container is deleted, its cgroup is
 //! removed. The process that maintains the pool ([`fill`], [`replace`]) creates another one under a new name. The
-//! delete does not, since it would take as long as a start without a pool.
+//! `delete` command does not create it, because that would take as long as a start without a pool.
 //!
 //! A pool is a directory in [`POOLS`], accessible to root only. A free cgroup is a file in its `free/`; a cgroup that
 //! is in use, being created or being removed is a file in `taken/`. Starts move the file by rename(2), so no two starts
 //! get the same cgroup, and need no lock. Processes that fill or remove a pool lock it. The file exists as long as the
-//! cgroup does: if a command is killed at any point, the next one that fills the pool finds what it left.
+//! cgroup does: if a command is killed at any point, the next command that fills the pool finds the cgroups that it
+//! left.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,15 +25,15 @@ use sys::{Context, Errno};
 
 use crate::{Cgroup, Error, Hierarchies, Location, processes};
 
-/// The directory of pools. It has a former name of pools, so that pools of an older dayfly and the records of their
-/// containers are still found.
+/// The directory of pools. The name comes from the former name of pools, so that pools of an older dayfly and the
+/// records of their containers are still found.
 pub const POOLS: &str = "/run/dayfly-tiers";
 
-/// The parent of their cgroups, from the root of each hierarchy.
+/// The parent of the pools' cgroups, relative to the root of each hierarchy.
 const PARENT: &str = "/dayfly-tiers";
 
-/// Seconds after which a cgroup in use without processes counts as lost: its start was killed, or the process that
-/// created it for the pool.
+/// Seconds after which a cgroup in use without processes counts as lost: the start that took it, or the process that
+/// created it for the pool, was killed.
 const LOST_AFTER: i64 = 60;
 
 /// A memory size, which names a pool: `256M`.
@@ -85,7 +86,7 @@ impl Size {
 /// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Its size.
+    /// The size of its cgroups.
     pub size: Size,
     /// The number of free cgroups.
     pub free: usize,
@@ -266,7 +267,7 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     Ok(left.len())
 }
 
-/// Locks the pool against others that fill or remove it, as long as the result lives.
+/// Locks the pool against other processes that fill or remove it, until the result is dropped.
 fn lock(size: &Size) -> Result<OwnedFd, Error> {
     let directory = size.directory("");
     let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
@@ -336,7 +337,7 @@ fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the pool of a cgroup and its name there.
+/// Returns the pool of a cgroup, and the cgroup's name in it.
 fn pooled(location: &Location) -> Option<(Size, &str)> {
     let legacy = location.legacy.first().map(|legacy| &legacy.place);
     let place = legacy.or(location.unified.as_ref())?;
@@ -344,14 +345,15 @@ fn pooled(location: &Location) -> Option<(Size, &str)> {
     Some((Size::parse(size).ok()?, name))
 }
 
-/// Returns a name that no cgroup has had since boot: a deleted container's record may still contain its own.
+/// Returns a name that no cgroup has had since boot, because the record of a deleted container may still contain its
+/// name.
 fn unique() -> String {
     let now = clock_gettime(ClockId::Boottime);
     let pid = rustix::process::getpid().as_raw_nonzero();
     format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
 }
 
-/// Returns the entry's name if the file is one of a pool.
+/// Returns the entry's name, or `None` for `.`, `..` and names that are not UTF-8.
 fn name_of(entry: &DirEntry) -> Option<&str> {
     entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."))
 }

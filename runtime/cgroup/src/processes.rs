@@ -17,8 +17,7 @@ const SIGKILL: i32 = 9;
 const FREEZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Cgroup {
-    /// Returns the directory whose processes are the container's: on v1 that of the devices controller, which runc
-    /// uses, too.
+    /// Returns the directory that lists the container's processes: on v1 the one of the devices controller, as in runc.
     pub(crate) fn primary(&self) -> Result<&Directory, Error> {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))
@@ -70,7 +69,7 @@ impl Cgroup {
         result
     }
 
-    /// Kills by cgroup.kill; returns false if there is none.
+    /// Kills by cgroup.kill; returns false if this file does not exist.
     fn kill_unified(&self) -> Result<bool, Error> {
         let Some(unified) = &self.unified else { return Ok(false) };
         match unified.directory.write("cgroup.kill", 1) {

@@ -12,7 +12,8 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
-/// Killed processes die at once unless they are in uninterruptible sleep, for example on a dead NFS server.
+/// The time to wait for killed processes. They die at once unless they are in uninterruptible sleep, for example on a
+/// dead NFS server.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time for killed processes to finish exiting.
@@ -22,7 +23,7 @@ const SIGKILL: i32 = 9;
 
 impl Cgroup {
     /// Removes the cgroup at `location`, all cgroups below it, and any processes in them. Missing directories are
-    /// ignored. After a clean exit this is one rmdir(2) per hierarchy.
+    /// ignored. After a clean exit, the removal takes one rmdir(2) per hierarchy.
     ///
     /// # Errors
     /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot be stopped;

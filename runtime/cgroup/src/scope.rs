@@ -1,12 +1,13 @@
 //! The systemd cgroup driver: a container's cgroup as a transient scope unit, created, changed and stopped through
 //! systemd.
 //!
-//! systemd creates a scope around a process and removes it with its last process, so the launcher keeps a process in it
-//! until init has joined. The rest of this crate works on the scope's directory as on any other cgroup. Only creation,
-//! removal and limits go through systemd, since systemd would otherwise undo them at the next `daemon-reload`.
+//! systemd creates a scope around a process and removes it with its last process, so the launcher keeps a process in
+//! the scope until init has joined it. The rest of this crate works on the scope's directory as on any other cgroup.
+//! Only creation, removal and limits go through systemd, since systemd would otherwise undo changes at the next
+//! `daemon-reload`.
 //!
-//! A user's own systemd instance does the same below the cgroup that the host's systemd has delegated to it. Where the
-//! user lacks write permission, this module asks that instance.
+//! A user's own systemd instance does the same below the cgroup that the host's systemd has delegated to it. For
+//! operations for which the user lacks write permission, this module calls that instance.
 
 pub(crate) mod properties;
 

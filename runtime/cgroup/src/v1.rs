@@ -13,7 +13,7 @@ use crate::{Controller, Controllers, Error};
 pub(crate) struct Legacy {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// The directory in it.
+    /// The directory in this hierarchy.
     pub directory: Directory,
 }
 

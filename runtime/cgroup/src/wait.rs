@@ -37,8 +37,9 @@ pub(crate) fn event(
     Ok(true)
 }
 
-/// Waits like [`event`] where it takes longer. The cgroup may be removed meanwhile. Its own files do not notify of
-/// that, nor of a change suppressed until then; the parent directory does.
+/// Continues the wait of [`event`] if the value does not change within [`ANNOUNCED`]. The cgroup may be removed
+/// meanwhile. The cgroup's own files do not notify of the removal, nor of a change suppressed until then; the parent
+/// directory does.
 #[cold]
 fn event_or_end(
     directory: &Directory,

@@ -1,4 +1,4 @@
-//! The commands, one file each: converts arguments to a call of the container crate, and prints the result.
+//! The commands, one file each. Each file converts arguments to a call of the container crate, and prints the result.
 
 pub(crate) mod cache;
 pub(crate) mod checkpoint;
@@ -49,7 +49,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Stdout.write_str(text).map_err(|_| Failure::new("can't write to standard output"))
 }
 
-/// Refuses a `--format` other than JSON and `other`; returns whether it is JSON.
+/// Refuses a `--format` other than JSON and `other`; returns whether JSON was requested.
 fn is_json(format: Option<&str>, other: &str) -> Result<bool, Failure> {
     match format {
         None => Ok(false),

@@ -63,7 +63,7 @@ pub struct Opt {
     pub help: &'static str,
     /// The accepted values, if they can be listed.
     pub choices: &'static [&'static str],
-    /// Whether it is hidden: accepted because callers pass it.
+    /// Whether the option is hidden: accepted because callers pass it.
     pub hidden: bool,
 }
 
@@ -117,18 +117,18 @@ pub enum Order {
     MixedUnless(&'static Opt),
     /// Before the first argument only: the rest is for another program.
     OptionsFirst,
-    /// Nowhere: everything is for another program, which has help of its own.
+    /// Nowhere: everything is for another program, which prints its own help.
     PassedOn,
 }
 
 /// A positional argument.
 #[derive(Debug)]
 pub struct Argument {
-    /// Its name in help.
+    /// The argument's name in help.
     pub name: &'static str,
-    /// Whether it is optional.
+    /// Whether the argument is optional.
     pub optional: bool,
-    /// Whether it may be repeated.
+    /// Whether the argument may be repeated.
     pub repeated: bool,
 }
 
@@ -153,28 +153,28 @@ impl Argument {
 pub struct Example {
     /// The command line without the program's name.
     pub line: &'static str,
-    /// Its effect.
+    /// The effect of the command line.
     pub does: &'static str,
 }
 
 /// A command.
 #[derive(Debug)]
 pub struct Command {
-    /// Its name.
+    /// The command's name.
     pub name: &'static str,
     /// A one-line description.
     pub about: &'static str,
     /// A longer description; may be empty.
     pub description: &'static str,
-    /// Its options, besides `--help`.
+    /// The command's options, besides `--help`.
     pub options: &'static [&'static Opt],
-    /// Its positional arguments.
+    /// The command's positional arguments.
     pub arguments: &'static [Argument],
-    /// Where its options are accepted.
+    /// Where the command's options are accepted.
     pub order: Order,
     /// Examples.
     pub examples: &'static [Example],
-    /// Its action.
+    /// The command's action.
     pub(crate) action: Action,
 }
 
@@ -243,7 +243,7 @@ pub struct Alias {
     pub name: &'static str,
     /// The words that it stands for: a command, and its first arguments.
     pub words: &'static [&'static str],
-    /// Whether it has that meaning only without further arguments.
+    /// Whether the alias has this meaning only without further arguments.
     pub stands_alone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Turns the process's arguments into a command, and its result into an exit status.
+//! Converts the process's arguments to a command, and the command's result to an exit status.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -125,7 +125,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     written.map(|()| status).map_err(Failure::from)
 }
 
-/// Returns the warning that every run of a test build prints.
+/// Returns the warning that a test build prints at every run.
 fn for_tests(switches: &str) -> String {
     format!(
         "this dayfly was built for tests alone, with {switches}: do not use it for anything else"
@@ -146,7 +146,8 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether arguments or environment may request a trace: only then the clock is read, before anything else.
+/// Returns whether arguments or environment may request a trace. Only in that case the clock is read, before anything
+/// else.
 fn is_traced(args: sys::Args) -> bool {
     let mut options = args.iter().map(|text| text.to_bytes());
     options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))

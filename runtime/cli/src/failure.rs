@@ -15,7 +15,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with exit status 1.
+    /// Returns a failure with exit status 1.
     pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), status: 1, usage: None }
     }

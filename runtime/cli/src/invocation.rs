@@ -25,7 +25,7 @@ pub(crate) struct Invocation<'a> {
     pub arguments: &'a [&'a str],
     /// The id of the container that was created from an image.
     pub named: &'a RefCell<String>,
-    /// Where its time goes.
+    /// The trace of the command.
     pub trace: &'static Trace,
     /// Writes a warning to the log.
     pub warn: &'a dyn Fn(&str),
@@ -42,7 +42,7 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Opens the state of containers.
+    /// Opens the store of containers in the state root.
     pub fn store(&self) -> Result<Store, Failure> {
         let root = state_root::of(self.globals, self.args)?;
         let store = root.open(self.trace)?;
@@ -109,7 +109,7 @@ impl From<cgroup::Error> for Failure {
     }
 }
 
-/// Parses a number in an option whose text runc parses late.
+/// Parses the number in an option that runc accepts as text and parses later.
 pub(crate) fn number_in<T: TryFrom<i128>>(
     values: &Values<'_>,
     option: &'static Opt,

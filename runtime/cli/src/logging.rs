@@ -34,7 +34,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log. The file is created even if nothing is written: engines look for it.
+    /// Opens the log. The file is created even if nothing is written, because engines look for it.
     ///
     /// # Errors
     /// An unknown format; a file that cannot be opened.

@@ -1,9 +1,9 @@
 //! Parses a command line by the definitions, like runc's parser.
 //!
-//! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a
-//! value only after `=`. Letters of flags may share a dash, `-it`, and the last one may be an option with
-//! a value. `--` ends them. Where the definition lets them, they may follow positional arguments; there,
-//! what looks like an option but is none is an argument (`kill CONTAINER -9`).
+//! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a value only after
+//! `=`. Letters of flags may share a dash, `-it`, and the last one may be an option with a value. `--` ends the
+//! options. If the command's definition permits it, options may follow positional arguments; after those, a word that
+//! looks like an option but is not defined as one is an argument (`kill CONTAINER -9`).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -158,7 +158,7 @@ fn take_bundle<'a>(
     Ok(())
 }
 
-/// Name and value of `--name=value`.
+/// Returns the name and value of `--name=value`.
 fn split(arg: &str) -> Result<(&str, Option<&str>), UsageError<'_>> {
     let bare = arg.strip_prefix("--").or(arg.strip_prefix('-')).unwrap_or(arg);
     if bare.starts_with(['-', '=']) {
@@ -194,7 +194,7 @@ pub fn parse_command<'a>(
 /// Refuses too few or too many arguments.
 ///
 /// # Errors
-/// The correct number.
+/// The required number.
 pub fn count_arguments(
     command: &'static Command,
     values: &Values<'_>,

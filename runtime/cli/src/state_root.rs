@@ -16,11 +16,11 @@ use crate::values::Values;
 /// The state root.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StateRoot {
-    /// Its absolute path.
+    /// The directory's absolute path.
     pub path: String,
-    /// Whether it was given on the command line.
+    /// Whether the directory was given on the command line.
     pub is_given: bool,
-    /// Whether it is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
+    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
     pub is_sticky: bool,
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Console<'a> {
     None,
     /// Sent to a socket of the caller, to which an earlier attempt may have connected.
     Socket(&'a str, Option<OwnedFd>),
-    /// Sent to this process: init's end of the pair, and ours until it is taken.
+    /// Sent to this process over a socket pair. The second descriptor is our end, until it is taken.
     Own(OwnedFd, Option<OwnedFd>),
 }
 
@@ -90,18 +90,18 @@ impl<'a> Console<'a> {
     }
 }
 
-/// The master of the container's terminal, with our terminal in raw mode until this is dropped.
+/// The master of the container's terminal. Our terminal is in raw mode until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
     /// The terminal of the command; `None` if it no longer has one.
     own: Option<OwnedFd>,
-    /// Its settings before raw mode.
+    /// The settings of our terminal before raw mode.
     saved: Option<Termios>,
 }
 
 impl Terminal {
-    /// Receives the master from init if there is a socket for it.
+    /// Receives the master from init, if `socket` is given.
     ///
     /// # Errors
     /// If init sent none.

@@ -34,11 +34,11 @@ pub struct Container {
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
-    /// Whether the container was still being created when the record was read, which then has no process.
+    /// Whether the container was still being created when the record was read; its record then contains no process.
     pub(crate) is_begun: bool,
     /// The seccomp program's bytes; empty if none.
     pub(crate) filter: Vec<u8>,
-    /// The trace of the command that works on it.
+    /// The trace of the command that works on the container.
     pub(crate) trace: &'static Trace,
 }
 
@@ -69,12 +69,12 @@ impl Container {
         Error::NotFound(self.id().into())
     }
 
-    /// Where the container is in its life. What the record says is checked against the kernel each
-    /// time, so that it holds whatever was killed meanwhile.
+    /// Returns the container's status. The record is checked against the kernel at each call, so the status is right
+    /// even if a process was killed meanwhile.
     ///
     /// # Errors
-    /// [`Error::NotFound`] while it is being created: as with runc and crun, a container does not exist before it is
-    /// complete, so that any visible container can be started. An unreadable freezer.
+    /// [`Error::NotFound`] while the container is being created: as with runc and crun, a container does not exist
+    /// before it is complete, so that any visible container can be started. An error of reading the freezer.
     pub fn status(&self) -> Result<Status, Error> {
         match self.unfinished_status()? {
             Status::Creating => Err(self.not_found()),
@@ -158,14 +158,14 @@ impl Container {
         })
     }
 
-    /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, it is notified of
-    /// the container's readiness before this returns.
+    /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, the service manager
+    /// is notified of the container's readiness before this function returns.
     ///
     /// # Errors
-    /// In runc's words if the container is not in that state; the error of exec; a service manager that is missing, or
-    /// was missing when the container was created. If a startContainer or poststart hook fails, the container is killed
-    /// and removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12); failing poststop hooks then cause
-    /// warnings.
+    /// In runc's words if the container's status is not `created`; the error of exec; a service manager that is
+    /// missing, or was missing when the container was created. If a startContainer or poststart hook fails, the
+    /// container is killed and removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12); failing poststop
+    /// hooks then cause warnings.
     pub fn start(self, env: sys::Args, warn: Warn<'_>) -> Result<(), Error> {
         match self.try_start(env) {
             Err(error) if error.is_of_hook() => {
@@ -229,7 +229,7 @@ impl Container {
     }
 
     /// Sends a signal to init. For a container without a PID namespace of its own, SIGKILL goes to every process, since
-    /// they do not end with init.
+    /// they survive init.
     ///
     /// # Errors
     /// [`Error::NotRunning`]; an invalid signal.
@@ -265,7 +265,7 @@ impl Container {
         Ok(())
     }
 
-    /// Returns why init exited without a message.
+    /// Returns the reason why init exited without a message.
     #[cold]
     pub(crate) fn reason_of(
         &self,
@@ -309,7 +309,7 @@ impl Container {
     /// Freezes all processes.
     ///
     /// # Errors
-    /// If it is not running, or already paused, for which runc has the same message.
+    /// If the container is not running or already paused; runc has one message for both.
     pub fn pause(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
@@ -320,7 +320,7 @@ impl Container {
     /// Thaws a paused container.
     ///
     /// # Errors
-    /// If it is not paused.
+    /// If the container is not paused.
     pub fn resume(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Paused => Ok(self.cgroup()?.thaw()?),
@@ -331,7 +331,7 @@ impl Container {
     /// Changes limits; limits not given stay unchanged.
     ///
     /// # Errors
-    /// If there is no process; an invalid value.
+    /// If the container has no process; an invalid value.
     pub fn update(&self, resources: &Resources) -> Result<(), Error> {
         if self.status()? == Status::Stopped {
             return Err(Error::NotRunning);
@@ -347,8 +347,9 @@ impl Container {
         }
     }
 
-    /// If only the memory limit changes, adds the last requested limit of memory and swap together, since on cgroup v2
-    /// the swap limit is the difference of the two. Returns the new value of that limit for the record, if it changed.
+    /// Adds the last requested limit of memory and swap together to `memory` if only the memory limit changes, since on
+    /// cgroup v2 the swap limit is the difference of the two. Returns the new value of that limit for the record, if it
+    /// changed.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.
@@ -367,7 +368,7 @@ impl Container {
     /// Changes cache (`L3:…`) and memory bandwidth (`MB:…`) limits of `linux.intelRdt`.
     ///
     /// # Errors
-    /// In runc's words if the host, or the container, has no such limits; what the kernel refuses.
+    /// In runc's words if the host or the container does not support such limits; limits that the kernel refuses.
     pub fn update_rdt(&self, cache: Option<&str>, bandwidth: Option<&str>) -> Result<(), Error> {
         let is_missing = |resource| !resctrl::is_enabled(resource);
         if cache.is_some() && is_missing("L3") {
@@ -389,7 +390,7 @@ impl Container {
     /// Returns all processes, with pids of this PID namespace.
     ///
     /// # Errors
-    /// If there is no cgroup to find them by; those of [`Container::status`].
+    /// If the container has no cgroup, through which its processes are found; the errors of [`Container::status`].
     pub fn pids(&self) -> Result<Vec<i32>, Error> {
         self.status()?;
         let pids = self.cgroup()?.all_pids()?;

@@ -19,7 +19,7 @@ use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 /// Creates a container that waits for `start`; returns its init.
 ///
 /// # Errors
-/// Anything invalid in id, bundle, configuration or host. Nothing is left then.
+/// Anything invalid in id, bundle, configuration or host. On failure, nothing is left behind.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error> {
     attempt(options, |options, connected| try_create(store, options, connected))
 }
@@ -68,8 +68,8 @@ fn try_create(
     Ok(child)
 }
 
-/// Creates a container and runs its program: until its exit, or with `detach` only until it starts. Returns the exit
-/// status.
+/// Creates a container and runs its program. Waits for the program's exit, or with `detach` only for its start. Returns
+/// the exit status.
 ///
 /// # Errors
 /// As [`create`].

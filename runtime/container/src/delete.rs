@@ -1,4 +1,4 @@
-//! `delete`: removes everything of a container.
+//! `delete`: removes a container and everything that belongs to it.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity};
 
-/// How long `delete` waits for an init that may just be dying from `kill`.
+/// How long `delete` waits for an init that may be dying from a preceding `kill`.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// The result of [`Store::delete`].
@@ -69,11 +69,12 @@ impl Store {
 }
 
 impl Container {
-    /// Removes the container: a stopped or created one, with `force` any. Failing poststop hooks cause warnings. Waits
-    /// for commands that create or remove it meanwhile; with `force` its init is killed, which ends its creation.
+    /// Removes the container if it is stopped or created, or with `force` in any state. Failing poststop hooks cause
+    /// warnings. Waits for commands that are creating or removing it; with `force`, init is killed, which ends a
+    /// creation in progress.
     ///
     /// # Errors
-    /// If it runs and `force` is not set; if processes or cgroup cannot be removed.
+    /// If the container is running and `force` is not set; if processes or cgroup cannot be removed.
     pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         let status = self.unfinished_status()?;
         match status {
@@ -94,9 +95,9 @@ impl Container {
         self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
     }
 
-    /// Locks the container against other commands. Returns `None` if another command has removed it: a container of
-    /// that name is a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; then what it
-    /// created is removed, and it fails.
+    /// Locks the container against other commands. Returns `None` if another command has removed it: a container with
+    /// this name would be a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; afterwards
+    /// everything that it created is removed, so that it fails.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();
         if is_held {
@@ -127,7 +128,7 @@ impl Container {
         Ok(())
     }
 
-    /// Reads the record again: the other command has added the process since.
+    /// Reads the record again, because the other command has added the process since.
     fn read_again(&mut self) -> Result<(), Error> {
         if let Found::Whole(stored) = record::read(self.directory.as_fd(), &self.record.id)? {
             (self.header, self.record) = (stored.header, stored.record);

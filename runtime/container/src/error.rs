@@ -13,17 +13,17 @@ use crate::Status;
 pub enum Error {
     /// No container of this id.
     NotFound(String),
-    /// There is one already.
+    /// A container with this id exists already.
     Exists,
     /// The container has no process.
     NotRunning,
-    /// Its record cannot be read.
+    /// The container's record cannot be read.
     Damaged(String),
-    /// Its record is another user's.
+    /// The container's record belongs to another user.
     Foreign {
         /// The container.
         id: String,
-        /// Its owner's uid.
+        /// The uid of the record's owner.
         owner: u32,
     },
     /// `start` of a container with this status.
@@ -72,7 +72,7 @@ pub enum Error {
     },
     /// An error of the host's cache.
     Cache(cache::Error),
-    /// config.json, or a process file, could not be read as one.
+    /// config.json or a process file could not be parsed.
     Parse {
         /// The file.
         path: String,
@@ -110,8 +110,8 @@ impl Error {
         matches!(self, Self::NotFound(_))
     }
 
-    /// If the kernel killed the process because it was created in the container's cgroup, returns the connection to the
-    /// console socket, if any, for a second attempt in which init moves to the cgroup. Otherwise returns the error
+    /// Returns the connection to the console socket, if any, for a second attempt in which init moves to the cgroup, if
+    /// the kernel killed the process because it was created in the container's cgroup. Otherwise returns the error
     /// unchanged.
     pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
         match self {
@@ -125,7 +125,7 @@ impl Error {
         matches!(self, Self::Launch(launch::Error::Hook(_)))
     }
 
-    /// Returns whether the record is unreadable: `delete --force` then removes what it can find.
+    /// Returns whether the record is unreadable. In that case `delete --force` removes everything that it can find.
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged(_))
     }

@@ -34,7 +34,7 @@ pub enum ProcessDocument<'a> {
 /// The options of `exec`; omitted ones are taken from the container's own process.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
-    /// The complete process; then nothing is taken from elsewhere.
+    /// The complete process, which takes nothing from the container's own process.
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
@@ -42,7 +42,7 @@ pub struct ExecOptions<'a> {
     pub cwd: Option<&'a str>,
     /// Environment entries to add.
     pub env: Vec<&'a str>,
-    /// Whether it has a terminal.
+    /// Whether the process has a terminal.
     pub tty: Option<bool>,
     /// `uid` or `uid:gid`.
     pub user: Option<&'a str>,
@@ -50,13 +50,13 @@ pub struct ExecOptions<'a> {
     pub additional_gids: Vec<u32>,
     /// Capabilities to add.
     pub caps: Vec<&'a str>,
-    /// Whether it may gain privileges.
+    /// Whether the process may gain privileges.
     pub no_new_privs: Option<bool>,
     /// AppArmor profile.
     pub apparmor: Option<&'a str>,
     /// SELinux label.
     pub process_label: Option<&'a str>,
-    /// Return once it is running.
+    /// Whether to return once the process is running.
     pub detach: bool,
     /// The file for its pid.
     pub pid_file: Option<&'a str>,
@@ -70,7 +70,7 @@ pub struct ExecOptions<'a> {
     pub preserve_fds: u32,
     /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
     pub cgroup: Vec<&'a str>,
-    /// Enter a paused container; the process starts when it is resumed.
+    /// Whether to enter a paused container; the process starts when the container is resumed.
     pub ignore_paused: bool,
     /// The fast paths to use.
     pub fast_paths: FastPaths,
@@ -79,7 +79,7 @@ pub struct ExecOptions<'a> {
 }
 
 impl Container {
-    /// Runs an additional process: until its exit, or with `detach` only until it starts. Returns its exit status.
+    /// Runs an additional process. Waits for its exit, or with `detach` only for its start. Returns its exit status.
     ///
     /// # Errors
     /// If the container is not running; an invalid value; the error of exec.
@@ -269,7 +269,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Fills in what a process file omits from the container's process: never more privileges than that has.
+/// Fills in what a process file omits from the container's process: never more privileges than the container's process
+/// has.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

@@ -96,7 +96,7 @@ struct Annotations {
     test_build: Option<&'static str>,
     #[serde(rename = "org.opencontainers.runc.checkpoint.enabled")]
     checkpoint: &'static str,
-    /// The runc whose command line this is: features.md lets other runtimes say so.
+    /// The version of runc whose command line is implemented, as features.md permits other runtimes.
     #[serde(rename = "org.opencontainers.runc.version")]
     runc_version: &'static str,
 }

@@ -14,7 +14,7 @@ use crate::console::Terminal;
 use crate::notify::Relay;
 use crate::{Error, Trace};
 
-/// When a `run` reaps the helpers that created its container.
+/// The time after which a `run` reaps the helpers that created its container.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
@@ -158,7 +158,7 @@ impl<'a> Carrier<'a> {
         Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
     }
 
-    /// Fills the last two entries with descriptors to poll; returns the number of entries used.
+    /// Writes the descriptors to poll to the last two entries; returns the number of entries used.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
         // A descriptor that is not awaited is left out: poll(2) reports the hang-up of a pipe even without requested
@@ -206,7 +206,7 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Relays one piece of output; returns `false` if there is none now.
+    /// Relays one piece of output; returns `false` if there is no more output now.
     fn pull(&mut self) -> bool {
         let mut bytes = [0u8; 8192];
         match read(self.terminal.master(), &mut bytes) {

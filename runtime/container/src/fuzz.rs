@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::record::{self, Found, Record};
 
-/// Reads `bytes` as the record of the container with their id, and of another one.
+/// Reads `bytes` as the record of the container with the right id, and with another id.
 ///
 /// # Panics
 /// If the record read differs from the container's, or an alteration of a field used by `delete` goes unnoticed.

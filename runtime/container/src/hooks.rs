@@ -43,7 +43,7 @@ fn try_run(
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 
-/// Runs poststart hooks: the program is running. A failing hook ends the container, as in runc.
+/// Runs poststart hooks once the program is running. A failing hook ends the container, as in runc.
 pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     let hooks = read(container, "poststart", &container.record.poststart)?;
     if hooks.list.is_empty() {
@@ -58,8 +58,8 @@ pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     result
 }
 
-/// Runs poststop hooks: everything is removed. A failing hook causes a warning, since the remaining clean-up must still
-/// happen.
+/// Runs poststop hooks once everything is removed. A failing hook causes a warning, since the remaining clean-up must
+/// still happen.
 pub(crate) fn after_stop(container: &Container, warn: Warn<'_>) {
     let Ok(hooks) = read(container, "poststop", &container.record.poststop) else { return };
     for (index, hook) in hooks.list.iter().enumerate() {

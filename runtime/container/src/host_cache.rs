@@ -11,7 +11,7 @@ use crate::Error;
 /// Removes the host's cache with its mounts. Running containers are not affected.
 ///
 /// # Errors
-/// If it does not belong to root, or cannot be removed.
+/// If the cache does not belong to root, or cannot be removed.
 pub fn clear() -> Result<(), Error> {
     Ok(Cache::clear(cache::DEFAULT_PATH)?)
 }
@@ -29,7 +29,7 @@ pub(crate) fn keep_program(fast_paths: FastPaths, mount: &OwnedFd) {
     }
 }
 
-/// The cache, if this start uses one.
+/// The host's cache, if this start uses one.
 #[derive(Debug)]
 pub(crate) struct HostCache {
     cache: Option<Cache>,
@@ -37,7 +37,7 @@ pub(crate) struct HostCache {
 }
 
 impl HostCache {
-    /// Opens the cache, unless none of its contents is wanted, or the caller is not the host's root.
+    /// Opens the cache, unless the start needs none of its contents, or the caller is not the host's root.
     pub fn open(fast_paths: FastPaths, caller: &Caller) -> Self {
         let held =
             FastPaths::SECCOMP_CACHE | FastPaths::DEVICE_CACHE | FastPaths::TEMPLATE_NAMESPACE;
@@ -59,8 +59,8 @@ impl HostCache {
         Ok(cache.filter(&key, compile)?)
     }
 
-    /// Returns the loaded device program of the plan's cgroup. `None` if it needs none, if there is no cache, or if
-    /// loading fails: creating the cgroup then reports the error.
+    /// Returns the loaded device program of the plan's cgroup. `None` if the cgroup needs none, if there is no cache,
+    /// or if loading fails: creating the cgroup then reports the error.
     pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
         let cache = self.having(FastPaths::DEVICE_CACHE)?;
         let (CgroupPlan::Create { location, resources, .. }

@@ -1,4 +1,4 @@
-//! Root filesystems from layers: resources that a container gets from the host for one, and their release.
+//! Root filesystems from layers: the host resources that a container needs for one, and their release.
 
 pub(crate) mod record;
 mod stats;
@@ -39,7 +39,7 @@ pub struct LayeredOptions<'a> {
     pub image: Option<ImageRun<'a>>,
     /// The ids of the container.
     pub user_namespace: UserNamespace,
-    /// How it is assembled; `None` chooses the best way for this kernel.
+    /// How the root filesystem is assembled; `None` chooses the best way for this kernel.
     pub mode: Option<Mode>,
     /// Whether changes are kept in memory.
     pub ephemeral: bool,
@@ -51,14 +51,14 @@ pub struct LayeredOptions<'a> {
     pub leases: &'a str,
     /// The available ids.
     pub ids: Config<'a>,
-    /// Whether to print what was done, and how long it took.
+    /// Whether to print how the root filesystem was assembled, and how long that took.
     pub stats: bool,
 }
 
 /// The ids of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
-    /// As configured.
+    /// As in the configuration.
     Configured,
     /// The host's.
     Host,
@@ -71,7 +71,7 @@ pub enum UserNamespace {
 /// Releases the id ranges that a killed command took for a container but did not record.
 ///
 /// # Errors
-/// If they cannot be released.
+/// If a range cannot be released.
 pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
     store.trace().point("free ids of", id)?;
     // Without write permission, this caller has taken none.
@@ -87,7 +87,7 @@ pub(crate) struct Prepared {
     pub recipe: Recipe,
     pub record: Box<LayeredRecord>,
     place: String,
-    /// The state root, the container's name there, and its locked directory.
+    /// The state root, the container's name in it, and its locked directory.
     root: OwnedFd,
     id: String,
     claimed: RefCell<Option<Claim>>,
@@ -106,7 +106,7 @@ impl Prepared {
         self.claimed.take()
     }
 
-    /// Reports what was done: in one line of the trace and, if requested, in detail.
+    /// Reports how the root filesystem was assembled: in one line of the trace and, if requested, in detail.
     pub fn tell(&self, trace: &crate::Trace, counts: rootfs::Counts) {
         if trace.is_on() {
             trace.remark(stats::line(&self.recipe, counts));
@@ -119,7 +119,7 @@ impl Prepared {
         stats::text(&self.recipe, self.counts.get(), &trace.timeline("dayfly run", &self.id))
     }
 
-    /// Keeps the resources: the container's record contains them now.
+    /// Keeps the resources, because the container's record contains them now.
     pub fn keep(&self) {
         self.kept.set(true);
     }
@@ -137,7 +137,8 @@ impl Drop for Prepared {
     }
 }
 
-/// Decides how a container gets its root filesystem, takes its id range, and adds both to the configuration.
+/// Chooses how the container's root filesystem is assembled, takes the container's id range, and adds both to the
+/// configuration.
 pub(crate) fn prepare(
     store: &Store,
     create: &CreateOptions<'_>,

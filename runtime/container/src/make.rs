@@ -1,4 +1,4 @@
-//! Turns a request into a container: recorded, launched, announced.
+//! Makes a container from a request: records, launches and announces it.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -42,12 +42,12 @@ pub(crate) struct Made {
     pub program_since: u64,
     /// The socket for notifications to the service manager, if this command listens.
     pub notify: Option<OwnedFd>,
-    /// Resources of its assembled root filesystem.
+    /// Resources of the assembled root filesystem.
     pub _rootfs: Option<rootfs::Assembled>,
 }
 
 impl Made {
-    /// Adds the program's run until now to the time line.
+    /// Adds the program's running time until now to the time line.
     pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
         let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
         let program = args.first().map_or("", |name| name);
@@ -67,7 +67,7 @@ pub(crate) struct Claimed {
 }
 
 impl Making<'_> {
-    /// Claims the id, writes the record, runs the plan. Undone as a whole if any of it fails.
+    /// Claims the id, writes the record, and runs the plan. If any of these fails, all of them are undone.
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
@@ -228,8 +228,8 @@ impl Making<'_> {
         Ok(Some(Redirected::begin(directory.as_fd(), size, owner, self.options.warn)?))
     }
 
-    /// The directory of the notify socket, where there is a service manager; and the socket, unless it is
-    /// `start` that will listen.
+    /// Creates the directory of the notify socket, if there is a service manager. Creates the socket, too, unless
+    /// `start` will listen on it.
     fn listen_for_readiness(
         &self,
         request: &Request<'_>,
@@ -278,7 +278,7 @@ impl Making<'_> {
     }
 }
 
-/// Waits until init, after its exec, has released the lock as well: an exec closes descriptors one after the other.
+/// Waits until init has released the lock as well, after its exec: an exec closes descriptors one after the other.
 fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;
@@ -291,7 +291,7 @@ struct Recorded {
     record: Record,
     launched: Launched,
     notify: Option<OwnedFd>,
-    /// Whether its program does not wait for `start`.
+    /// Whether the container's program does not wait for `start`.
     is_run: bool,
 }
 

@@ -48,7 +48,8 @@ impl<'a> Making<'a> {
         Ok(Self { store, trace, options, bundle, spec, manager, pooled, prepared, snapshot })
     }
 
-    /// Chooses the receiver of its terminal, if it has one; `connected` is the connection of an earlier attempt.
+    /// Chooses the receiver of the terminal, if the process has one; `connected` is the connection of an earlier
+    /// attempt.
     pub fn console(
         &self,
         is_detached: bool,
@@ -60,7 +61,7 @@ impl<'a> Making<'a> {
         Console::prepare(terminal, receiver, is_detached, connected, self.trace)
     }
 
-    /// Determines its placement, and the request for its plan.
+    /// Determines the container's placement, and the request for its plan.
     pub fn ask(
         &mut self,
         cpus: &StartCpus,

@@ -1,8 +1,8 @@
 //! NOTIFY_SOCKET (sd_notify(3)): notifications of a container to the service manager that started the command.
 //!
-//! The container gets a socket of its own in place of the manager's. Only its readiness is forwarded, followed by the
-//! main pid for the manager: a container may not control the host's service beyond that. A detached command stays until
-//! then.
+//! The container gets a socket of its own in place of the manager's. Only the container's readiness is forwarded,
+//! followed by the main pid for the manager: a container may not control the host's service in any other way. A
+//! detached command stays until the container is ready.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,7 +27,7 @@ use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
 use crate::path::absolute;
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
-/// Its directory in the container.
+/// The directory of the socket in the container.
 const INSIDE: &str = "/run/notify";
 /// The longest message accepted (as in runc).
 const LONGEST: usize = 4096;
@@ -114,7 +114,7 @@ pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error
         .context("mkdir", NOTIFY_DIRECTORY)
 }
 
-/// Creates the socket in it, accessible to every user of the container.
+/// Creates the socket in the container's notify directory, accessible to every user of the container.
 pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd, sys::Error> {
     trace.point("listen", NOTIFY_SOCKET)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -134,7 +134,8 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
 #[derive(Debug)]
 pub(crate) struct Relay {
     manager: Manager,
-    /// Closed once the container is ready: nothing reads it then, and a full queue would block the container.
+    /// The container's socket. It is closed once the container is ready: nothing would read it afterwards, and a full
+    /// queue would block the container.
     listener: Option<OwnedFd>,
 }
 
@@ -148,8 +149,8 @@ impl Relay {
         self.listener.as_ref()
     }
 
-    /// Reads pending messages. The manager gets the pid of this process, which stays, not the container's. A missing
-    /// manager is ignored, since it does not concern the container.
+    /// Reads pending messages. The manager gets the pid of this process, which stays until the container's exit, not
+    /// the pid of the container. A missing manager is ignored, since it does not concern the container.
     pub fn carry(&mut self) {
         let ready = self.listener.as_ref().and_then(receive);
         if let Some(ready) = ready {
@@ -162,7 +163,7 @@ impl Relay {
     }
 }
 
-/// Reads messages until there is none left or one reports readiness; returns that line.
+/// Reads messages until none is left or one reports readiness; returns the line that reports it.
 fn receive(listener: &OwnedFd) -> Option<Vec<u8>> {
     let mut bytes = [0u8; LONGEST];
     loop {
@@ -191,7 +192,8 @@ fn tell(manager: &OwnedFd, ready: &[u8], pid: Pid) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until the manager has read all messages: it then closes the pipe sent last (sd_notify_barrier(3)).
+/// Waits until the manager has read all messages. The manager then closes the pipe that was sent last
+/// (sd_notify_barrier(3)).
 fn barrier(manager: &OwnedFd) -> Result<(), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     sys::fdpass::send(manager, b"BARRIER=1", write.as_fd())?;

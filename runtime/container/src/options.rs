@@ -36,15 +36,15 @@ pub struct CreateOptions<'a> {
     pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
-    /// Do not use pivot_root(2).
+    /// Whether to do without pivot_root(2).
     pub no_pivot: bool,
-    /// Keep the caller's session keyring.
+    /// Whether to keep the caller's session keyring.
     pub no_new_keyring: bool,
     /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
     /// The manager of cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Whether a container may lack a cgroup that the caller cannot create; `None` decides by the caller.
+    /// Whether a container may lack a cgroup that the caller cannot create; `None` means that it depends on the caller.
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
@@ -52,23 +52,23 @@ pub struct CreateOptions<'a> {
     pub start_cpus: Option<&'a str>,
     /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Words that choose its CPUs.
+    /// Words that select the container's CPUs.
     pub pin: Option<&'a str>,
-    /// The pool that provides its cgroup.
+    /// The pool that provides the container's cgroup.
     pub pool: Option<&'a str>,
     /// The root filesystem, if it comes in layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
     /// The root filesystem in containerd's format, the root first and then the mounts below it; empty for the bundle's
     /// own.
     pub rootfs: &'a [RootMount<'a>],
-    /// How an overlay among these is assembled; `None` chooses the best way for this kernel.
+    /// How an overlay among the mounts is assembled; `None` chooses the best way for this kernel.
     pub rootfs_mode: Option<Mode>,
     /// The receiver of warnings.
     pub warn: Warn<'a>,
 }
 
 impl CreateOptions<'_> {
-    /// Returns the options for an init that moves to its cgroup instead of being created in it.
+    /// Returns the same options, but for an init that moves to its cgroup instead of being created in it.
     #[cold]
     pub(crate) fn born_outside(&self) -> Self {
         let fast_paths = self.fast_paths - FastPaths::CLONE_INTO_CGROUP;
@@ -81,10 +81,10 @@ impl CreateOptions<'_> {
 pub struct RunOptions<'a> {
     /// The options shared with `create`.
     pub create: CreateOptions<'a>,
-    /// Return once the program is running.
+    /// Whether to return once the program is running.
     pub detach: bool,
-    /// Keep the container after its exit.
+    /// Whether to keep the container after its exit.
     pub keep: bool,
-    /// Do not become the reaper of orphaned descendants.
+    /// Whether not to become the reaper of orphaned descendants.
     pub no_subreaper: bool,
 }

@@ -16,7 +16,7 @@ const PIN: &str = "run.dayfly.pin";
 /// The annotation equivalent to `--pool`, and its former name.
 const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
-/// Returns the command line's option, or else the annotation.
+/// Returns the value of the command line's option, or else of the annotation.
 fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {
     let annotation = |name: &&str| spec.annotations.get(*name).map(|value| &**value);
     option.or_else(|| names.iter().find_map(annotation))

@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub resctrl: Option<resctrl::Group>,
     /// The namespaces that differ from the host's, as clone flags.
     pub namespaces: u64,
-    /// The namespaces among them that are its own.
+    /// Those of `namespaces` that are the container's own.
     pub own_namespaces: u64,
     /// The process of config.json, as JSON, on which `exec` is based.
     pub process: String,
@@ -58,7 +58,7 @@ pub(crate) struct Record {
     pub poststop: String,
     /// Whether a session keyring was created.
     pub keyring: bool,
-    /// Whether its creator lacks root's rights on the host.
+    /// Whether the container's creator lacks root's rights on the host.
     pub confined: bool,
     /// The constant part of the state passed to hooks.
     pub state_head: String,
@@ -75,7 +75,7 @@ pub(crate) struct Header {
     pub process: Option<(Pid, Identity)>,
     /// Bytes of the body; the seccomp program follows it.
     body: u32,
-    /// A hash of both; on disk, of this header as well.
+    /// A hash of the body and the seccomp program; on disk, also of this header.
     content: u64,
     /// The last limit of memory and swap together, from the configuration or an update; 0 if none.
     pub swap: i64,
@@ -145,7 +145,7 @@ pub(crate) enum Found {
     Whole(Stored),
     /// A record that is damaged or of another version, and the process it names.
     Damaged(Option<(Pid, Identity)>, Damage),
-    /// Empty or only a beginning: the `create` has just begun, or was killed that early.
+    /// Empty or incomplete: `create` has just begun, or was killed that early.
     Nothing,
 }
 
@@ -154,7 +154,7 @@ pub(crate) enum Found {
 pub(crate) enum Damage {
     /// Bits have changed.
     Altered,
-    /// It has the format of another version of dayfly.
+    /// The record has the format of another version of dayfly.
     Form(u8),
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Draft {
     header: Header,
 }
 
-/// Creates the empty file of a record. EEXIST if it exists, ENOENT if the directory has been removed.
+/// Creates the empty file of a record. Fails with EEXIST if it exists, with ENOENT if the directory has been removed.
 pub(crate) fn begin(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     openat(directory, RECORD, flags, Mode::from_raw_mode(0o600))
@@ -244,7 +244,7 @@ pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
 }
 
 impl Draft {
-    /// Adds the process; returns the new header.
+    /// Adds the process to the record; returns the new header.
     pub(crate) fn complete(&mut self, pid: Pid, identity: Identity) -> Result<Header, sys::Error> {
         self.header.process = Some((pid, identity));
         pwrite(&self.file, &self.header.bytes(), 0).context("write", RECORD)?;

@@ -82,7 +82,8 @@ pub(crate) fn request<'a>(
 }
 
 /// Returns whether the container's network namespace, joined or inherited, is owned by another user namespace than the
-/// container's. Checked only if it matters: for mounting a sysfs. If the owner is unknown, the mount itself decides.
+/// container's. This is checked only if the container mounts a sysfs. If the owner is unknown, the mount itself
+/// decides.
 fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let Some(linux) = &spec.linux else { return false };
     let path = |kind| linux.namespace(kind).map(|namespace| namespace.path.as_deref());
@@ -133,8 +134,8 @@ fn scope(
     Ok(cgroup::Location::of_unit(&hierarchies, unit))
 }
 
-/// Returns the caller's own cgroup for a container without limits, which may stay in it if the caller may not create
-/// another one.
+/// Returns the caller's own cgroup for a container without limits. Such a container may stay there if the caller may
+/// not create another cgroup.
 fn without_cgroup(
     spec: &Spec<'_>,
     hierarchies: &cgroup::Hierarchies,

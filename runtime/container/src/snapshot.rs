@@ -1,8 +1,8 @@
 //! Root filesystems in containerd's format: a list of mounts from a snapshotter.
 //!
-//! They are assembled by descriptor and attached only in the container's mount namespace. If something needs the root
-//! filesystem at its place in the bundle ([`wants_host_root`]), they are mounted there instead ([`mount_on_host`]).
-//! Options have the meaning defined by containerd's core/mount.
+//! The mounts are assembled by descriptor and attached only in the container's mount namespace. If something needs the
+//! root filesystem at its place in the bundle ([`wants_host_root`]), the mounts are attached there instead
+//! ([`mount_on_host`]). Options have the meaning defined by containerd's core/mount.
 
 mod host;
 mod read;
@@ -84,8 +84,8 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this is
-/// dropped, unless the container's record already contains them.
+/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this
+/// value is dropped, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,

@@ -1,4 +1,4 @@
-//! The directory of traces requested by annotations: their authors may not choose a file of the host.
+//! The directory of traces requested by annotations. The author of an annotation may not choose a file of the host.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,7 +16,7 @@ const DIRECTORY: &str = "/run/dayfly-trace";
 /// The maximum contents; the oldest traces are removed first, so that authors of annotations cannot fill /run.
 const BOUND: Bound = Bound { entries: 256, bytes: 16 << 20 };
 
-/// Writes a file of that name, replacing an earlier one.
+/// Writes the file `name` to the spool, replacing an earlier one.
 ///
 /// # Errors
 /// Those of the system calls.

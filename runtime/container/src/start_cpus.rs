@@ -1,8 +1,8 @@
-//! `--start-cpus`: starts containers from some CPUs without binding them to those.
+//! `--start-cpus`: starts containers from some CPUs without binding the containers to these CPUs.
 //!
-//! Mounts contend for kernel locks, which are expensive when many distant CPUs want them. `dayfly host locks` shows
-//! which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program keep
-//! their usual affinity.
+//! Mounts contend for kernel locks, which are expensive when many distant CPUs compete for them. `dayfly host locks`
+//! shows which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program
+//! keep their usual affinity.
 
 use alloc::format;
 
@@ -83,7 +83,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     Ok(placement.cpus.iter().collect())
 }
 
-/// A failed start may be repeated.
+/// Restores the affinity after a failed start, which may be repeated.
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {

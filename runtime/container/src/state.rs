@@ -23,7 +23,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the word for it.
+    /// Returns the status as a word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Creating => "creating",
@@ -49,7 +49,7 @@ pub struct State {
     pub oci_version: String,
     /// The container's id.
     pub id: String,
-    /// The pid of its init, or 0.
+    /// The pid of the container's init, or 0.
     pub pid: i32,
     /// The container's status.
     pub status: Status,
@@ -57,7 +57,7 @@ pub struct State {
     pub bundle: String,
     /// The root filesystem's absolute path.
     pub rootfs: String,
-    /// When it was created, RFC 3339.
+    /// The time of creation, RFC 3339.
     pub created: String,
     /// The configuration's annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

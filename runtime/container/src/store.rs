@@ -50,7 +50,7 @@ impl Store {
     /// Opens the state root for a command and its trace; a missing one is created with mode 0700.
     ///
     /// # Errors
-    /// If it cannot be created or opened.
+    /// If the directory cannot be created or opened.
     pub fn open(path: &str, trace: &'static Trace) -> Result<Self, Error> {
         trace.point("open state root", path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -228,7 +228,7 @@ impl Store {
     /// alive, and that process's cgroup. `delete --force` calls this.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If the process or its cgroup cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
         check_id(id)?;
         self.trace.point("look for what is left of", id)?;
@@ -315,8 +315,8 @@ impl Store {
     }
 }
 
-/// Refuses a directory of another user, who could lock it forever and create any files in it: root trusts only itself;
-/// others trust root, too.
+/// Refuses a directory of another user, because that user could lock it forever and create any files in it. Root trusts
+/// only itself; other users also trust root.
 fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     let stat = fstat(directory).context("fstat", id)?;
     let owner = stat.st_uid;
@@ -354,7 +354,7 @@ fn is_waiting(directory: BorrowedFd<'_>) -> bool {
     matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
 }
 
-/// Kills the init of a container without other known data, and removes the cgroup that it leaves empty.
+/// Kills the init of a container of which nothing else is known, and removes the cgroup that it leaves empty.
 fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
     match sys::signal::send(pidfd.as_fd(), 9) {

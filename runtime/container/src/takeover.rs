@@ -43,7 +43,8 @@ impl Takeover {
         }
     }
 
-    /// Waits for a change, or as long as one may go unnoticed. Returns false after [`identity::PATIENCE`].
+    /// Waits for an event, or for the time after which a change may have gone unnoticed. Returns false after
+    /// [`identity::PATIENCE`].
     pub fn wait(&mut self) -> Result<bool, Error> {
         if self.deadline.left().is_none() {
             return Ok(false);

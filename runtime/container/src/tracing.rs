@@ -1,7 +1,7 @@
 //! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
 //!
-//! It is requested by `--trace`, by the environment, or by an annotation of the container, for engines that pass on
-//! neither. It is written at the end of the command, whatever its result.
+//! A trace is requested by `--trace`, by the environment, or by an annotation of the container, the last for engines
+//! that pass on neither options nor environment. It is written at the end of the command, whatever its result.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -98,7 +98,7 @@ impl Trace {
         args.env(VARIABLE).is_some()
     }
 
-    /// Obeys the annotation among those of a container, unless a trace was already requested.
+    /// Starts the trace requested by a container's annotations, unless a trace was already requested.
     pub(crate) fn heed<'a>(&self, mut annotations: impl Iterator<Item = (&'a str, &'a str)>) {
         if self.is_on() {
             return;
@@ -130,8 +130,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Queries data for the trace while the command only waits for the program; later, someone would wait for the
-    /// answer.
+    /// Queries data for the trace now, while the command only waits for the program; later, a caller would wait for it.
     pub(crate) fn look_back(&self) {
         if self.is_on() && self.began.get().is_none() {
             self.began.set(Some(self.find_beginning()));

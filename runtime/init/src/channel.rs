@@ -1,9 +1,9 @@
 //! The messages between the two actors, over one socket.
 //!
-//! Init does not ask before its steps. It sends `Hooks` when its namespaces exist (only if the parent waits for that),
-//! `Ready` when everything that can fail before the program is done, and `Failed` when a step fails. The parent answers
-//! with one byte. When the socket closes, init has executed the container's program: all our descriptors are
-//! close-on-exec.
+//! Init does not ask for permission before a step. It sends `Hooks` when its namespaces exist (only if the parent waits
+//! for this message), `Ready` when everything that can fail before the program is done, and `Failed` when a step fails.
+//! The parent answers with one byte. When the socket closes, init has executed the container's program: all our
+//! descriptors are close-on-exec.
 
 use rustix::fd::{AsFd, OwnedFd, RawFd};
 use rustix::io::{Errno, read, write};
@@ -23,7 +23,7 @@ const HEADER: usize = 7;
 pub enum Message {
     /// prestart and createRuntime hooks may run.
     Hooks,
-    /// The filter is loaded; the descriptor number of its listener in init.
+    /// The filter is loaded. The number is that of the listener's descriptor in init.
     Listener(i32),
     /// Everything before `start` is done.
     Ready,
@@ -31,7 +31,7 @@ pub enum Message {
     Delivered,
     /// A step failed.
     Failed {
-        /// Its index in the plan's init list.
+        /// The step's index in the plan's init list.
         step: usize,
         /// Init's description of the failure, and the errno.
         failure: Failure,
@@ -47,7 +47,7 @@ pub enum Message {
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// Init is in its cgroups, where there was no room for an intermediate to create it.
+    /// Init is in its cgroups, in which an intermediate could not create it for lack of room.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
@@ -78,7 +78,7 @@ pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
 /// Waits for a message from the parent.
 ///
 /// # Errors
-/// EPIPE if it is gone, EPROTO for another message.
+/// EPIPE if the parent is gone, EPROTO for another message.
 pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     let mut byte = [0u8; 1];
     loop {
@@ -187,7 +187,7 @@ pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
 /// Parses a message.
 ///
 /// # Errors
-/// EPROTO if it is malformed.
+/// EPROTO if the message is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Message, Errno> {
     match bytes {
         [] => Ok(Message::Closed),

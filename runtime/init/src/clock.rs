@@ -14,11 +14,11 @@ use crate::step::{Slot, TimeNamespace};
 pub enum Refused {
     /// There is no procfs.
     Proc(Errno),
-    /// A new one cannot be created.
+    /// A new time namespace cannot be created.
     Unshare(Errno),
-    /// Its offsets cannot be written.
+    /// The new namespace's offsets cannot be written.
     Offsets(Errno),
-    /// It cannot be joined.
+    /// The namespace cannot be joined.
     Join(Errno),
 }
 
@@ -48,8 +48,8 @@ pub fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Refused> {
     }
 }
 
-/// In init: creates a time namespace with these offsets and enters it. setns(2) requires a process with memory of its
-/// own, and CAP_SYS_ADMIN in its user namespace.
+/// Creates a time namespace with these offsets and enters it; called by init. setns(2) requires a process with memory
+/// of its own, and CAP_SYS_ADMIN in its user namespace.
 pub(crate) fn make_and_enter(offsets: &str, proc: BorrowedFd<'_>) -> Result<(), Failure> {
     make(offsets, proc).map_err(|refused| match refused {
         Refused::Offsets(errno) => Failure::new("write timens_offsets", errno),

@@ -41,7 +41,7 @@ pub unsafe fn begin(
     }
 }
 
-/// The entry point of init, or of the intermediate.
+/// Runs init, or the intermediate: the entry point of the new process.
 extern "C" fn born(argument: *const c_void) -> ! {
     // SAFETY: the argument of `begin`, which is leaked.
     let job: &'static Job = unsafe { &*argument.cast() };

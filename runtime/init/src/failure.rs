@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns a failed operation, named like its man page.
+    /// Returns the failure of an operation, which is named like its man page.
     pub fn new(op: &'static str, errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(op.as_bytes());
@@ -32,7 +32,7 @@ impl Failure {
         failure
     }
 
-    /// Adds detail.
+    /// Adds detail to the failure.
     pub fn with(mut self, detail: &[u8]) -> Self {
         self.push(b": ");
         self.push(detail);
@@ -55,7 +55,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the text, which is UTF-8 if the texts it quotes are.
+    /// Returns the text. It is UTF-8 if the texts that it quotes are UTF-8.
     pub fn text(&self) -> &[u8] {
         self.text.get(..self.length).unwrap_or_default()
     }

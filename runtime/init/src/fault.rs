@@ -1,12 +1,12 @@
 //! Fault injection for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail, to be
-//! late, or to kill its process. Other builds contain none of this.
+//! late, or to kill its process. Other builds contain no fault injection.
 
 /// The actor whose steps are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The plan's list for the parent.
     Parent = 1,
-    /// Its init list.
+    /// The plan's list for init.
     Init = 2,
     /// A command: its traced steps and other operations that can fail.
     Command = 3,
@@ -20,7 +20,7 @@ pub enum Place {
 mod point {
     use rustix::io::Errno;
 
-    /// Does nothing.
+    /// Does nothing, in builds without faults.
     #[inline(always)]
     pub fn strike(_: super::Place, _: usize) -> Result<(), Errno> {
         Ok(())

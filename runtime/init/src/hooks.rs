@@ -24,11 +24,11 @@ const QUOTED: usize = 160;
 /// A hook that failed.
 #[derive(Debug)]
 pub struct HookFailure {
-    /// Its index in the list of its kind.
+    /// The hook's index in the list of its kind.
     pub index: usize,
     /// The reason.
     pub reason: Reason,
-    /// The end of its output.
+    /// The end of the hook's output.
     output: [u8; QUOTED],
     length: usize,
 }
@@ -36,7 +36,7 @@ pub struct HookFailure {
 /// How hooks are run.
 #[derive(Default, Clone, Copy)]
 pub struct Manner<'a> {
-    /// Their working directory.
+    /// The working directory of the hooks.
     pub directory: Option<&'a CStr>,
     /// The value of HOME for those with the process's environment.
     pub home: Option<&'a CStr>,
@@ -52,13 +52,13 @@ pub type Lived<'a> = dyn Fn(&Hook<'_>, Pid, (u64, u64)) + 'a;
 /// The reason why a hook failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It could not be executed.
+    /// The hook could not be executed.
     Errno(Errno),
-    /// It exited with this status.
+    /// The hook exited with this status.
     Status(i32),
-    /// It was killed by this signal.
+    /// The hook was killed by this signal.
     Signal(i32),
-    /// It exceeded its timeout, in seconds.
+    /// The hook exceeded its timeout, in seconds.
     Timeout(u32),
 }
 
@@ -74,7 +74,7 @@ impl core::fmt::Display for Reason {
 }
 
 impl HookFailure {
-    /// Returns its output, truncated.
+    /// Returns the hook's output, truncated.
     pub fn output(&self) -> &[u8] {
         self.output.get(..self.length).unwrap_or_default().trim_ascii()
     }
@@ -241,7 +241,7 @@ pub fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
 /// Waits for a child's exit.
 ///
 /// # Errors
-/// ECHILD if it is not a child, or was already waited for.
+/// ECHILD if the process is not a child, or was already waited for.
 pub fn wait(pidfd: &OwnedFd) -> Result<WaitIdStatus, Errno> {
     loop {
         match waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {

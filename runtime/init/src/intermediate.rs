@@ -5,8 +5,8 @@
 //!   must join that one first;
 //! - if init is created in a PID namespace with other processes: they could stop it before its first instruction, and
 //!   see everything it inherited. So the intermediate, which they cannot see, runs init's first steps and closes
-//!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, it works in the parent's
-//!   memory, and the parent waits for its exit: that costs less than a copy.
+//!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, the intermediate works
+//!   in the parent's memory, and the parent waits for its exit, which costs less than a copy of the memory.
 
 use core::sync::atomic::Ordering;
 

@@ -26,28 +26,28 @@ pub struct Job {
     pub procs: &'static [RawFd],
     /// Init's end of the channel.
     pub channel: RawFd,
-    /// The parent's end, which is closed first.
+    /// The parent's end of the channel, which init closes first.
     pub parent_end: RawFd,
     /// The socket on which an intermediate with memory of its own reports: on the channel, init's messages could come
     /// first.
     pub relay: Option<RawFd>,
-    /// The time line of its steps, if traced.
+    /// The time line of init's steps, if traced.
     pub recorder: Option<Recorder>,
     /// Namespaces that an intermediate creates, inside the user namespace of a slot.
     pub flags: CloneFlags,
-    /// The process that creates it, if not the parent.
+    /// The process that creates init, if not the parent.
     pub intermediate: Option<Intermediate>,
     /// The time namespace for the intermediate, if any.
     pub time: Option<TimeNamespace<'static>>,
     /// The memory that init works in, or the intermediate if there is one.
     pub memory: Memory,
-    /// The descriptors that a stripping intermediate leaves open.
+    /// The descriptors that an intermediate leaves open if it closes inherited ones.
     pub kept: &'static [RawFd],
     /// Whether the parent moves init to its cgroups after the clone.
     pub is_moved: bool,
-    /// The step of init to stop before, in test builds.
+    /// The step before which init stops, in test builds.
     pub pause: Option<usize>,
-    /// The pid of the init created by an intermediate in the parent's memory; 0 before.
+    /// The pid of the init created by an intermediate in the parent's memory; 0 before its creation.
     pub made: AtomicI32,
 }
 
@@ -71,7 +71,7 @@ impl Job {
 /// A seccomp filter to load.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
-    /// Its instructions.
+    /// The instructions of the filter.
     pub instructions: &'static [Instruction],
     /// SECCOMP_FILTER_FLAG_*.
     pub flags: u32,

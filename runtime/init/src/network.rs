@@ -2,7 +2,7 @@
 //!
 //! A network namespace is the most expensive one, about half a millisecond, and is first needed when sysfs is mounted.
 //! The network process shares the parent's memory, passes the namespace to init over a socket of their own, and exits.
-//! If no CPU is idle, it costs an extra process; otherwise its cost is hidden.
+//! If no CPU is idle, the network process adds to the start's time; otherwise its work takes place in parallel.
 
 use core::ffi::c_void;
 
@@ -19,15 +19,15 @@ use crate::fault::{Place, strike};
 /// The payload sent along with the namespace.
 const MADE: u8 = b'n';
 
-/// Its steps, in order.
+/// The steps of the network process, in order.
 pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 
 /// The input of the network process.
 #[derive(Debug)]
 pub struct Maker {
-    /// Its end of the socket.
+    /// The network process's end of the socket.
     pub socket: RawFd,
-    /// The time line of its steps, if traced.
+    /// The time line of the steps, if traced.
     pub recorder: Option<Recorder>,
 }
 
@@ -84,7 +84,7 @@ extern "C" fn make(argument: *const c_void) -> ! {
     sys::start::exit(i32::from(maker.hand_over().is_err()))
 }
 
-/// In init: waits for the namespace.
+/// Waits for the namespace; called by init.
 ///
 /// # Errors
 /// The error of the network process; EPIPE if it was killed.

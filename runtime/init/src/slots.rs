@@ -19,8 +19,8 @@ impl Default for Place {
     }
 }
 
-/// Descriptors by slot. Dropping the parent's table closes them; borrowed ones are no longer in use by then. Init has
-/// the same numbers for its own copies ([`Slots::of_init`]).
+/// Descriptors by slot. Dropping the parent's table closes them; by then no borrowed descriptor is in use. Init has the
+/// same numbers for its own copies ([`Slots::of_init`]).
 #[derive(Debug)]
 pub struct Slots {
     /// Lives as long as the process: an init that shares the memory reads the numbers until its exec, which may be long
@@ -45,7 +45,7 @@ impl Slots {
         Self { numbers: self.numbers, closes: false }
     }
 
-    /// Puts a descriptor into a slot. A former one stays open, since it may be borrowed.
+    /// Puts a descriptor into a slot. A previous descriptor stays open, since it may be borrowed.
     pub fn set(&self, slot: Slot, fd: OwnedFd) {
         if let Some(place) = self.numbers.get(usize::from(slot.0)) {
             place.0.store(fd.into_raw_fd(), Ordering::Release);

@@ -1,10 +1,10 @@
 //! Cgroups in which the kernel kills every new process.
 //!
 //! Since Linux 6.14, a fork that races with cgroup.kill is killed as well: the kernel compares a cgroup's kill count
-//! before and after the fork. With CLONE_INTO_CGROUP it reads the count of the caller's cgroup before and that of the
-//! new process's cgroup after (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, for
-//! example because a supervisor cleared its own cgroup by cgroup.kill and still runs in it, every such child is killed
-//! before its first instruction.
+//! before and after the fork. With CLONE_INTO_CGROUP it reads the count of the caller's cgroup before the fork, and the
+//! count of the new process's cgroup after it (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts
+//! differ, for example because a supervisor cleared its own cgroup by cgroup.kill and still runs in it, every child
+//! created in the other cgroup is killed before its first instruction.
 
 use init::hooks;
 use plan::Plan;
@@ -17,7 +17,7 @@ use crate::Error;
 /// How long a process without work may take to exit, in seconds: its cgroup may be frozen.
 const PATIENCE: u32 = 1;
 
-/// Tests whether the kernel kills processes created in this v2 cgroup, by creating one that exits at once.
+/// Tests whether the kernel kills processes created in this v2 cgroup, by creating a process that exits at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     sys::signal::hear_of_children();
     // SAFETY: one thread; the child makes one system call.

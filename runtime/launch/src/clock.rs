@@ -20,8 +20,8 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Selects the time namespace for children. The offsets of a new one are written before a process enters it, as the
-    /// kernel requires.
+    /// Selects the time namespace for children. The offsets of a new namespace are written before a process enters it,
+    /// as the kernel requires.
     pub(crate) fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<Self, Error> {
         let proc = proc(slots)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -55,7 +55,7 @@ fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Error> {
     })
 }
 
-/// Returns by how many nanoseconds a process's monotonic clock is ahead of this one's, for its trace.
+/// Returns by how many nanoseconds a process's monotonic clock is ahead of this process's clock, for the trace.
 pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
     let offset = |of: &str| {
         let path = format!("{of}/timens_offsets");

@@ -13,7 +13,7 @@ use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
 
-/// An error of a launch. Everything the launch had created is removed when this is returned.
+/// An error of a launch. When it is returned, everything that the launch had created is removed.
 #[derive(Debug)]
 pub enum Error {
     /// A step of the parent failed.

@@ -5,7 +5,7 @@ use rustix::process::Pid;
 use sys::Context;
 use sys::clone::Child;
 
-/// A waiting process. It exits when this is dropped.
+/// A waiting process. It exits when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Holder(Child);
 

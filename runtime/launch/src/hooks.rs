@@ -1,4 +1,4 @@
-//! Hooks run outside the container (`init::hooks`), each a row of the time line.
+//! Hooks that run outside the container (`init::hooks`); each gets a row of the time line.
 
 use core::ffi::CStr;
 
@@ -10,7 +10,7 @@ use trace::Tracer;
 /// How hooks are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner<'a> {
-    /// Their working directory.
+    /// The working directory of the hooks.
     pub directory: Option<&'a CStr>,
     /// The tracer, which adds a row to its time line for each hook.
     pub tracer: Option<&'a Tracer>,

@@ -16,10 +16,10 @@ use sys::{Context, Errno};
 
 use crate::Error;
 
-/// How many bytes of a helper's output its error quotes.
+/// The maximum number of bytes of a helper's output quoted in its error.
 const QUOTED: usize = 240;
 
-/// Has the maps of the user namespace of `member` written.
+/// Runs the helpers, which write the maps of the user namespace of `member`.
 ///
 /// # Errors
 /// The error of a helper.

@@ -17,11 +17,11 @@ use sys::clone::Child;
 pub(crate) enum Refused {
     /// The intermediate reported a failure.
     Failed(&'static str, Errno),
-    /// It exited without a message.
+    /// The intermediate exited without a message.
     Died,
     /// Init had already failed.
     Init(Box<Message>),
-    /// Its message could not be received.
+    /// The intermediate's message could not be received.
     System(sys::Error),
 }
 

@@ -15,13 +15,13 @@ use init::channel::Message;
 /// A launched container.
 #[derive(Debug)]
 pub struct Launched {
-    /// Its init process.
+    /// The init process.
     pub child: Child,
-    /// When it executed its program, if that was awaited and traced.
+    /// When the program began, if its exec was awaited and traced.
     pub program_since: u64,
     /// The open channel to init, if the plan does not wait for exec.
     pub pending: Option<Pending>,
-    /// Resources of its assembled root filesystem, if any.
+    /// Resources of the assembled root filesystem, if any.
     pub rootfs: Option<rootfs::Assembled>,
 }
 
@@ -57,15 +57,15 @@ impl Pending {
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Reaps helper processes, which have exited once the container runs. It is not done at once, since that would wake
-    /// the caller just for this.
+    /// Reaps helper processes, which have exited once the container runs. They are not reaped earlier, because waiting
+    /// for their exit would wake the caller for that alone.
     pub fn tidy(&mut self) {
         self.await_exec();
         self.network = None;
     }
 
-    /// Returns whether init executed its program; to be called after its exit, with the `signal` that killed it, if
-    /// any.
+    /// Returns whether init executed its program; to be called after init's exit, with the `signal` that killed init,
+    /// if any.
     ///
     /// # Errors
     /// The failure of init.

@@ -76,7 +76,7 @@ fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
 /// stay alive: an init that waits for `start` in this process's memory reads it later.
 ///
 /// # Errors
-/// The failure. Nothing of the launch is left then.
+/// The failure. On failure, the launch leaves nothing behind.
 pub fn launch<'a>(
     plan: &'static Plan,
     given: Given,

@@ -1,9 +1,9 @@
 //! Moves network devices of the host to the container (`linux.netDevices`).
 //!
-//! All devices are found, and their new names checked, before the first is moved: a move that fails may still have
-//! taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move removes, are
-//! added again; the device is up at the end. When the namespace ends, the kernel returns physical devices to the host
-//! and removes virtual ones.
+//! All devices are found, and their new names checked, before the first device is moved: a move that fails may still
+//! have taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move
+//! removes, are added again; the device is up at the end. When the namespace ends, the kernel returns physical devices
+//! to the host and removes virtual ones.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -31,7 +31,7 @@ struct Found<'a> {
 /// Moves the devices to a network namespace.
 ///
 /// # Errors
-/// ENODEV for a missing device, EEXIST for a name that is taken inside; those of rtnetlink(7).
+/// ENODEV for a missing device, EEXIST for a name that is taken in the container; those of rtnetlink(7).
 pub(crate) fn move_all(devices: &[NetDevice], namespace: BorrowedFd<'_>) -> Result<(), sys::Error> {
     let host = Socket::open().context(MOVE, "(rtnetlink socket)")?;
     let inside = Socket::open_in(namespace).context(MOVE, "(rtnetlink socket inside)")?;
@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
         Ok(found)
     }
 
-    /// Returns its name inside.
+    /// Returns the device's name in the container.
     fn new_name(&self, inside: &Socket) -> Result<Cow<'a, str>, sys::Error> {
         free_name(&self.device.inside, inside).context(MOVE, self.object("name not available"))
     }
@@ -82,8 +82,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns the name itself, or with `%d` replaced by the first number free inside. (If the kernel chose, the name would
-/// be unknown.)
+/// Returns the name itself, or with `%d` replaced by the first free number in the container. (If the kernel chose the
+/// number, the name would be unknown.)
 fn free_name<'a>(wanted: &'a str, inside: &Socket) -> Result<Cow<'a, str>, Errno> {
     let is_free = |name: &str| match inside.index(name) {
         Ok(_) => Ok(false),

@@ -47,8 +47,8 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// Reaps the process. If init received the namespace, it has exited long ago; otherwise the namespace is not
-    /// needed.
+    /// Reaps the network process. If init received the namespace, the process has exited long ago. Otherwise the
+    /// namespace is not needed, and the process is killed first.
     fn drop(&mut self) {
         let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
         let ended = WaitIdOptions::EXITED | ALL;
@@ -59,7 +59,7 @@ impl Drop for Network {
     }
 }
 
-/// The process's steps on a time line.
+/// The steps of the network process on a time line.
 #[derive(Debug)]
 struct Row;
 

@@ -50,7 +50,7 @@ pub enum Turn<'a> {
     GoesOn,
 }
 
-/// The callback for these points.
+/// The callback for these points of a launch.
 pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
 
 /// A launch in progress.
@@ -61,11 +61,11 @@ pub(crate) struct Parent<'a> {
     /// The working directory of hooks.
     pub bundle: &'a CStr,
     pub on_turn: &'a mut OnTurn<'a>,
-    /// Removed when dropped, unless the launch succeeds.
+    /// The cgroup. It is removed when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
     /// The process that keeps the cgroup's scope alive until init is in it.
     pub holder: Option<Holder>,
-    /// Whether init could not be created in its cgroup, whatever the plan says.
+    /// Whether init could not be created in its cgroup although the plan requests it.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
@@ -75,7 +75,7 @@ pub(crate) struct Parent<'a> {
     pub own_pid_namespace: Option<OwnedFd>,
     /// This process's other namespaces, to which it returns.
     pub own_namespaces: Vec<(OwnedFd, CloneFlags)>,
-    /// Files by which init joins its cgroup, opened before the parent enters another cgroup namespace.
+    /// Files through which init joins its cgroup, opened before the parent enters another cgroup namespace.
     pub entrances: Option<Vec<OwnedFd>>,
     /// This process's CPU affinity before it was set to init's initial CPUs.
     pub own_cpus: Option<CpuSet>,
@@ -106,7 +106,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Returns why a step failed: if init has reported a failure, that is the cause.
+    /// Returns the reason why a step failed: the failure that init reported, if it did, or else the step's own error.
     #[cold]
     fn reason_of(&self, step: &ParentStep, error: Error) -> Error {
         let heard = match (&error, &self.channel) {

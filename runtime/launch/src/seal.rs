@@ -1,10 +1,10 @@
 //! CVE-2019-5736: processes in a container must not reach a writable dayfly binary.
 //!
 //! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process that
-//! opens it for writing after the dayfly process has exited could replace the runtime. So before a command enters a
-//! container, it ensures that its own binary is on a read-only mount. If a package provides one, only the check costs
-//! time. Otherwise the command maps itself from a detached read-only copy of the mount while running (`sys::reexec`),
-//! or executes itself again from there, or, if that is not permitted, from a sealed memfd.
+//! opens this path for writing after the dayfly process has exited could replace the runtime. So before a command
+//! enters a container, it ensures that its own binary is on a read-only mount. If a package provides such a mount, only
+//! the check costs time. Otherwise the command maps itself from a detached read-only copy of the mount while running
+//! (`sys::reexec`), or executes itself again from there, or, if that is not permitted, from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -26,7 +26,7 @@ use trace::{Phase, Tracer};
 pub const SEALED: &str = "DAYFLY_SEALED";
 
 /// Ensures that this process, which began at `entered`, runs from a file that cannot be written to: from the file on a
-/// read-only mount that `kept` opens, or else from a mount of its own, which it returns. If the running image cannot be
+/// read-only mount that `kept` opens, or else from a new mount, which is returned. If the running image cannot be
 /// remapped, the program starts again and calls this a second time.
 ///
 /// # Errors
@@ -73,8 +73,8 @@ fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
 }
 
-/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2), which would tear down
-/// the address space, set up another, and repeat everything up to here.
+/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2). That would tear down
+/// the address space, set up another one, and repeat everything up to here.
 fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     // SAFETY: the file is the target of /proc/self/exe, which cannot be written to while it runs; a command begins with
     // one thread and without children.

@@ -1,8 +1,8 @@
-//! Between `create` and `start`, init listens on a socket in the container's directory.
+//! The socket in the container's directory on which init listens between `create` and `start`.
 //!
 //! A connection with a start message starts the program. The connection closes by itself if exec succeeds, and carries
-//! the error if it fails. Unlike a FIFO it needs no reopening through /proc, distinguishes a live waiter from a dead
-//! one, and gives `start` the result of exec.
+//! the error if exec fails. Unlike a FIFO, the socket need not be reopened through /proc, distinguishes a live waiter
+//! from a dead one, and gives `start` the result of exec.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -61,7 +61,7 @@ pub enum Start {
 }
 
 /// Starts the program, and waits until it runs. Without an answer for a while, calls `is_frozen`; if the container is
-/// frozen, nothing is started, then or later: init ignores connections that have been closed.
+/// frozen, the program is not started, not even after a thaw: init ignores connections that have been closed.
 ///
 /// # Errors
 /// The error of exec; those of `is_frozen`.

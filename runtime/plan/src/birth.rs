@@ -16,20 +16,20 @@ const ROOM_TO_SHARE: i64 = 64 << 20;
 /// How init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Its mount namespace starts as a copy of the template, one empty file system. Otherwise the host's mount table is
-    /// copied and released again.
+    /// Init's mount namespace starts as a copy of the template, one empty file system. Otherwise the host's mount table
+    /// is copied and released again.
     pub from_template: bool,
-    /// Another process creates its network namespace meanwhile.
+    /// Another process creates init's network namespace meanwhile.
     pub parallel_network: bool,
-    /// It waits for that network before it mounts a sysfs of the configuration, not after all other mounts.
+    /// Init waits for that network namespace before it mounts a sysfs of the configuration, not after all other mounts.
     pub mounts_in_turn: bool,
     /// The memory init works in.
     pub memory: Memory,
     /// The memory an intermediate works in, if it may use the parent's at all.
     pub intermediate_memory: Memory,
-    /// It starts in its cgroup.
+    /// Init is created in its cgroup.
     pub into_cgroup: bool,
-    /// It moves to v1 cgroups as its only thread.
+    /// Init moves to v1 cgroups as its only thread.
     pub thread_move: bool,
     /// One empty directory covers all masked directories.
     pub shared_masks: bool,
@@ -81,9 +81,9 @@ impl Birth {
     }
 }
 
-/// Returns whether the container needs the host's mounts in its own namespace until it pivots. It does if hooks that
-/// enter it look for programs and the rootfs at their paths on the host, if init creates a file system from a path of
-/// the host, or if the root shares propagation with the host.
+/// Returns whether the container needs the host's mounts in its own namespace until it pivots. That is so if hooks that
+/// enter the namespace look for programs and the rootfs at their paths on the host, if init creates a file system from
+/// a path of the host, or if the root shares propagation with the host.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
@@ -93,9 +93,10 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Returns the memory init works in: shared if only our own steps run in the PID namespace meanwhile. A hook there is a
-/// program that could trace init, and so write to the parent's memory. Data copied by tmpcopyup must be charged to the
-/// container: pages belong to the cgroup of the memory's owner.
+/// Returns the memory init works in: the parent's, only if our own steps alone run in the PID namespace meanwhile. A
+/// hook there is a program that could trace init, and so write to the parent's memory. If tmpcopyup copies data, init
+/// has memory of its own, so that the data is charged to the container: pages belong to the cgroup of the memory's
+/// owner.
 fn memory(
     spec: &Spec<'_>,
     linux: &Linux<'_>,

@@ -33,7 +33,7 @@ impl Builder {
         }
     }
 
-    /// Opens a mount tree of the host.
+    /// Adds a step that opens a mount tree of the host.
     pub fn take(&mut self, tree: CloneTree) {
         match self.by_init {
             true => self.taken.push(InitStep::CloneTree(tree)),
@@ -41,7 +41,7 @@ impl Builder {
         }
     }
 
-    /// Opens a device node of the host.
+    /// Adds a step that opens a device node of the host.
     pub fn take_device(&mut self, device: DeviceSource) {
         match self.by_init {
             true => self.taken.push(InitStep::CloneDevice(device)),

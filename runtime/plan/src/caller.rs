@@ -2,8 +2,8 @@
 //!
 //! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
 //! mappings, except for the caller's own ids. A *confined* caller is rootless or uid 0 of a user namespace other than
-//! the initial one (`podman unshare`): it cannot create device nodes, and init opens mounts, in a copy of the mount
-//! table that it may change.
+//! the initial one (`podman unshare`): it cannot create device nodes, and mounts are opened by init, in a copy of the
+//! mount table that init may change.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -26,20 +26,20 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The caller of dayfly.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
-    /// Its effective user.
+    /// The caller's effective user.
     pub uid: u32,
-    /// Its effective group.
+    /// The caller's effective group.
     pub gid: u32,
-    /// Whether it is in a user namespace other than the initial one.
+    /// Whether the caller is in a user namespace other than the initial one.
     pub nested: bool,
-    /// Whether setgroups(2) is denied to it.
+    /// Whether setgroups(2) is denied to the caller.
     pub setgroups_denied: bool,
     /// Directories to search for newuidmap and newgidmap, in the format of `PATH`.
     pub path: String,
 }
 
 impl Caller {
-    /// Probes the calling process; `path` is the `PATH` of its environment. One system call for root.
+    /// Probes the calling process; `path` is the `PATH` of its environment. This takes one system call for root.
     pub fn probe(path: Option<&str>) -> Self {
         let namespace = rustix::fs::stat(c"/proc/self/ns/user");
         let nested = namespace.is_ok_and(|stat| stat.st_ino != FIRST_USER_NAMESPACE);
@@ -108,7 +108,7 @@ impl Caller {
         self.check_groups(groups.unwrap_or_default())
     }
 
-    /// Refuses supplementary groups that cannot be set.
+    /// Refuses supplementary groups if the caller cannot set them.
     pub(crate) fn check_groups(&self, groups: &[u32]) -> Result<(), Error> {
         if self.is_rootless() && !groups.is_empty() {
             let text =

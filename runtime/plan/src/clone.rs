@@ -20,9 +20,9 @@ use crate::step::{
 };
 use crate::{Error, ExecRequest, keep};
 
-/// The types of namespaces that init inherits from its parent (`elsewhere-only-to-clone`) if it will be in a user
-/// namespace: from there it could not join namespaces owned by another one. A parent with root's rights also joins
-/// those that the container's own user namespace owns.
+/// The types of namespaces that init inherits from its parent (`elsewhere-only-to-clone`) if init will be in a user
+/// namespace: from there it could not join namespaces owned by another user namespace. A parent with root's rights also
+/// joins namespaces that the container's own user namespace owns.
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 
@@ -30,7 +30,7 @@ pub(crate) const BEFORE_USER: [CloneFlags; 4] =
 ///
 /// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
 /// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
-/// namespaces must be created from inside it, which also takes an intermediate. Then the parent itself joins the PID
+/// namespaces must be created from inside it, which also requires an intermediate. Then the parent itself joins the PID
 /// namespace, and namespaces of the types in [`BEFORE_USER`], provided that it can return to its own; otherwise the
 /// intermediate joins them.
 pub fn compile(
@@ -186,12 +186,13 @@ pub fn compile(
     Ok(())
 }
 
-/// Allowance for descriptors of init besides slots and those passed to the program: its own, and those the caller left
-/// open.
+/// The number of descriptors of init besides slots and descriptors passed to the program: an allowance for init's own,
+/// and for descriptors that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// Removes a limit of open descriptors too low for init's work (`low-nofile-last`). Init sets it last, which needs no
-/// privileges, since it only lowers the limit. Until then the hard limit, if high enough, also serves as the soft one.
+/// Removes a limit of open descriptors too low for init's work (`low-nofile-last`). Init sets that limit last, which
+/// needs no privileges, because it only lowers the limit. Until then the hard limit, if high enough, also serves as the
+/// soft one.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
     let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
     let is_low = |limit: &Limit| {
@@ -208,7 +209,7 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
 }
 
 /// Adds the resource limits. Root of a user namespace may not raise limits, so in that case the parent sets them and
-/// init waits for it; otherwise init sets them itself. Either way `limits-before-user` holds.
+/// init waits for the parent; otherwise init sets them itself. Either way `limits-before-user` holds.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {

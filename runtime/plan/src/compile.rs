@@ -35,7 +35,7 @@ use crate::state;
 use crate::step::{Confined, Hooks, InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
 
-/// Returns whether a process of its own creates the container's network namespace; it is best started early.
+/// Returns whether a separate process creates the container's network namespace; that process is best started early.
 pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
     spec.linux.as_ref().is_some_and(|linux| {
         Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
@@ -250,8 +250,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 }
 
 /// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
-/// `start`. With `run`, readiness is not awaited: init continues once it is recorded (`recorded-before-it-runs`,
-/// `words-match`).
+/// `start`. With `run`, readiness is not awaited: init continues once the container is recorded
+/// (`recorded-before-it-runs`, `words-match`).
 fn compile_handshake(
     builder: &mut Builder,
     request: &Request<'_>,
@@ -317,7 +317,7 @@ pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Progra
     Ok(seccomp::compile(&profile, &kernel.seccomp)?)
 }
 
-/// Adds the steps that must come before anything of the container exists: `proc-first`, `inherited-oom-score`,
+/// Adds the steps that must come before any part of the container exists: `proc-first`, `inherited-oom-score`,
 /// `undumpable-before-sharing`, `maps-before-undumpable`.
 pub(crate) fn open_sources(
     builder: &mut Builder,
@@ -342,12 +342,12 @@ pub(crate) fn open_sources(
     Ok(())
 }
 
-/// Steps of init that are deferred.
+/// Steps of init that are deferred until a condition holds.
 #[derive(Default)]
 struct Waiting {
-    /// Until init is in its network namespace.
+    /// Steps deferred until init is in its network namespace.
     for_network: Vec<InitStep>,
-    /// Until everything is mounted: a tmpfs becomes read-only once its contents exist.
+    /// Steps deferred until everything is mounted: a tmpfs becomes read-only once its contents exist.
     for_mounts: Vec<InitStep>,
 }
 
@@ -386,7 +386,7 @@ fn compile_rootfs(
     Ok(())
 }
 
-/// Adds session and keyring.
+/// Adds the steps for session and keyring.
 fn compile_platform(
     builder: &mut Builder,
     request: &Request<'_>,

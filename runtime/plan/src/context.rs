@@ -49,7 +49,8 @@ impl Context<'_, '_> {
         self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))
     }
 
-    /// Returns whether its user namespace owns its network namespace: only then may it mount a sysfs.
+    /// Returns whether the container's user namespace owns its network namespace: only then may the container mount a
+    /// sysfs.
     pub(crate) fn owns_network(&self) -> bool {
         let new = self.namespaces.new;
         if new.contains(CloneFlags::NEWNET) {
@@ -59,7 +60,7 @@ impl Context<'_, '_> {
         is_above || !(new.contains(CloneFlags::NEWUSER) || self.foreign_network)
     }
 
-    /// Returns whether /dev is a bind mount, which needs no nodes and links of ours.
+    /// Returns whether /dev is a bind mount. In that case dayfly creates no nodes and links in it.
     pub(crate) fn dev_is_bound(&self) -> bool {
         self.mounts.iter().any(|mount| {
             let options = MountOptions::parse(&mount.options);

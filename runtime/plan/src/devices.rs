@@ -24,7 +24,7 @@ const DEFAULT: [(&str, u32, u32); 6] = [
     ("/dev/urandom", 1, 9),
 ];
 
-/// Links that do not replace existing files, except the last.
+/// The links in /dev. All except the last leave an existing file in place.
 const LINKS: [Link; 6] = [
     link(c"fd", c"/proc/self/fd"),
     link(c"stdin", c"/proc/self/fd/0"),
@@ -60,20 +60,20 @@ impl Wanted<'_> {
     }
 }
 
-/// The origin of the nodes.
+/// The origin of the device nodes.
 enum Origin {
     /// Init creates them.
     Init,
-    /// The parent creates them on a file system of its own. Owners are mapped by the user namespace of the slot, if
-    /// any.
+    /// The parent creates the nodes on a file system of its own. The user namespace in the slot, if any, maps their
+    /// owners.
     Parent(Option<Slot>),
     /// The host's nodes are bound.
     Host,
 }
 
-/// Chooses the origin. mknod(2) fails in user namespaces. A caller with root's rights creates nodes there with the
-/// requested number, mode and owner, if the kernel can copy single nodes; other callers bind the host's nodes,
-/// verified.
+/// Chooses the origin of the nodes. mknod(2) fails in user namespaces. For a container in one, a caller with root's
+/// rights creates nodes with the requested number, mode and owner, if the kernel can copy single nodes; other callers
+/// bind the host's nodes, verified.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
     if context.caller.is_confined() {
         return Ok(Origin::Host);
@@ -242,8 +242,8 @@ fn own(
     Ok(())
 }
 
-/// Returns the host's id for an id of the container, or 0 if it is not mapped: inside, the host's root shows as the
-/// overflow id, like any unmapped owner.
+/// Returns the host's id for an id of the container, or 0 if it is not mapped: in the container, the host's root
+/// appears as the overflow id, like any unmapped owner.
 fn outside(mappings: &[IdMapping], id: u32) -> u32 {
     if mappings.is_empty() {
         return id;

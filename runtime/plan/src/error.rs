@@ -14,11 +14,11 @@ pub enum Error {
     TooOld((u32, u32)),
     /// A container without a mount namespace, on a kernel that cannot attach mounts to a detached tree.
     NoDetachedMounts,
-    /// newuidmap(1) or newgidmap(1) is needed and is not in `PATH`.
+    /// newuidmap(1) or newgidmap(1) is needed but not in `PATH`.
     NoHelper(&'static str),
     /// An annotation that is not a valid property of the container's scope.
     Systemd(systemd::Error),
-    /// A value that the specification does not have.
+    /// A value that the specification does not permit.
     Invalid(spec::Invalid),
     /// An error in the seccomp profile.
     Seccomp(seccomp::Error),

@@ -1,7 +1,8 @@
 //! The optional fast paths.
 //!
-//! A start uses all that the kernel supports. To measure the gain of one (`dayfly bench ablation`), the environment
-//! variable `DAYFLY_WITHOUT` lists those to leave out; the resulting container is the same, only slower to create.
+//! A start uses all that the kernel supports. To measure the gain of a fast path (`dayfly bench ablation`), the
+//! environment variable `DAYFLY_WITHOUT` lists fast paths to leave out; the resulting container is the same, only
+//! slower to create.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,13 +14,14 @@ bitflags! {
     pub struct FastPaths: u32 {
         /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
-        /// Init's mount namespace is a copy of an empty one, instead of a copy of the host's that it releases again.
+        /// Init's mount namespace is a copy of an empty one. Otherwise it is a copy of the host's, whose mounts init
+        /// releases again.
         const TEMPLATE_NAMESPACE = 1 << 1;
         /// Init works in the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;
         /// A separate process creates the network namespace while init mounts.
         const PARALLEL_NETWORK = 1 << 3;
-        /// `run` lets init continue without an exchange once it is recorded.
+        /// `run` lets init continue once the container is recorded, without an exchange of messages.
         const ONE_WAY_HANDSHAKE = 1 << 4;
         /// Compiled seccomp filters are cached.
         const SECCOMP_CACHE = 1 << 5;

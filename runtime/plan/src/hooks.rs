@@ -11,7 +11,7 @@ use crate::step::{Hook, Hooks};
 use crate::{Error, keep};
 
 /// Prepares the hooks of one kind for execve(2). Hooks without an environment get `inherited`; for hooks inside the
-/// container, an empty environment counts as none. The specification leaves this open, and hooks rely on runc's
+/// container, an empty environment counts as none. The specification does not define this, and hooks rely on runc's
 /// behaviour.
 ///
 /// # Errors

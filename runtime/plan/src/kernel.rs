@@ -5,12 +5,13 @@ use crate::{Error, FastPaths};
 /// The oldest kernel with everything the start path is built on: mount_setattr(2).
 pub(crate) const OLDEST: (u32, u32) = (5, 12);
 
-/// The first that attaches mounts to a tree which is attached nowhere itself, and copies parts of one: before,
-/// open_tree(2) with OPEN_TREE_CLONE wants a mount of the caller's mount namespace (`check_mnt`, fs/namespace.c).
+/// The first version that can attach mounts to a tree that is not attached itself, and can copy parts of such a tree.
+/// Before, open_tree(2) with OPEN_TREE_CLONE accepts only mounts of the caller's mount namespace (`check_mnt`,
+/// fs/namespace.c).
 pub(crate) const DETACHED: (u32, u32) = (6, 15);
 
-/// The first version that sorts mountinfo by mount id: earlier ones show the order in which mounts were attached, even
-/// if they were created before.
+/// The first version that sorts mountinfo by mount id: earlier versions list mounts in the order in which they were
+/// attached, whenever they were created.
 const SORTED: (u32, u32) = (6, 8);
 
 /// Capabilities of the running kernel.
@@ -41,7 +42,8 @@ impl Kernel {
         }
     }
 
-    /// Returns whether mountinfo lists mounts in the order of attachment, which must be the configuration's.
+    /// Returns whether mountinfo lists mounts in the order of attachment. In that case they must be attached in the
+    /// configuration's order.
     pub fn lists_mounts_in_turn(&self) -> bool {
         self.version < SORTED
     }
@@ -51,7 +53,7 @@ impl Kernel {
         self.version >= DETACHED
     }
 
-    /// Refuses a container without a mount namespace on kernels where its mounts would have to be the host's.
+    /// Refuses a container without a mount namespace on kernels that would require its mounts to be in the host's.
     ///
     /// # Errors
     /// A kernel before Linux 6.15.

@@ -19,7 +19,7 @@ use crate::step::{
 
 /// The name of init's row on a time line.
 pub const INIT: &str = "init";
-/// The name of the row of the process that creates the network namespace.
+/// The name of the network process's row on a time line.
 pub const NETWORK: &str = "network";
 
 /// Returns the labels of the parent's and init's steps, in order.
@@ -30,7 +30,7 @@ pub fn labels(plan: &Plan) -> (Vec<Label<'_>>, Vec<Label<'_>>) {
     )
 }
 
-/// The parent's steps, then init's.
+/// The parent's steps, followed by init's.
 impl Steps for Plan {
     fn label(&self, step: usize) -> Option<Label<'_>> {
         let init = || self.init.get(step.checked_sub(self.parent.len())?).map(Labelled::label);
@@ -58,7 +58,7 @@ fn inside(path: &CStr) -> String {
 
 /// A value with a readable name.
 pub trait Labelled {
-    /// Phase, name and object of the step.
+    /// Returns phase, name and object of the step.
     fn label(&self) -> Label<'_>;
 }
 

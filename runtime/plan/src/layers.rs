@@ -10,7 +10,7 @@ use crate::namespaces::maps;
 use crate::step::ParentStep;
 
 /// Adds the steps that assemble the root's tree, detached. Ids are mapped by `ids`, if given; otherwise by a user
-/// namespace with the mappings of the container's, which does not exist before the clone.
+/// namespace with the same mappings as the container's, because the container's does not exist before the clone.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

@@ -79,7 +79,7 @@ pub struct Plan {
     pub execution: Execution,
     /// The recipe of a root filesystem assembled from layers.
     pub rootfs: Option<Box<rootfs::Recipe>>,
-    /// The cgroup; `None` if the container stays in the caller's.
+    /// The cgroup; `None` if the container stays in the caller's cgroup.
     pub cgroup: Option<CgroupPlan>,
     /// The group of the resctrl file system, if the configuration has one.
     pub resctrl: Option<ResctrlPlan>,
@@ -94,7 +94,7 @@ pub enum ResctrlPlan {
     Create {
         /// The group.
         group: resctrl::Group,
-        /// Its limits.
+        /// The group's limits.
         schemata: resctrl::Schemata,
     },
     /// Joined by an additional process.
@@ -109,27 +109,27 @@ pub enum ResctrlPlan {
 pub enum CgroupPlan {
     /// Created for a new container.
     Create {
-        /// Its location.
+        /// The cgroup's location.
         location: cgroup::Location,
-        /// Its limits.
+        /// The cgroup's limits.
         resources: Box<Resources>,
-        /// Whether the caller may lack permission for parts of it (`--rootless`).
+        /// Whether the caller may lack permission for parts of the cgroup (`--rootless`).
         as_user: bool,
     },
     /// Created by systemd for a new container.
     Scope {
-        /// Its location, which includes a unit.
+        /// The cgroup's location, which includes a unit.
         location: cgroup::Location,
-        /// Its limits.
+        /// The cgroup's limits.
         resources: Box<Resources>,
         /// Properties of the unit from annotations.
         properties: Vec<systemd::Property>,
     },
     /// Joined by an additional process.
     Join {
-        /// Its location.
+        /// The cgroup's location.
         location: cgroup::Location,
-        /// The container's init, whose cgroup is joined if this one accepts no processes (any more); `None` if the
+        /// The container's init, whose cgroup is joined if the location accepts no processes (any more); `None` if the
         /// cgroup was requested explicitly.
         or_that_of: Option<i32>,
     },

@@ -1,8 +1,8 @@
 //! Passes a seccomp listener to its agent (runtime-spec, config-linux.md, "The Container Process State").
 //!
-//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates it and sends it to
-//! the agent with the state of the container. As in runc this is part of `create`: a missing agent is an error before
-//! anything runs, and the filter does not apply to the parent's calls.
+//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates the listener and
+//! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is an
+//! error before anything runs, and the filter does not apply to the parent's calls.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,11 +18,11 @@ use crate::{Error, process};
 /// The agent of a running container's filter, and the data sent to it.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecAgent<'a> {
-    /// Its socket: `listenerPath`.
+    /// The agent's socket: `listenerPath`.
     pub socket: &'a str,
     /// `listenerMetadata`, or empty.
     pub metadata: &'a str,
-    /// The container's init.
+    /// The pid of the container's init.
     pub init: i32,
     /// See [`StateText::head`].
     pub state_head: &'a str,
@@ -44,7 +44,8 @@ pub fn compile(
     Ok(())
 }
 
-/// Adds these steps for a process that joins a container; returns the constant part of its state.
+/// Adds the steps of [`compile`] for a process that joins a container; returns the constant part of the container's
+/// state.
 ///
 /// # Errors
 /// A profile without an agent.

@@ -17,7 +17,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Reads the configuration's list.
+    /// Reads the configuration's list of namespaces.
     pub fn of(linux: &Linux<'_>) -> Self {
         let mut namespaces = Self::default();
         for namespace in &linux.namespaces {

@@ -1,8 +1,9 @@
-//! What init inherits if other processes may be in its PID namespace: for an exec, or a container that joins one.
+//! What init inherits if other processes may be in its PID namespace: for an exec, or for a container that joins an
+//! existing PID namespace.
 //!
-//! A process there with CAP_SYS_PTRACE, and no user namespace around it, could stop init before its first instruction.
-//! So the intermediate, which is still in the host's PID namespace, first enters the container, releases everything of
-//! the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
+//! A process in that namespace with CAP_SYS_PTRACE, if not in a user namespace, could stop init before its first
+//! instruction. So the intermediate, which is still in the host's PID namespace, first enters the container, releases
+//! everything of the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;
 
@@ -10,9 +11,9 @@ use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep, Slot};
 
-/// Moves init's first steps to the intermediate if the two do not join a user namespace. (Processes in a user namespace
-/// may not trace a process whose program was executed outside.) Few configurations need a procfs there. If init may
-/// mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
+/// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a user namespace may
+/// not trace a process whose program was executed outside.) Few configurations need a procfs in these steps. If init
+/// may mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),

@@ -31,7 +31,7 @@ pub fn absolute(base: &str, path: &str) -> String {
     made_absolute(base, path).into_owned()
 }
 
-/// Returns the absolute path, which is `path` itself if that is absolute and clean.
+/// Makes a path absolute. Returns `path` itself if it is absolute and clean.
 pub(crate) fn made_absolute<'p>(base: &str, path: &'p str) -> Cow<'p, str> {
     match path.starts_with('/') {
         true => clean(path),

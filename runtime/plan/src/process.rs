@@ -21,14 +21,14 @@ pub(crate) const CAP_SYS_ADMIN: u64 = 1 << 21;
 /// The annotation read by [`keeps_groups`].
 pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 
-/// The input of the process step lists besides the process itself.
+/// The input for the process's step lists besides the process itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     /// Descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
-    /// Whether it is in a user namespace where setgroups(2) may be denied.
+    /// Whether the process is in a user namespace where setgroups(2) may be denied.
     pub may_lack_setgroups: bool,
-    /// Whether it keeps the caller's supplementary groups: see [`keeps_groups`].
+    /// Whether the process keeps the caller's supplementary groups: see [`keeps_groups`].
     pub keep_groups: bool,
     /// Whether there is a seccomp filter to load.
     pub seccomp: bool,
@@ -116,15 +116,16 @@ pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &sec
     }
 }
 
-/// Returns the filter, with the capabilities to set after it if CAP_SYS_ADMIN was kept for it.
+/// Returns the filter, with the capabilities to set after the filter is loaded if CAP_SYS_ADMIN was kept for loading
+/// it.
 pub fn confined(process: &Process<'_>) -> Confined {
     let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
     // The ambient set stays as raised before: the filter may forbid prctl(2).
     Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
 }
 
-/// Returns the user whose home directory becomes HOME, if the environment has none or, as in runc, an empty one, with
-/// which programs would write their files to the working directory.
+/// Returns the user whose home directory becomes HOME, if the environment contains no HOME or, as in runc, an empty
+/// one. With an empty HOME, programs would write their files to the working directory.
 pub fn home_of(process: &Process<'_>) -> Option<u32> {
     let home = process.env.iter().rev().find_map(|entry| entry.strip_prefix("HOME="));
     home.is_none_or(str::is_empty).then_some(process.user.uid)
@@ -150,7 +151,7 @@ pub fn compile_exec(
 }
 
 /// Returns whether annotations request the caller's supplementary groups (crun's annotation; engines offer it as
-/// `--group-add keep-groups`). Then those of the configuration are not set.
+/// `--group-add keep-groups`). In that case the configuration's groups are not set.
 pub fn keeps_groups<'a>(mut annotations: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     annotations.any(|annotation| annotation == (KEEP_GROUPS, "1"))
 }
@@ -176,8 +177,8 @@ pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CS
     Ok(kept)
 }
 
-/// Returns the bounding set and the others. Names unknown to the kernel or dayfly are left out, as in runc. Inheritable
-/// is taken from the configuration and empty by default (CVE-2022-29162).
+/// Returns the bounding set and the other sets. Names unknown to the kernel or dayfly are left out, as in runc. The
+/// inheritable set is taken from the configuration and empty by default (CVE-2022-29162).
 fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     named_sets(capabilities, &mut Vec::new())
 }

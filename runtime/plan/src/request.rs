@@ -27,8 +27,8 @@ pub enum Console<'a> {
 pub struct GivenRoot<'a> {
     /// The source.
     pub source: RootSource<'a>,
-    /// An absolute path on the host: where it is attached in the container's own mount namespace if that begins as a
-    /// copy of the host's.
+    /// An absolute path on the host: where the root is attached in the container's own mount namespace, if that begins
+    /// as a copy of the host's.
     pub place: &'a str,
 }
 
@@ -38,7 +38,7 @@ impl<'a> GivenRoot<'a> {
         Self { source: RootSource::Layers { recipe, ids: None }, place }
     }
 
-    /// Returns the recipe if it is assembled from layers.
+    /// Returns the recipe if the root filesystem is assembled from layers.
     pub(crate) fn recipe(&self) -> Option<&'a rootfs::Recipe> {
         match self.source {
             RootSource::Layers { recipe, .. } => Some(recipe),
@@ -54,10 +54,10 @@ pub enum RootSource<'a> {
     Layers {
         /// The recipe.
         recipe: &'a rootfs::Recipe,
-        /// The mappings of their users and groups, if different from the container's.
+        /// The mappings of the layers' users and groups, if different from the container's.
         ids: Option<(&'a [IdMapping], &'a [IdMapping])>,
     },
-    /// A bind mount or a new file system. Its destination is ignored, and its ids are mapped if it has mappings.
+    /// A bind mount or a new file system. Its destination is ignored, and its ids are mapped if the mount has mappings.
     Mount(&'a Mount<'a>),
 }
 
@@ -72,7 +72,7 @@ pub struct Request<'a> {
     pub rootfs: Option<GivenRoot<'a>>,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
-    /// Whether the caller stays until the container's exit, and learns only then whether it started.
+    /// Whether the caller stays until the container's exit, and learns only then whether the program was started.
     pub attended: bool,
     /// `--no-pivot`
     pub no_pivot: bool,
@@ -92,11 +92,11 @@ pub struct Request<'a> {
     pub resctrl: Option<Group>,
     /// The program of the configuration's seccomp profile, if the caller has it.
     pub filter: Option<seccomp::Program>,
-    /// Who runs dayfly.
+    /// The caller of dayfly.
     pub caller: Caller,
     /// Whether the caller may lack permission for parts of the cgroup (`--rootless`).
     pub rootless: bool,
-    /// The cgroup shown by a cgroup mount if the container has none of its own: the caller's.
+    /// The cgroup shown by a cgroup mount if the container has no cgroup of its own: the caller's.
     pub shown_cgroup: Option<cgroup::Location>,
     /// The CPU affinity of the caller before it switched to the start CPUs; hooks on the host get it back.
     pub own_cpus: Option<NumberSet>,
@@ -142,19 +142,19 @@ impl<'a> Request<'a> {
 pub struct ExecRequest<'a> {
     /// The container's id.
     pub id: &'a str,
-    /// The namespaces of its init that differ from the host's.
+    /// The namespaces of the container's init that differ from the host's.
     pub namespaces: CloneFlags,
     /// The cgroup to join.
     pub cgroup: Option<cgroup::Location>,
-    /// Whether the cgroup was requested explicitly; if not, and it accepts no processes, init's is joined.
+    /// Whether the cgroup was requested explicitly. If it was not, and accepts no processes, init's cgroup is joined.
     pub cgroup_is_asked_for: bool,
     /// Whether the container's own cgroup has a memory limit, or may have one.
     pub memory_is_limited: bool,
-    /// The pid of its init.
+    /// The pid of the container's init.
     pub init: i32,
     /// Attributes of every process of the container.
     pub execution: Execution,
-    /// Its group of the resctrl file system.
+    /// The container's group of the resctrl file system.
     pub resctrl: Option<Group>,
     /// The container's filter.
     pub filter: Option<seccomp::Program>,
@@ -166,11 +166,11 @@ pub struct ExecRequest<'a> {
     pub console: Option<Console<'a>>,
     /// Whether to join the keyring: only if the container has one.
     pub keyring: bool,
-    /// Whether it keeps the caller's supplementary groups: [`crate::keeps_groups`].
+    /// Whether the process keeps the caller's supplementary groups: [`crate::keeps_groups`].
     pub keep_groups: bool,
     /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Who runs dayfly.
+    /// The caller of dayfly.
     pub caller: Caller,
 }
 

@@ -188,7 +188,7 @@ fn a_sysfs_waits_last_where_nobody_sees_it() {
     assert_eq!(names(&plan).iter().filter(|name| *name == "join network").count(), 1);
 }
 
-/// Before Linux 6.15 one node of a detached file system cannot be copied, so the host's nodes are bound.
+/// Before Linux 6.15 a single node of a detached file system cannot be copied, so the host's nodes are bound.
 #[test]
 fn nodes_of_a_user_namespace_are_its_own_where_they_can_be() {
     let steps = |version, namespace: &str| {

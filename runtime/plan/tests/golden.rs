@@ -1,4 +1,4 @@
-//! Golden plans: the steps to which configurations of engines compile. Needs no root.
+//! Golden plans: the steps to which configurations of engines compile. The tests do not need root.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p dayfly-plan` rewrites the files; review the diff.
 
@@ -153,7 +153,7 @@ fn podman_on_v1() {
     check("podman-v1", &compile_for("podman", &legacy_host(), true));
 }
 
-/// A systemd scope adds one step and changes no other.
+/// A systemd scope adds one step and leaves all others unchanged.
 #[test]
 fn podman_in_a_scope() {
     for host in [unified_host(), legacy_host()] {
@@ -217,7 +217,7 @@ fn equal_mappings_share_a_user_namespace() {
     }
 }
 
-/// Devices are moved before init continues, to a namespace in which it was created.
+/// Init is created in its network namespace, and network devices are moved to that namespace before init continues.
 #[test]
 fn net_devices_are_there_before_init_goes_on() {
     let plan = patched(|config| {

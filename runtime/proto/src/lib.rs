@@ -1,9 +1,9 @@
-//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them. Also
-//! criu's requests and responses.
+//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them. Also criu's requests
+//! and responses.
 //!
-//! Written by hand for a single-threaded program that must not block: a message is a plain struct (`message!` of
-//! [`message`]), and a connection keeps its state between system calls that never block. Input from the peer is
-//! untrusted: it is parsed within limits, or refused.
+//! The code is written by hand for a single-threaded program that must not block: a message is a plain struct
+//! (`message!` of [`message`]), and a connection keeps its state between system calls that never block. Input from the
+//! peer is untrusted: it is parsed within limits, or refused.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -12,11 +12,11 @@ pub const MOST: usize = 1 << 16;
 
 /// The methods that `message!` implements for a struct.
 pub trait Message: Default {
-    /// Merges the contents of `reader`: the last single value counts, messages are merged, lists grow. Fields with
-    /// unknown numbers, or of another kind than theirs, are skipped.
+    /// Merges the contents of `reader`: the last value of a single field counts, messages are merged, and lists are
+    /// extended. Fields with an unknown number or an unexpected kind are skipped.
     ///
     /// # Errors
-    /// If the bytes are not a message. Fields read before stay.
+    /// If the bytes are not a message. Fields read before the error keep their new values.
     fn merge(&mut self, reader: Reader<'_>) -> Result<(), Malformed>;
 
     /// Writes all fields with values other than the default, in the order of declaration.
@@ -31,7 +31,7 @@ pub trait Packed: Message {
 
 /// A type of message fields.
 pub trait Field {
-    /// Merges a value from the wire. A value of another kind is skipped.
+    /// Merges a value from the wire. A value of an unexpected kind is skipped.
     ///
     /// # Errors
     /// If the value is not valid for the type.
@@ -41,24 +41,24 @@ pub trait Field {
     fn write(&self, number: u32, writer: &mut Writer);
 }
 
-/// A number, which lists pack.
+/// A number, which is packed in lists.
 pub trait Scalar: Sized + Copy {
-    /// Converts a value of its kind; returns `None` for another kind.
+    /// Converts a value from the wire; returns `None` if it is of another kind.
     fn from_value(value: &Value<'_>) -> Option<Self>;
 
     /// Reads the next number of a packed list.
     ///
     /// # Errors
-    /// If the list ends within it.
+    /// If the list ends within the number.
     fn unpack(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
 
-    /// Writes it as an element of a packed list.
+    /// Writes the number as an element of a packed list.
     fn pack(self, writer: &mut Writer);
 
-    /// Writes it as a field, even if it has the default value.
+    /// Writes the number as a field, even if it has the default value.
     fn write(self, number: u32, writer: &mut Writer);
 
-    /// Returns whether all its bits are zero.
+    /// Returns whether all bits of the number are zero.
     fn is_default(self) -> bool;
 }
 

@@ -3,15 +3,15 @@
 use super::*;
 
 message! {
-    /// A part.
+    /// A message inside another one.
     pub struct Part = "test.Part" {
-        /// Its name.
+        /// A name.
         1 => name: String,
-        /// How many.
+        /// A number.
         2 => count: u32,
     }
 
-    /// All of it.
+    /// A message with a field of each type.
     pub struct Whole {
         /// uint32
         1 => small: u32,

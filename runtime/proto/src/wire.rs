@@ -11,10 +11,10 @@ const GREATEST_NUMBER: u64 = (1 << 29) - 1;
 /// Maximum bytes of a 64-bit varint.
 const LONGEST_VARINT: usize = 10;
 
-/// Why bytes are not a message.
+/// The reason why bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// They end within a field.
+    /// The bytes end within a field.
     Short,
     /// A number has more than 64 bits.
     Long,
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     /// Reads a number of up to ten bytes.
     ///
     /// # Errors
-    /// If there are fewer bytes, or it does not fit in 64 bits.
+    /// If the bytes end within the number, or it does not fit in 64 bits.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for at in 0..LONGEST_VARINT {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     /// Reads a number of eight bytes.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// If fewer than eight bytes are left.
     pub fn fixed64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }

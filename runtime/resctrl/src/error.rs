@@ -14,12 +14,12 @@ pub enum Error {
     Missing {
         /// The member of `linux.intelRdt`.
         setting: &'static str,
-        /// Intel's name for it.
+        /// Intel's name of the feature.
         feature: &'static str,
     },
     /// The class of `linux.intelRdt.closID` does not exist, and no limits for creating it are given.
     NoClass {
-        /// Its expected path.
+        /// The expected path of the class.
         directory: String,
     },
     /// The class of `linux.intelRdt.closID` exists with other limits.
@@ -33,7 +33,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         file: String,
-        /// Its content.
+        /// The content of the file.
         content: String,
     },
 }

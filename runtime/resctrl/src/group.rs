@@ -1,4 +1,4 @@
-//! A container's group: creation, limits, membership, removal.
+//! A container's group of resctrl: creation, limits, membership, removal.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -38,7 +38,7 @@ pub struct Schemata {
 }
 
 impl Schemata {
-    /// Returns the limits of a configuration: the cache's, the memory bandwidth's, the rest.
+    /// Returns the limits of a configuration: cache limits first, then memory bandwidth, then all others.
     pub fn of(rdt: &IntelRdt<'_>) -> Self {
         let mut schemata = Self::default();
         for line in rdt.l3_cache_schema.iter().chain(&rdt.mem_bw_schema) {
@@ -152,7 +152,7 @@ impl Group {
         }
     }
 
-    /// Changes its limits; limits not named stay unchanged.
+    /// Changes limits of the group; limits not given stay unchanged.
     ///
     /// # Errors
     /// A refusal by the kernel, with its reason.

@@ -1,7 +1,7 @@
 //! Intel RDT: cache and memory bandwidth by the groups of the resctrl file system
 //! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
 //!
-//! Without `linux.intelRdt` in the configuration, none of this is called and no file of the host is read.
+//! Without `linux.intelRdt` in the configuration, nothing of this crate is called and it reads no file of the host.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -8,7 +8,7 @@ pub enum Arch {
     X86_64,
     /// 32-bit x86.
     X86,
-    /// 32-bit pointers on 64-bit x86: the same audit token, numbers with bit 30 set.
+    /// 32-bit pointers on 64-bit x86: the audit token of x86_64, numbers with bit 30 set.
     X32,
     /// 64-bit ARM.
     Aarch64,
@@ -70,8 +70,8 @@ impl Arch {
         }
     }
 
-    /// Returns whether arguments have 64 bits. x32 passes them in 64-bit registers, but libseccomp compares only the
-    /// lower half, as on 32-bit architectures.
+    /// Returns whether all 64 bits of arguments are compared. x32 passes arguments in 64-bit registers, but libseccomp
+    /// compares only the lower half, as on 32-bit architectures.
     pub(crate) const fn wide_arguments(self) -> bool {
         !matches!(self, Self::X86 | Self::X32 | Self::Arm)
     }

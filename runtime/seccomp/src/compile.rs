@@ -1,8 +1,8 @@
 //! Compiles a profile to a program: a balanced tree over ranges of system call numbers.
 //!
-//! The kernel emulates a new filter for every system call number to find those it always allows, so the length of the
-//! average path and the size matter, not the order of the rules. Adjacent numbers with the same verdict form one range,
-//! and a single number is tested within the range around it.
+//! The kernel emulates a new filter for every system call number to find the numbers that the filter always allows, so
+//! the length of the average path and the size matter, not the order of the rules. Adjacent numbers with the same
+//! verdict form one range, and a single number is tested within the range around it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -22,7 +22,8 @@ const KILL_THREAD: u32 = 0;
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
-/// The maximum number of single numbers tested in sequence.
+/// The maximum number of isolated system call numbers within a range of one verdict that are tested one after the
+/// other.
 const LONE: usize = 3;
 /// Offsets in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
@@ -146,9 +147,9 @@ fn add_rule(
     Ok(())
 }
 
-/// Returns the action for calls newer than the profile: those after the highest number it names. A profile that denies
-/// by default would answer them with EPERM or worse, while C libraries fall back to older calls only on ENOSYS (runc's
-/// libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
+/// Returns the action for calls newer than the profile: those after the highest number that the profile names. A
+/// profile that denies by default would answer them with EPERM or worse, while C libraries fall back to older calls
+/// only on ENOSYS (runc's libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
 fn beyond(default: u32) -> u32 {
     const TRACE: u32 = 0x7ff0_0000;
     // TRACE, LOG and ALLOW are the highest; KILL_PROCESS is negative.
@@ -186,7 +187,7 @@ fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
 }
 
 /// Returns the alternatives for socketcall(2) or ipc(2), whose first argument selects the call; conditions on the
-/// call's own first argument cannot be checked there (libseccomp drops them, too).
+/// arguments of the selected call cannot be checked there (libseccomp drops them, too).
 fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
     let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
     let rest = |conditions: &Vec<Condition>| {
@@ -197,7 +198,7 @@ fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
 }
 
 impl Numbers {
-    /// Adds a rule for a number. One without conditions overrides those with conditions, and the first of several
+    /// Adds a rule for a number. A rule without conditions overrides rules with conditions, and the first of several
     /// without conditions applies (libseccomp's rules).
     fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
         let entry = self.verdicts.entry(number);
@@ -283,7 +284,7 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
-/// Returns the first of `ranges`, with the following ones that are single numbers within its verdict. Testing single
+/// Returns the first of `ranges`, together with isolated numbers inside it that have another verdict. Testing single
 /// numbers takes half as many comparisons as testing the beginnings of ranges.
 fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     let [(_, verdict @ Verdict::Always(_)), rest @ ..] = ranges else {
@@ -304,7 +305,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Returns the code for some groups of ranges, entered with the number loaded.
+    /// Returns the code for some groups of ranges. The system call number is already loaded when the code is entered.
     fn node(&self, groups: &[&[(u32, Verdict)]], builder: &mut Builder) -> Result<Label, Error> {
         match groups {
             [] => Ok(builder.ret(self.default)),

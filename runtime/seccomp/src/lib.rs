@@ -1,9 +1,9 @@
 //! Compiles OCI seccomp profiles to classic BPF decision trees.
 //!
 //! Optimized for the start path: no table is built at run time, names are found by a hash in one constant table for all
-//! architectures (`names.rs`), and the filter is small and shallow, because the kernel emulates it for every system
-//! call number when it is loaded. Verdicts equal libseccomp's; tests/differential.rs compares them for every number of
-//! every architecture.
+//! architectures (`names.rs`), and the filter is small and shallow, because the kernel, when loading a filter, emulates
+//! it for every system call number. Verdicts equal libseccomp's; tests/differential.rs compares them for every number
+//! of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

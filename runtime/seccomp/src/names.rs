@@ -1,9 +1,9 @@
 //! System calls by name and by number.
 //!
-//! A name is found by a hash of its bytes: the slot selected by the hash, or one of the next, contains the index of its
-//! row in the table. The slots are filled at compile time. An uncached profile has some 450 names, each of which is
-//! looked up once: a binary search takes nine comparisons per name, most of them with mispredicted branches, while a
-//! hash takes about one.
+//! A name is found by a hash of its bytes: the slot that the hash selects, or one of the following slots, contains the
+//! index of the name's row in the table. The slots are filled at compile time. An uncached profile has some 450 names,
+//! each of which is looked up once: a binary search takes nine comparisons per name, most of them with mispredicted
+//! branches, while a hash takes about one.
 
 use crate::Arch;
 

@@ -99,8 +99,8 @@ impl<'a> Profile<'a> {
         (path, self.listener_metadata.as_deref().unwrap_or_default())
     }
 
-    /// Returns whether any rule notifies an agent. A default action may not, nor may a rule for `write`: init reports
-    /// the listener by write(2), and the agent could not answer before that (runc's rules).
+    /// Returns whether any rule notifies an agent. A default action may not notify it, nor may a rule for `write`: init
+    /// reports the listener by write(2), and the agent could not answer before that (runc's rules).
     fn notifies(&self) -> Result<bool, Error> {
         let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
         if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
@@ -169,7 +169,7 @@ pub const ACTIONS: [(&str, u32); 9] = [
 /// Returns the filter's return value for an action; EPERM if an errno is required and not given.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    /// The kernel truncates larger values to it.
+    /// The maximum errno: the kernel truncates larger values to it.
     const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {

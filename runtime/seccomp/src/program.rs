@@ -1,7 +1,7 @@
 //! Classic BPF, and a builder that generates it from the end.
 //!
 //! Jumps only go forward, conditional ones by at most 255 instructions. When generating from the end, the target of
-//! every jump is already known: if it is out of reach, a return is duplicated or a long jump is inserted.
+//! every jump is already known. If a target is out of reach, a return is duplicated or a long jump is inserted.
 
 use alloc::vec::Vec;
 
@@ -16,11 +16,11 @@ pub struct Program {
     pub flags: u32,
 }
 
-/// Changes with the file format or the compiler's output.
+/// The magic number, which changes with the file format or the compiler's output.
 const MAGIC: &[u8; 8] = b"dayfbpf\x02";
 
 impl Program {
-    /// Returns whether loading it returns a listener for an agent.
+    /// Returns whether loading the filter returns a listener for an agent.
     pub fn has_listener(&self) -> bool {
         self.flags & sys::seccomp::NEW_LISTENER != 0
     }
@@ -62,7 +62,7 @@ pub(crate) const JUMP_EQUAL: u16 = 0x15;
 pub(crate) const JUMP_GREATER: u16 = 0x25;
 pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 
-/// Targets nearer than this stay in reach even after a long jump or a return is inserted.
+/// The distance in instructions up to which a target stays in reach even after a long jump or a return is inserted.
 const NEAR: usize = 250;
 
 /// A position in the program, counted from its end.

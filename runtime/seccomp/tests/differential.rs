@@ -1,5 +1,5 @@
-//! Every verdict of a compiled profile equals libseccomp's: for engines' and generated profiles, for every system call
-//! number of every architecture, with argument values around the constants of the profile.
+//! Checks that every verdict of a compiled profile equals libseccomp's: for engines' and generated profiles, for every
+//! system call number of every architecture, with argument values around the constants of the profile.
 //!
 //! Both programs run in an interpreter of classic BPF. Names unknown to this libseccomp are first removed from the
 //! profile, and counted.

@@ -1,4 +1,4 @@
-//! Children: finished workers, exited processes, and the order in which both are reported.
+//! Children: finished workers and exited processes, and the order in which their exits are reported.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -26,12 +26,12 @@ fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
 
-/// Returns the status in a command's words.
+/// Returns the status of a failed call, in the words of a dayfly command.
 fn failed_as(command: &str, status: Status) -> Status {
     Status { message: failed(command, &status.message).message, ..status }
 }
 
-/// Returns whether there is a child with that pid, even if it has exited and is not reaped yet.
+/// Returns whether a child with this pid exists, even if it has exited and is not reaped yet.
 fn is_child(pid: u32) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Pid::from_raw(pid as i32).is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok())
@@ -152,7 +152,7 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Removes what a killed worker has left of a container; until then its name stays reserved.
+    /// Removes what a killed worker has left of a container; until that is done, the container's name stays reserved.
     fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
@@ -167,7 +167,7 @@ impl Shim {
         }
     }
 
-    /// Handles a start: init's program runs, or that of an exec, which had no process before.
+    /// Handles a completed start: init runs its program, or an exec has its process, which did not exist before.
     fn started(
         &mut self,
         key: u32,
@@ -278,7 +278,7 @@ impl Shim {
     }
 
     /// Reports the exit of a process, unless it must wait: for the answer of a pending start, or, for init, until the
-    /// exits of all others in its container, which end with it, are reported.
+    /// exits of all other processes in its container, which end with it, are reported.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;
@@ -302,7 +302,7 @@ impl Shim {
         }
     }
 
-    /// Kills processes that do not end with init, including those known only to the container.
+    /// Kills processes that do not end with init, including those that are not in the shim's table.
     fn clear(&mut self, init: u32) {
         let Some(task) = self.tasks.task_of_process_mut(init) else { return };
         if task.clearing != Clearing::Due {
@@ -320,7 +320,8 @@ impl Shim {
         }
     }
 
-    /// They were killed, or cannot be: init's exit is reported as soon as the known ones have exited.
+    /// Handles the end of [`clear`](Self::clear): the processes were killed, or cannot be. Init's exit is reported as
+    /// soon as the known processes have exited.
     fn cleared(&mut self, key: u32) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         task.clearing = Clearing::Done;
@@ -387,7 +388,7 @@ impl Shim {
         }
     }
 
-    /// Answers Delete calls for processes whose output was read to the end, or not read in time.
+    /// Answers Delete calls for processes whose output was read to the end, or not within the time limit.
     pub(crate) fn end_drained(&mut self) {
         let mut at = 0;
         while let Some((ending, deadline)) = self.endings.get(at).copied() {
@@ -402,7 +403,8 @@ impl Shim {
         }
     }
 
-    /// Removes a process from the table, with its container if it is the first, and answers.
+    /// Removes a process from the table, with its container if it is the container's first process, and answers the
+    /// call.
     fn end(&mut self, ending: Ending) {
         let Some(task) = self.tasks.of_process(ending.process) else {
             return self.answer(ending.caller, Err(Status::not_found("process")));

@@ -1,5 +1,5 @@
 //! The command line, in the syntax of Go's package flag: one dash or two, `-name value` or `-name=value`; the first
-//! argument that is not a flag ends them and is the action.
+//! argument that is not a flag ends the flags and is the action.
 
 use alloc::format;
 use alloc::string::String;
@@ -41,7 +41,7 @@ pub enum Refusal<'a> {
     Unknown(&'a str),
     /// A flag at the end whose value is missing.
     Missing(&'a str),
-    /// Not true or false.
+    /// A value that is neither true nor false.
     NotBoolean(&'a str, &'a str),
     /// Three dashes, or an empty name.
     Syntax(&'a str),

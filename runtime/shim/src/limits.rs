@@ -1,5 +1,5 @@
-//! The limit of open descriptors: the shim has several for each process of its pod, and raises its own limit; its
-//! containers start with the limit that the shim was started with.
+//! The limit of open descriptors. The shim has several descriptors for each process of its pod, so it raises its own
+//! limit. Its containers get the limit with which the shim was started.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,7 +15,7 @@ impl Descriptors {
         Self(own)
     }
 
-    /// Restores the limit; in a worker, whose processes inherit it.
+    /// Restores the original limit. Called in a worker, whose processes inherit the limit.
     pub fn restore(&self) {
         let _ = setrlimit(Resource::Nofile, self.0);
     }

@@ -1,8 +1,8 @@
 //! The shim's log: lines in the FIFO `log` of the bundle, which containerd copies to its own.
 //!
 //! Lines have the format of logrus' text, like the Go shim's. The shim never waits for a reader: it also opens the FIFO
-//! for reading, so that opening and writing neither block nor fail without one. Lines that do not fit are lost and
-//! counted.
+//! for reading, so that opening and writing neither block nor fail if no other process reads. Lines that do not fit are
+//! lost and counted.
 
 use alloc::format;
 use alloc::string::String;
@@ -48,7 +48,7 @@ pub struct Log {
 /// Opens the FIFO `path`, relative to `dir`, for the log.
 ///
 /// # Errors
-/// Those of openat(2); EINVAL if it is not a FIFO.
+/// Those of openat(2); EINVAL if the file is not a FIFO.
 pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(dir, path, flags, Mode::empty())?;
@@ -80,12 +80,12 @@ impl Log {
         Self::new(fd.ok(), debug, namespace, id)
     }
 
-    /// Returns its descriptor, for direct writers.
+    /// Returns the log's descriptor, for writers that bypass this type.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns whether lines of that level are logged, to avoid the cost of building unused ones.
+    /// Returns whether lines of this level are logged, so that callers need not format lines that are dropped.
     pub fn is_kept(&self, level: Level) -> bool {
         self.fd.is_some() && level >= self.least
     }

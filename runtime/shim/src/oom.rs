@@ -1,8 +1,9 @@
 //! Watches containers for OOM kills.
 //!
 //! One `TaskOOM` event must be published each time that [`Watch::ready`] or [`Watch::check`] returns more than zero,
-//! however many kills there were: containerd's own shim does the same (`internal/oom/watcher.go` of containerd 2.4
-//! sends one when the count has grown, `pkg/oom/v1/v1.go` one per signal), and the event contains only the container.
+//! however many kills there were: containerd's own shim does the same (in containerd 2.4, `internal/oom/watcher.go`
+//! sends one event when the count has grown, and `pkg/oom/v1/v1.go` one per signal), and the event contains only the
+//! container.
 
 use cgroup::{Error, Location, OomWatch};
 use rustix::event::PollFlags;
@@ -26,7 +27,7 @@ impl Watch {
     /// Starts watching; returns `None` without a memory controller, which is not an error.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is no such cgroup; failing system calls.
+    /// [`Error::Gone`] if the cgroup does not exist; failing system calls.
     pub fn begin(location: &Location) -> Result<Option<Self>, Error> {
         let watch = OomWatch::begin(location)?;
         Ok(watch.map(|watch| Self { watch, is_registered: false }))
@@ -46,7 +47,8 @@ impl Watch {
 
     /// Returns the number of unreported kills; call it when the descriptor is ready.
     ///
-    /// If the cgroup was removed, or cannot be read, its file would stay ready forever, so the watch stops.
+    /// If the cgroup was removed, or its file cannot be read, the watch stops, because the descriptor would stay ready
+    /// forever.
     ///
     /// # Errors
     /// Failing system calls.
@@ -64,8 +66,8 @@ impl Watch {
         }
     }
 
-    /// Returns the number of unreported kills; call it when the container's first process has exited, before that is
-    /// reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
+    /// Returns the number of unreported kills; call it when the container's first process has exited, before the exit
+    /// is reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
     /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit first.
     ///
     /// # Errors

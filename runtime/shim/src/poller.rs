@@ -28,7 +28,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Encodes it as the 64 bits that epoll(7) stores for a descriptor.
+    /// Encodes the source as the 64 bits that epoll(7) stores for a descriptor.
     fn to_bits(self) -> u64 {
         let (kind, key, part) = match self {
             Self::Listener => (0, 0, 0),
@@ -75,7 +75,8 @@ impl Poller {
     /// Adds a descriptor. Errors and hang-ups are reported whatever `interest` is.
     ///
     /// # Errors
-    /// EEXIST if it is already in the set, EPERM for a file that epoll(7) does not support; others of epoll_ctl(2).
+    /// EEXIST if the descriptor is already in the set, EPERM for a file that epoll(7) does not support; others of
+    /// epoll_ctl(2).
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> Result<(), Errno> {
         epoll::add(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }
@@ -88,7 +89,7 @@ impl Poller {
         epoll::modify(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }
 
-    /// Removes a descriptor. Closing removes it as well if there are no copies.
+    /// Removes a descriptor. Closing a descriptor also removes it, but only if no copy of it exists.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -96,7 +97,7 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// Waits until something is ready, at most for `limit`; returns the ready sources.
+    /// Waits until something is ready, for `limit` at most; returns the ready sources.
     ///
     /// # Errors
     /// Those of epoll_wait(2) except EINTR.

@@ -1,4 +1,4 @@
-//! The loop: one thread that waits for all events.
+//! The event loop: one thread that waits for all events.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,7 +23,7 @@ use crate::worker::Worker;
 const CONNECTIONS: usize = 1024;
 /// Maximum time for sending the last events at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long a shim without containers and connections stays.
+/// How long a shim without containers and connections stays before it exits.
 const IDLE: Duration = Duration::from_secs(60);
 const SIGTERM: u32 = 15;
 
@@ -97,7 +97,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
 }
 
 impl Shim {
-    /// Returns how long the loop may wait until the next deadline.
+    /// Returns how long the loop may wait until the next deadline, if there is one.
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
         let endings = self.endings.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);

@@ -28,7 +28,7 @@ use crate::table::{Exit, Process, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
-/// How long the answer to Delete waits until the last output of a process is read.
+/// How long the answer to Delete waits for the last output of a process to be read.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// All state of the loop.
@@ -39,7 +39,7 @@ pub(crate) struct Shim {
     pub connections: BTreeMap<u32, Connected>,
     pub tasks: Tasks,
     pub workers: Vec<Worker>,
-    /// Exits of children that are not reported yet: a worker's answer may identify them.
+    /// Exits of children that are not reported yet, because a worker's answer may still assign them to a process.
     pub strays: Vec<(u32, Exit)>,
     /// Processes to delete once their output is read.
     pub endings: Vec<(Ending, Deadline)>,
@@ -59,7 +59,7 @@ pub(crate) struct Shim {
 /// A connection of containerd's.
 pub(crate) struct Connected {
     pub connection: Connection,
-    /// The events polled on it.
+    /// The events polled on the connection.
     pub interest: Interest,
 }
 
@@ -70,14 +70,14 @@ pub(crate) struct Ending {
     pub caller: Caller,
     /// The process's key.
     pub process: u32,
-    /// Whether it is the container's first process, with which the container is removed.
+    /// Whether the process is the container's first one, with which the container is removed.
     pub is_init: bool,
 }
 
 /// The descriptors of a new process.
 pub(crate) struct Opened {
     ends: Ends,
-    /// The socket to which it sends the master of its terminal.
+    /// The socket to which the process sends the master of its terminal.
     console: Option<OwnedFd>,
 }
 
@@ -153,7 +153,7 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process without any.
+    /// Opens the streams of a process that has none yet.
     ///
     /// # Errors
     /// A stream that cannot be opened.
@@ -323,7 +323,7 @@ impl Shim {
         self.end_drained();
     }
 
-    /// Kills workers whose callers no longer wait, and removes late waiters from the table.
+    /// Kills workers whose callers no longer wait, and removes waiters whose deadlines have passed from the table.
     pub fn end_late(&mut self) {
         self.workers.iter_mut().for_each(Worker::end_if_late);
         for caller in self.tasks.take_waiters(Caller::is_late) {
@@ -337,8 +337,8 @@ impl Shim {
         self.first_guest = self.next_key();
     }
 
-    /// Returns whether there are connections made after the shutdown began. Unless one creates a container, the loop
-    /// exits after they are closed.
+    /// Returns whether there are connections made after the shutdown began. The loop exits after they are closed,
+    /// unless one of them creates a container.
     pub fn has_guests(&self) -> bool {
         self.connections.range(self.first_guest..).next().is_some()
     }

@@ -45,7 +45,7 @@ impl Time {
 /// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Exit {
-    /// Its exit status, or 128 plus the signal.
+    /// The exit status of the process, or 128 plus the signal.
     pub status: u32,
     /// The time of its exit.
     pub at: Time,
@@ -66,15 +66,15 @@ impl Exit {
 /// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// A worker is creating it.
+    /// A worker is creating the process.
     Creating,
-    /// It waits for Start.
+    /// The process waits for Start.
     Created,
-    /// A worker is starting it.
+    /// A worker is starting the process.
     Starting,
-    /// It is running.
+    /// The process is running.
     Running,
-    /// It has exited, and that was reported.
+    /// The process has exited, and the exit was reported.
     Stopped,
 }
 
@@ -90,18 +90,18 @@ pub(crate) struct Stdio {
 /// A container's first process, or one prepared by Exec.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Its key, never reused.
+    /// The key of the process, never reused.
     pub key: u32,
-    /// Its exec id; empty for the first process.
+    /// The exec id; empty for the first process.
     pub exec_id: String,
     pub stage: Stage,
-    /// Its pid; 0 before it exists.
+    /// The pid; 0 before the process exists.
     pub pid: u32,
     pub pidfd: Option<OwnedFd>,
-    /// Its exit as soon as it is known. The report may have to wait for a pending start, or for processes whose exits
+    /// The exit, as soon as it is known. The report may have to wait for a pending start, or for processes whose exits
     /// must be reported before.
     pub ended: Option<Exit>,
-    /// Its exit after it was reported.
+    /// The exit, after it was reported.
     pub exit: Option<Exit>,
     pub stdio: Stdio,
     pub streams: Streams,
@@ -109,7 +109,7 @@ pub(crate) struct Process {
     pub console: Option<OwnedFd>,
     /// `process` in JSON, for Start; empty for the first process.
     pub document: Vec<u8>,
-    /// The callers that wait for its exit.
+    /// The callers that wait for the exit of the process.
     pub waiters: Vec<Caller>,
 }
 
@@ -150,20 +150,20 @@ pub(crate) struct Place {
 /// A container.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// Its key, never reused.
+    /// The key of the container, never reused.
     pub key: u32,
     pub id: String,
     pub bundle: String,
     pub root: String,
     pub options: Options,
-    /// Its processes; the first one is init.
+    /// The processes of the container; the first one is init.
     pub processes: Vec<Process>,
-    /// Whether all of its processes end with init. Known after its creation.
+    /// Whether all processes of the container end with init. Known after its creation.
     pub owns_pid_namespace: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,
     pub oom: Option<oom::Watch>,
-    /// The event to publish after its creation.
+    /// The event to publish after the container's creation.
     pub created: Option<TaskCreate>,
     /// The progress of killing processes that do not end with init.
     pub clearing: Clearing,
@@ -176,17 +176,17 @@ pub(crate) enum Clearing {
     Due,
     /// A worker is killing them.
     UnderWay,
-    /// They were killed.
+    /// The processes were killed.
     Done,
 }
 
 impl Task {
-    /// Returns its first process, which always exists.
+    /// Returns the container's first process, which always exists.
     pub fn init(&self) -> &Process {
         &self.processes[0]
     }
 
-    /// Returns the location of its state.
+    /// Returns the location of the container's state.
     pub fn place(&self) -> Place {
         Place { root: self.root.clone(), id: self.id.clone() }
     }
@@ -220,7 +220,7 @@ impl Tasks {
         Some(self.0.remove(at))
     }
 
-    /// Removes a process, unless it is a container's first.
+    /// Removes a process, unless it is the first process of a container.
     pub fn remove_process(&mut self, key: u32) -> Option<Process> {
         for task in &mut self.0 {
             let at = task.processes.iter().position(|process| process.key == key);

@@ -1,7 +1,8 @@
 //! Workers: operations that may block, or allocate memory permanently, run in a child that is a copy of the shim.
 //!
-//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. It is killed when the
-//! shim exits. When it exits, the processes it created become children of the shim, which is a subreaper.
+//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. A worker is killed
+//! when the shim exits. When a worker exits, the processes that it created become children of the shim, which is a
+//! subreaper.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -30,16 +31,16 @@ pub(crate) struct Job {
     pub command: &'static str,
     /// The caller to answer.
     pub caller: Option<Caller>,
-    /// The effect of its exit.
+    /// The effect of the worker's exit.
     pub kind: Kind,
 }
 
 /// The effect of a worker's exit.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Its answer is sent to the caller.
+    /// The worker's answer is sent to the caller.
     Answer,
-    /// A container was created, or not.
+    /// A container was created, or its creation failed.
     Create { task: u32 },
     /// Init runs its program, or has exited.
     Start { process: u32 },
@@ -67,19 +68,19 @@ impl Job {
 pub(crate) struct Worker {
     pub child: Child,
     pub job: Job,
-    /// Our end of the socket for its answer.
+    /// Our end of the socket for the worker's answer.
     pub answer: OwnedFd,
-    /// Whether it was killed because its caller's deadline had passed.
+    /// Whether the worker was killed because its caller's deadline had passed.
     pub is_late: bool,
 }
 
 impl Worker {
-    /// Returns the deadline of its caller.
+    /// Returns the deadline of the worker's caller.
     pub fn deadline(&self) -> Option<Deadline> {
         self.job.caller?.deadline.filter(|_| !self.is_late)
     }
 
-    /// Kills it if its caller no longer waits.
+    /// Kills the worker if its caller no longer waits.
     pub fn end_if_late(&mut self) {
         if !self.is_late && self.job.caller.is_some_and(|caller| caller.is_late()) {
             self.is_late = true;
@@ -87,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Returns its answer, after its exit.
+    /// Returns the worker's answer, after its exit.
     pub fn result(&self) -> Result<Vec<u8>, Status> {
         let mut packet = alloc::vec![0; LONGEST];
         let got = recv(&self.answer, packet.as_mut_slice(), RecvFlags::DONTWAIT);
@@ -112,7 +113,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Opens the state of containers.
+    /// Opens the store of containers.
     pub fn store(&self, place: &Place) -> Result<Store, container::Error> {
         Store::open(&place.root, self.trace)
     }
@@ -133,12 +134,12 @@ impl Work {
     }
 }
 
-/// Returns the process reported by an answer of [`Work::made`].
+/// Returns the pid reported by an answer of [`Work::made`].
 pub(crate) fn made(answer: &[u8]) -> Option<u32> {
     Some(i32::from_ne_bytes(answer.try_into().ok()?).unsigned_abs()).filter(|pid| *pid != 0)
 }
 
-/// Runs in the worker: does the work, and answers. Returns the exit status.
+/// Does the work and sends the answer; called in the worker. Returns the exit status.
 pub(crate) fn run(
     command: &'static str,
     id: &str,

@@ -52,7 +52,7 @@ object! {
     pub struct Root<'a> {
         /// Directory, absolute or relative to the bundle.
         pub path: Str<'a>,
-        /// Whether it is read-only in the container.
+        /// Whether the root filesystem is read-only in the container.
         pub readonly: bool,
     }
 }
@@ -65,7 +65,7 @@ object! {
         /// Filesystem type; empty or meaningless for bind mounts.
         #[serde(rename = "type")]
         pub kind: Str<'a>,
-        /// Device, name, or for bind mounts a path, relative ones to the bundle.
+        /// Device, name, or for bind mounts a path; a relative path is relative to the bundle.
         pub source: Option<Str<'a>>,
         /// fstab-style options, see [`MountOptions`](crate::mount_options::MountOptions).
         pub options: Vec<Str<'a>>,
@@ -101,8 +101,8 @@ object! {
         pub path: Str<'a>,
         /// Arguments, the first being the name.
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`. If it is absent, but not if it is empty, the hook inherits the environment of
-        /// the process that runs it.
+        /// Environment as `NAME=value`. If the environment is absent, but not if it is empty, the hook inherits the
+        /// environment of the process that runs it.
         pub env: Option<Vec<Str<'a>>>,
         /// Timeout in seconds.
         pub timeout: Option<i64>,

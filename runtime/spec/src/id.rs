@@ -7,9 +7,9 @@ pub const MAX_ID: usize = 1024;
 /// Why a container id is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidId {
-    /// It is the empty string.
+    /// The id is the empty string.
     Empty,
-    /// It is longer than [`MAX_ID`], or not `[a-zA-Z0-9_+-][a-zA-Z0-9_+.-]*`.
+    /// The id is longer than [`MAX_ID`], or does not match `[a-zA-Z0-9_+-][a-zA-Z0-9_+.-]*`.
     Format,
 }
 

@@ -40,7 +40,7 @@ impl<'a> InRoot<'a> {
         self.0.trim_start_matches('/')
     }
 
-    /// Splits it into directory and last component.
+    /// Splits the path into directory and last component.
     pub fn split(&self) -> (InRoot<'_>, &str) {
         match self.0.rsplit_once('/') {
             Some(("", name)) => (InRoot::known("/"), name),
@@ -51,7 +51,7 @@ impl<'a> InRoot<'a> {
 }
 
 /// Returns the shortest name of the same place, by text alone: without `.` and `//`; `..` goes up but not above `/`.
-/// Always absolute.
+/// The result is always absolute.
 pub fn clean(path: &str) -> Cow<'_, str> {
     match path.is_empty() || needs_cleaning(path) {
         false => Cow::Borrowed(path),
@@ -88,7 +88,7 @@ fn is_plain(path: &str) -> bool {
     path.starts_with('/') && !any_odd && (path.len() == 1 || !path.ends_with('/'))
 }
 
-/// Returns whether every component of an absolute path is ordinary. One pass over the bytes.
+/// Returns whether every component of an absolute path is ordinary, in one pass over the bytes.
 fn is_clean(path: &str) -> bool {
     if path == "/" {
         return true;

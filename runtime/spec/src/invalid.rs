@@ -5,7 +5,7 @@ use core::fmt;
 use crate::kinds::NamespaceKind;
 use crate::number_set::InvalidNumbers;
 
-/// The reason why a configuration is invalid. The messages are runc's where it has one.
+/// The reason why a configuration is invalid. If runc has a message for the reason, that message is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
     /// `ociVersion` is not a semantic version of major version 1.
@@ -123,15 +123,15 @@ pub enum Invalid {
     NetDeviceName(String),
     /// `linux.intelRdt.closID` is not a valid directory name.
     ClosId(String),
-    /// An invalid line of `linux.intelRdt`, by its property, or one of another resource.
+    /// A line of `linux.intelRdt`, by its property, that is invalid or is about another resource.
     Schema(&'static str, String),
     /// A sysctl name that is not a path below /proc/sys.
     SysctlName(String),
-    /// A parameter of the ipc namespace in a container without its own.
+    /// A parameter of the ipc namespace in a container without an ipc namespace of its own.
     SysctlHostIpc(String),
-    /// A parameter of the network namespace in a container without its own.
+    /// A parameter of the network namespace in a container without a network namespace of its own.
     SysctlHostNetwork(String),
-    /// A parameter of the user namespace in a container without its own.
+    /// A parameter of the user namespace in a container without a user namespace of its own.
     SysctlHostUser(String),
     /// `kernel.hostname`, which has a property of its own.
     SysctlHostname(String),

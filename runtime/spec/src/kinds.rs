@@ -28,7 +28,7 @@ pub enum NamespaceKind {
 }
 
 impl NamespaceKind {
-    /// All eight.
+    /// All eight types.
     pub const ALL: [Self; 8] = [
         Self::Pid,
         Self::Network,

@@ -28,7 +28,7 @@ object! {
         /// cgroup limits.
         #[serde(serialize_with = "write_resources")]
         pub resources: Option<Box<Resources>>,
-        /// Path in the cgroup tree; its form depends on the cgroup manager.
+        /// Path in the cgroup tree; its format depends on the cgroup manager.
         pub cgroups_path: Option<Str<'a>>,
         /// Namespaces to create or to join.
         pub namespaces: Vec<Namespace<'a>>,
@@ -42,7 +42,7 @@ object! {
         /// Propagation of the root mount, see
         /// [`Propagation::parse`](crate::mount_options::Propagation::parse).
         pub rootfs_propagation: Option<Str<'a>>,
-        /// Paths that the container cannot see into.
+        /// Paths whose contents are hidden from the container.
         pub masked_paths: Vec<InRoot<'a>>,
         /// Paths that the container cannot write to.
         pub readonly_paths: Vec<InRoot<'a>>,
@@ -80,7 +80,7 @@ pub struct Namespace<'a> {
     /// The type.
     #[serde(rename = "type")]
     pub kind: NamespaceKind,
-    /// An existing namespace of that type.
+    /// The path of an existing namespace of this type.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Str<'a>>,
 }
@@ -115,7 +115,7 @@ pub struct Device<'a> {
 object! {
     /// The settings of a host network device.
     pub struct NetDevice<'a> {
-        /// Its name inside the container, if different.
+        /// The device's name inside the container, if different.
         pub name: Option<Str<'a>>,
     }
 }
@@ -169,8 +169,8 @@ object! {
     }
 }
 
-/// Serializes limits without absent values. Their own types serialize everything, because the container record stores
-/// them in a format without field names.
+/// Serializes limits without absent values. The types of the limits serialize everything, because the container record
+/// stores them in a format without field names.
 fn write_resources<S: Serializer>(
     resources: &Option<Box<Resources>>,
     serializer: S,

@@ -1,7 +1,7 @@
 //! Finds the property at a position in a JSON text.
 //!
-//! serde reports line and column of an error but not the property. It is determined only after an error, by scanning
-//! the text once more, so parsing has no extra cost.
+//! serde reports line and column of an error but not the property. This module determines the property only after an
+//! error, by scanning the text once more, so parsing has no extra cost.
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

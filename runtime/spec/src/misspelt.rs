@@ -2,7 +2,7 @@
 //!
 //! Go's parser, and so runc, accepts `Memory` for `memory`. JSON keys are case-sensitive, and a silently ignored limit
 //! is dangerous, so such keys are reported. Only ignored values are checked: a deserializer skips them by
-//! `deserialize_ignored_any`, and the wrapper here knows the key before and the keys of the object.
+//! `deserialize_ignored_any`, and the wrapper in this module knows the preceding key and the keys of the object.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ impl fmt::Display for Misspelt {
     }
 }
 
-/// The positions of such keys in the text, and the correct keys.
+/// The misspelt keys as slices of the text, which give their positions, and the correct keys.
 pub(crate) type Found<'de> = RefCell<Vec<(&'de str, &'static str)>>;
 
 /// A deserializer that records such keys in `found`.
@@ -301,7 +301,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
     }
 }
 
-/// Parses a whole text, and returns such keys.
+/// Parses a whole text, and returns its misspelt keys.
 ///
 /// # Errors
 /// Those of the deserializer.
@@ -317,7 +317,7 @@ pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
     Ok((value, if found.is_empty() { Vec::new() } else { told(text, &found) }))
 }
 
-/// Returns the keys found, with their enclosing properties.
+/// Returns the misspelt keys that were found, with their enclosing properties.
 #[cold]
 fn told(text: &str, found: &[(&str, &'static str)]) -> Vec<Misspelt> {
     let all = found.iter().map(|&(key, known)| {

@@ -65,7 +65,7 @@ pub struct AttrChange {
 }
 
 impl AttrChange {
-    /// Returns whether nothing changes.
+    /// Returns whether the change is empty.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -85,7 +85,7 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Clears an access time mode: the negated option resets only that mode, to the kernel's default, relatime.
+    /// Clears an access time mode. A negated option resets only its own mode, to the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
@@ -97,7 +97,7 @@ impl AttrChange {
 pub struct Propagation {
     /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`.
     pub kind: u64,
-    /// Whether it applies to the whole tree below the mount.
+    /// Whether the change applies to the whole tree below the mount.
     pub recursive: bool,
 }
 
@@ -145,17 +145,17 @@ pub struct MountOptions<'a> {
     pub propagation: Vec<Propagation>,
     /// A bind mount instead of a new filesystem.
     pub bind: Option<Bind>,
-    /// Change an existing mount.
+    /// Whether to change an existing mount.
     pub remount: bool,
-    /// Copy the covered contents into the new tmpfs.
+    /// Whether to copy the covered contents into the new tmpfs.
     pub tmpcopyup: bool,
-    /// Map the ids of the mount.
+    /// The id mapping of the mount, if its ids are mapped.
     pub id_map: Option<IdMap>,
-    /// Create a source that is a symbolic link again at the destination, instead of binding it (crun).
+    /// Whether to create a source that is a symbolic link again at the destination, instead of binding it (crun).
     pub copy_symlink: bool,
-    /// Bind a source that is a symbolic link itself (crun).
+    /// Whether to bind the symbolic link itself if the source is one (crun).
     pub source_nofollow: bool,
-    /// Mount on a destination that is a symbolic link itself (crun).
+    /// Whether to mount on the symbolic link itself if the destination is one (crun).
     pub destination_nofollow: bool,
     /// Filesystem options, `key` or `key=value`, in order.
     pub data: Vec<&'a str>,
@@ -193,7 +193,7 @@ impl<'a> MountOptions<'a> {
         WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
     }
 
-    /// Returns the cleared ones, for a file system that supports them.
+    /// Returns the cleared superblock flags as options, for a file system that supports them.
     pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 3] =
             [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];

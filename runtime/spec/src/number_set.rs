@@ -27,8 +27,8 @@ impl NumberSet {
     /// The lowest number that does not fit in a set.
     pub const LIMIT: u32 = 1024;
 
-    /// Parses numbers and ranges separated by commas. Blanks around them and empty elements are allowed, as in runc; an
-    /// empty text is the empty set.
+    /// Parses numbers and ranges separated by commas. Blanks around elements and empty elements are allowed, as in
+    /// runc; an empty text is the empty set.
     ///
     /// # Errors
     /// The reason why the text is invalid.
@@ -91,7 +91,7 @@ impl From<[u64; 16]> for NumberSet {
 }
 
 impl FromIterator<u32> for NumberSet {
-    /// Numbers beyond the limit are left out.
+    /// Builds a set from numbers. Numbers beyond the limit are left out.
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
         let mut set = Self::default();
         numbers.into_iter().for_each(|number| set.insert(number));

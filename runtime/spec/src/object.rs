@@ -1,8 +1,8 @@
 //! Serialization of the configuration's objects.
 //!
-//! Engines serialize their configurations from Go structures, so the rules are those of Go's encoding: an absent or
-//! `null` property has its zero value, unknown properties are ignored (the specification's extensibility rule), and
-//! zero values are omitted when writing.
+//! Engines serialize their configurations from Go structures, so this module follows the rules of Go's encoding: an
+//! absent or `null` property has its zero value, unknown properties are ignored (the specification's extensibility
+//! rule), and zero values are omitted when writing.
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use crate::Str;
 use crate::in_root::InRoot;
 
-/// Declares a configuration object: all fields are optional, and named in camelCase. The lifetime, if there is one, is
-/// `'a`, that of the input text.
+/// Declares a configuration object: all fields are optional, and named in camelCase. If the object has a lifetime, it
+/// is `'a`, the lifetime of the input text.
 macro_rules! object {
     ($(#[$attribute:meta])* pub struct $name:ident<$life:lifetime> { $($fields:tt)* }) => {
         $crate::object::object! {

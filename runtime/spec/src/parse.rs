@@ -94,8 +94,7 @@ pub struct ParseError {
     pub line: usize,
     /// Column in bytes, from 1; 0 right after a line break.
     pub column: usize,
-    /// The property there, such as `process.user.uid` or `mounts[2].options`;
-    /// empty at the top.
+    /// The property at this position, such as `process.user.uid` or `mounts[2].options`; empty at the top.
     pub property: String,
     /// The reason.
     pub message: String,

@@ -9,11 +9,11 @@ use crate::text::{Str, drop_if_empty};
 object! {
     /// The process a container runs (`process`), and what `exec --process` reads.
     pub struct Process<'a> {
-        /// Whether it gets a pseudo terminal.
+        /// Whether the process gets a pseudo terminal.
         pub terminal: bool,
-        /// Size of that terminal.
+        /// Size of the pseudo terminal.
         pub console_size: Option<ConsoleSize>,
-        /// Ids it runs with.
+        /// Ids of the process.
         pub user: User<'a>,
         /// Executable and arguments.
         pub args: Vec<Str<'a>>,
@@ -21,7 +21,7 @@ object! {
         pub env: Vec<Str<'a>>,
         /// Working directory, absolute inside the container.
         pub cwd: Str<'a>,
-        /// Capability sets; absent leaves those of the caller, as in runc.
+        /// Capability sets; if absent, the process keeps those of the caller, as in runc.
         pub capabilities: Option<Capabilities<'a>>,
         /// Resource limits.
         pub rlimits: Vec<Rlimit<'a>>,
@@ -135,9 +135,9 @@ object! {
 object! {
     /// CPUs of a process that joins the container (`process.execCPUAffinity`).
     pub struct CpuAffinity<'a> {
-        /// CPUs before it enters the container's cgroup.
+        /// CPUs of the process before it enters the container's cgroup.
         pub initial: Option<Str<'a>>,
-        /// CPUs after that.
+        /// CPUs of the process after it has entered the cgroup.
         #[serde(rename = "final")]
         pub settled: Option<Str<'a>>,
     }

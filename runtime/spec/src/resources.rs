@@ -38,8 +38,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Returns whether there is a limit that requires a cgroup. Device rules do not if a user namespace has no device
-    /// nodes of its own.
+    /// Returns whether there is a limit that requires a cgroup. Device rules do not require one if the container is in
+    /// a user namespace without device nodes of its own.
     pub fn has_limits(&self) -> bool {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())
@@ -107,12 +107,12 @@ pub struct Memory {
     pub kernel_tcp: Option<i64>,
     /// 0 to 100; v1 only.
     pub swappiness: Option<u64>,
-    /// Pause tasks at the limit instead of killing one; v1 only.
+    /// Whether to pause tasks at the limit instead of killing one; v1 only.
     #[serde(rename = "disableOOMKiller")]
     pub disable_oom_killer: Option<bool>,
-    /// Account children to their parents; always so on v2 and since Linux 5.11.
+    /// Whether to account children to their parents; always so on v2 and since Linux 5.11.
     pub use_hierarchy: Option<bool>,
-    /// Refuse a limit below the current usage in updates.
+    /// Whether to refuse a limit below the current usage in updates.
     pub check_before_update: Option<bool>,
 }
 

@@ -15,7 +15,7 @@ pub const POLICIES: [(&str, u32); 7] = [
     ("SCHED_DEADLINE", 6),
 ];
 
-/// The flag that leaves the times unchanged.
+/// The flag that leaves the parameters unchanged.
 const KEEP_PARAMS: &str = "SCHED_FLAG_KEEP_PARAMS";
 
 /// Flags of sched_setattr(2).
@@ -42,7 +42,7 @@ pub(crate) fn value<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
 }
 
 impl Scheduler<'_> {
-    /// Returns the number of its policy.
+    /// Returns the number of the policy.
     ///
     /// # Errors
     /// A missing or unknown policy.
@@ -51,7 +51,7 @@ impl Scheduler<'_> {
         value(&POLICIES, &self.policy).ok_or_else(unknown)
     }
 
-    /// Returns the bits of its flags.
+    /// Returns the bits of the flags.
     ///
     /// # Errors
     /// An unknown flag.
@@ -103,7 +103,7 @@ impl IoPriority<'_> {
 }
 
 impl Personality<'_> {
-    /// Returns the number of its domain.
+    /// Returns the number of the domain.
     ///
     /// # Errors
     /// An unknown domain; flags, of which the specification defines none.
@@ -117,8 +117,8 @@ impl Personality<'_> {
 }
 
 impl CpuAffinity<'_> {
-    /// Returns the CPUs before the process enters the container's cgroup, and those after; `None` leaves them to the
-    /// kernel.
+    /// Returns the process's CPUs before it enters the container's cgroup, and those afterwards; `None` leaves them to
+    /// the kernel.
     ///
     /// # Errors
     /// A text that is not a list of CPUs.

@@ -28,8 +28,8 @@ pub fn path(name: &str) -> String {
     if has_slashes(name) { name.into() } else { swap_separators(name) }
 }
 
-/// Returns the error for a joined namespace that turns out to be the host's, which only the kernel can tell: a
-/// parameter would be changed for the host. `None` if no parameter belongs to that type.
+/// Returns the error for a joined namespace of type `kind` that turns out to be the host's, which only the kernel
+/// knows: a parameter would be changed for the host. Returns `None` if no parameter belongs to this type of namespace.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {

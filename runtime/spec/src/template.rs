@@ -1,6 +1,6 @@
 //! The configuration that `dayfly spec` writes for a new bundle.
 //!
-//! It has the settings of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three
+//! Its settings are those of `runc spec`: a shell on a terminal in `rootfs`, in its own namespaces, with three
 //! capabilities.
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -102,7 +102,7 @@ const MASKED_PATHS: [&str; 10] = [
 const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// In order: each mount after the one that contains its mount point.
+/// The mounts in order: each after the mount that contains its mount point.
 const MOUNTS: [(&str, &str, &str, &str); 7] = [
     ("/proc", "proc", "proc", ""),
     ("/dev", "tmpfs", "tmpfs", "nosuid,strictatime,mode=755,size=65536k"),
@@ -154,7 +154,7 @@ fn new_mount(
     }
 }
 
-/// Returns resources without devices besides the default ones.
+/// Returns resources that deny all devices except the default ones.
 fn no_devices() -> Resources {
     let everything = DeviceRule {
         allow: false,

@@ -40,7 +40,7 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     unsupported::refuse(spec)
 }
 
-/// Checks a process, from a configuration or of `exec`.
+/// Checks a process of a configuration, or of `exec`.
 ///
 /// # Errors
 /// The first error found.
@@ -91,7 +91,7 @@ fn validate_rlimits(rlimits: &[Rlimit<'_>]) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Returns whether it is a semantic version (possibly with a suffix) of major version 1.
+/// Returns whether `version` is a semantic version (possibly with a suffix) of major version 1.
 fn is_supported_version(version: &str) -> bool {
     let (numbers, suffix) = match version.find(['-', '+']) {
         Some(at) => version.split_at(at),
@@ -142,7 +142,7 @@ fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), In
     Ok(())
 }
 
-/// Checks an idmapped mount: mapped by its own mappings, or by the container's user namespace.
+/// Checks an idmapped mount, which has its own mappings, or uses those of the container's user namespace.
 fn validate_id_map(
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -271,7 +271,7 @@ fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
     }
 }
 
-/// Returns whether the kernel accepts it as a device name: up to 15 bytes, except some characters.
+/// Returns whether the kernel accepts `name` as a device name: up to 15 bytes, except some characters.
 fn is_net_device(name: &str) -> bool {
     let is_good = |byte: u8| !b"/:".contains(&byte) && !byte.is_ascii_whitespace() && byte != 0;
     (1..16).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(is_good)

@@ -1,8 +1,8 @@
 //! Parses a configuration without its seccomp profile, whose text is cut out first.
 //!
-//! The profile is most of a configuration, and a start with a cached filter does not need it. So its end is found by
-//! counting braces, at a fifth of the time a JSON parser needs to skip it, and a number is put in its place. The
-//! profile's compiler parses it in full. In unusual cases the text is parsed unchanged.
+//! The profile is most of a configuration, and a start with a cached filter does not need it. So this module finds the
+//! profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and puts a
+//! number in its place. The profile's compiler parses it in full. In unusual cases the text is parsed unchanged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ use crate::misspelt::{self, Misspelt};
 use crate::profile_text::ProfileText;
 
 const KEY: &str = "\"seccomp\"";
-/// The placeholder for the profile: a value that cannot be one.
+/// The placeholder for the profile: a value that is never a valid profile.
 const NUMBER: &str = "0";
 
-/// Parses a configuration without its profile. Returns `None` if that cannot be cut out, or on any error.
+/// Parses a configuration without its profile. Returns `None` if the profile cannot be cut out, or on any error.
 pub(crate) fn read(text: &str) -> Option<(Spec<'_>, Vec<Misspelt>)> {
     let profile = find(text)?;
     let (before, after) = (text.get(..profile.start)?, text.get(profile.end..)?);
@@ -82,7 +82,7 @@ fn length_of_string(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns how many of the first bytes are certainly not matched by `find`, which checks eight at a time; the last few
+/// Returns how many of the first bytes certainly do not match `find`, which checks eight at a time. The last few bytes
 /// may not be counted.
 fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
     let (words, _) = text.as_chunks::<8>();
@@ -106,7 +106,7 @@ fn has(bytes: u64, byte: u8) -> u64 {
     zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
 }
 
-/// Returns the same for `{`, `}`, `[`, `]`, and other bytes that differ from these in the same two bits.
+/// Returns a word like [`has`] for `{`, `}`, `[`, `]`, and other bytes that differ from these in the same two bits.
 fn has_bracket(bytes: u64) -> u64 {
     const DIFFERENT: u64 = ONES * 0x26;
     has(bytes | DIFFERENT, 0x7f)

@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether freed blocks are overwritten.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
-/// From now on, overwrites each freed block with zeros: for a long-lived process that has held secrets of others.
+/// Makes each block freed from now on be overwritten with zeros: for a long-lived process that has held secrets of
+/// others.
 pub fn wipe_freed() {
     WIPES.store(true, Ordering::Relaxed);
 }
@@ -52,8 +53,8 @@ impl Allocator {
     /// Returns an empty heap, for [`entry!`](crate::entry).
     ///
     /// # Safety
-    /// Two users must never use it at the same time. The process has one thread; a process that shares its memory, such
-    /// as the init actor, must neither allocate nor free (builds with `--cfg dayfly_faults` check this).
+    /// Two users must never use the heap at the same time. The process has one thread; a process that shares its
+    /// memory, such as the init actor, must neither allocate nor free (builds with `--cfg dayfly_faults` check this).
     pub const unsafe fn new() -> Self {
         Self {
             state: UnsafeCell::new(State {

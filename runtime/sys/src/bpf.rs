@@ -114,12 +114,11 @@ fn number(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// Loads and verifies a program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15). The descriptor is
-/// close-on-exec.
+/// Loads and verifies a program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15). The descriptor is close-on-exec.
 ///
 /// # Errors
-/// EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8); EACCES or EINVAL if the verifier refuses it;
-/// E2BIG if it is too long.
+/// EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8); EACCES or EINVAL if the verifier refuses the program; E2BIG if the
+/// program is too long.
 pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<OwnedFd, Errno> {
     let mut load = Load {
         program_type: BPF_PROG_TYPE_CGROUP_DEVICE,
@@ -136,8 +135,8 @@ pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<Ow
 /// `replaced` (BPF_F_REPLACE, Linux 5.6). `cgroup` may be an O_PATH descriptor.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids it; EINVAL for `replaced` on an older
-/// kernel; ENOENT if `replaced` is not attached there; EBADF if `cgroup` is not a cgroup v2 directory.
+/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids the attachment; EINVAL for `replaced` on an
+/// older kernel; ENOENT if `replaced` is not attached there; EBADF if `cgroup` is not a cgroup v2 directory.
 pub fn attach_device_program(
     cgroup: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
@@ -161,7 +160,7 @@ pub fn attach_device_program(
 /// Detaches a device program from a cgroup v2 directory.
 ///
 /// # Errors
-/// ENOENT if it is not attached there; EPERM.
+/// ENOENT if the program is not attached there; EPERM.
 pub fn detach_device_program(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut attach = Attach {
         target_fd: number(cgroup),
@@ -196,7 +195,7 @@ pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> 
 /// Opens a loaded program by its id.
 ///
 /// # Errors
-/// ENOENT if it is gone; EPERM without CAP_SYS_ADMIN or if a security module hides it.
+/// ENOENT if no such program is loaded; EPERM without CAP_SYS_ADMIN, or if a security module hides the program.
 pub fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
     let mut by_id = ById { id, ..ById::default() };
     // SAFETY: the structure holds no pointers.

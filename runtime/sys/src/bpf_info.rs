@@ -35,7 +35,7 @@ struct Info {
 /// programs where net.core.bpf_jit_harden hides constants.
 ///
 /// # Errors
-/// EINVAL if it is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).
+/// EINVAL if `fd` is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).
 pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<bool, Errno> {
     let size = u32::try_from(size_of_val(program)).map_err(|_| Errno::TOOBIG)?;
     let mut code = vec![Instruction::default(); program.len()];

@@ -19,7 +19,7 @@ bitflags! {
     pub struct CloneFlags: u64 {
         /// The child's parent is the caller's parent.
         const PARENT = 0x8000;
-        /// The child's exit sends no signal, and is waited for with __WALL. Not a flag of the kernel.
+        /// The child's exit sends no signal, and is awaited with __WALL. Not a flag of the kernel.
         const SILENT = 1 << 63;
         /// A new mount namespace.
         const NEWNS = 0x2_0000;
@@ -65,7 +65,7 @@ struct Arguments {
 /// Whether clone3(2) failed in this process while clone(2) succeeded.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Which side of a clone this is.
+/// The side of a clone on which the code runs.
 #[derive(Debug)]
 pub enum Clone {
     /// The caller, holding its child.
@@ -104,8 +104,8 @@ impl Arguments {
     }
 }
 
-/// Calls clone3(2), or clone(2) if clone3 is refused and no cgroup is given. `enter` issues the call of that number
-/// with these arguments.
+/// Calls clone3(2), or clone(2) if clone3 is refused and no cgroup is given. `enter` issues the system call with the
+/// given number and arguments.
 fn with_fallback(
     arguments: &Arguments,
     enter: impl Fn(usize, [usize; 5]) -> Result<usize, Errno>,
@@ -131,7 +131,7 @@ fn with_fallback(
 }
 
 /// Creates a process with its own copy of memory and descriptors, in new namespaces per `flags`. If `cgroup` is given,
-/// the process starts in that cgroup v2 directory: no migration, hence no wait for the threadgroup lock.
+/// the process starts in that cgroup v2 directory: it is not migrated, and so does not wait for the threadgroup lock.
 ///
 /// # Safety
 /// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.
@@ -151,8 +151,9 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     Ok(Clone::Parent(Child { pid, pidfd }))
 }
 
-/// As [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on `stack`: no page
-/// table is copied, and no page is faulted in again. The child has its own copy of the descriptor table.
+/// Creates a process like [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on
+/// `stack`: no page table is copied, and no page is faulted in again. The child has its own copy of the descriptor
+/// table.
 ///
 /// # Safety
 /// Both processes share memory, like threads. Until the child has executed a program or exited, the caller must neither
@@ -222,7 +223,7 @@ unsafe fn enter_shared(
     result
 }
 
-/// As on x86-64.
+/// Issues the clone call as on x86-64.
 ///
 /// # Safety
 /// As [`clone3_shared`].

@@ -2,8 +2,8 @@
 //! Only builds with `--cfg dayfly_undefended` contain the switches (tests/README.md). In all other builds [`is_off`] is
 //! a constant, and the compiler removes the code that depends on it.
 
-/// The test-only features of this build, if any: printed by `--version` and `features`, and as a warning by each run.
-/// `None` in a build without the `--cfg` flags for them.
+/// The test-only features of this build, if any: printed by `--version` and `features`, and as a warning at each run.
+/// `None` in a build without the `--cfg` flags that enable them.
 pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_undefended)) {
     (false, false) => None,
     (true, false) => Some("fault injection"),
@@ -17,13 +17,13 @@ pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_und
 #[used]
 pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_PAUSE"];
 
-/// A defence that test builds can switch off, with the attacks it prevents.
+/// A defence that test builds can switch off, with the attacks that it prevents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defence {
     /// `seal`: commands that enter a container run from a read-only copy (CVE-2019-5736).
     Seal,
     /// `resolve-in-root`: paths are resolved inside the root, and missing files are created below the descriptor of
-    /// their parent, without following links. Without it, paths resolve as with openat(2) (CVE-2019-18837,
+    /// their parent, without following links. Without this defence, paths resolve as with openat(2) (CVE-2019-18837,
     /// CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
     ResolveInRoot,
     /// `ordinary-proc`: the mount point of a proc or sysfs is not reached through a symbolic link (CVE-2019-19921,
@@ -31,14 +31,14 @@ pub enum Defence {
     OrdinaryProc,
     /// `proc-covers`: only a few files below /proc may be mounted over (CVE-2019-16884).
     ProcCovers,
-    /// `verify-proc`: sysctls are written through the host's procfs. Without it, they are written by their names in the
-    /// container (CVE-2025-52881).
+    /// `verify-proc`: sysctls are written through the host's procfs. Without this defence, they are written by their
+    /// names in the container (CVE-2025-52881).
     VerifyProc,
-    /// `verify-device`: masked files are covered by the host's /dev/null. Without it, by whatever the container has at
-    /// that path (CVE-2025-31133, CVE-2026-88265).
+    /// `verify-device`: masked files are covered by the host's /dev/null. Without this defence, they are covered by any
+    /// file that the container has at that path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal is opened from its master. Without it, /dev/console is whatever the container has at
-    /// /dev/pts/N (CVE-2025-52565).
+    /// `pty-peer`: the terminal is opened from its master. Without this defence, /dev/console is any file that the
+    /// container has at /dev/pts/N (CVE-2025-52565).
     PtyPeer,
     /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,
     /// CVE-2026-88265).
@@ -52,10 +52,10 @@ pub enum Defence {
     /// `cgroup-read-only`: a bind mount of the host's cgroups is as read-only as a fresh mount would be
     /// (CVE-2023-25809).
     CgroupReadOnly,
-    /// `strict-integers`: text that is not a number is refused. Without it, it is read as 0 (CVE-2026-30892).
+    /// `strict-integers`: text that is not a number is refused. Without this defence, it is read as 0 (CVE-2026-30892).
     StrictIntegers,
     /// `lengths`: the name of a network device and a netlink attribute are checked against their maximum lengths.
-    /// Without it, the length wraps (CVE-2021-43784).
+    /// Without this defence, the length wraps (CVE-2021-43784).
     Lengths,
     /// `id-check`: a container's id must be a valid directory name.
     IdCheck,
@@ -69,7 +69,8 @@ pub enum Defence {
     OwnNull,
     /// `old-tree`: with `--no-pivot`, no procfs or sysfs of the host stays mounted below the root.
     OldTree,
-    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without it, the host's are bound.
+    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without this defence, the host's
+    /// nodes are bound.
     OwnNodes,
     /// `template-owner`: a user namespace of its own owns the template, which locks the mounts that containers start
     /// with.
@@ -78,13 +79,13 @@ pub enum Defence {
 
 #[cfg(not(dayfly_undefended))]
 mod switches {
-    /// Always false in this build.
+    /// Returns false in this build, for every defence.
     #[inline(always)]
     pub const fn is_off(_: super::Defence) -> bool {
         false
     }
 
-    /// Always `None` in this build.
+    /// Returns `None` in this build.
     #[inline(always)]
     pub fn pause_at(_: impl Iterator<Item = &'static str>) -> Option<usize> {
         None
@@ -125,7 +126,7 @@ mod switches {
         ("template-owner", Defence::TemplateOwner),
     ];
 
-    /// One bit for each defence that is off.
+    /// A bit for each defence that is off.
     static OFF: AtomicU32 = AtomicU32::new(0);
     /// Hash of the name of the step to stop before; 0 for none.
     static PAUSE: AtomicU64 = AtomicU64::new(0);
@@ -138,7 +139,7 @@ mod switches {
         })
     }
 
-    /// Makes init stop once, before the first step of this name.
+    /// Makes init stop once, before the first step with this name.
     pub fn pause_before(step: &str) {
         PAUSE.store(hash(step), Ordering::Relaxed);
     }
@@ -148,8 +149,8 @@ mod switches {
         OFF.load(Ordering::Relaxed) & bit(defence) != 0
     }
 
-    /// Returns the index of the first of these steps to stop before. Only the parent may call this: init must not
-    /// allocate the names.
+    /// Returns the index of the first of these steps before which init stops. Only the parent may call this function:
+    /// init must not allocate the names.
     pub fn pause_at(mut steps: impl Iterator<Item = &'static str>) -> Option<usize> {
         let wanted = PAUSE.load(Ordering::Relaxed);
         steps.position(|step| wanted != 0 && hash(step) == wanted)
@@ -165,7 +166,7 @@ mod switches {
         1 << defence as u32
     }
 
-    /// FNV-1a.
+    /// Returns the 64-bit FNV-1a hash of a text.
     fn hash(text: &str) -> u64 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

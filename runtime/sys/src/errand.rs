@@ -10,10 +10,10 @@ use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
 
 /// Runs `fetch` in a child and returns the descriptor that it opened. The child may change its root directory and
-/// namespaces; it has exited when this returns.
+/// namespaces; the child has exited when this function returns.
 ///
-/// `fetch` must not allocate if the process has several threads, as tests have: one of them may hold the allocator's
-/// lock.
+/// `fetch` must not allocate if the process has several threads, as in tests: one of the threads may hold the
+/// allocator's lock.
 ///
 /// # Errors
 /// Those of `fetch`; ECHILD if the child was killed; those of socketpair(2) and clone3(2).
@@ -44,8 +44,8 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
 }
 
 /// Runs `work` in a child, which starts in `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), and returns its
-/// result. The child may change its namespaces; it has exited when this returns. The rule of [`fetch`] about allocation
-/// applies.
+/// result. The child may change its namespaces; the child has exited when this function returns. The rule of [`fetch`]
+/// about allocation applies.
 ///
 /// # Errors
 /// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).

@@ -13,17 +13,17 @@ use rustix::io::Errno;
 #[cfg(feature = "alloc")]
 use crate::start::Args;
 
-/// A NULL-terminated array of C strings for execve(2), with a spare entry for a string that only init knows.
+/// A NULL-terminated array of C strings for execve(2), with a spare entry for a string that becomes known only in init.
 #[derive(Debug, Clone, Copy)]
 pub struct StringArray<'a> {
     strings: &'a [&'a CStr],
-    /// One pointer per string, then the spare one, then NULL. Only the kernel reads through the pointers. They are
+    /// One pointer per string, then the spare entry, then NULL. Only the kernel reads through the pointers. They are
     /// atomic, because the actors of a start may share the array.
     pointers: &'a [AtomicPtr<c_char>],
 }
 
 impl<'a> StringArray<'a> {
-    /// The strings without the spare entry.
+    /// Iterates over the strings without the spare entry.
     pub fn iter(&self) -> impl Iterator<Item = &'a CStr> + use<'a> {
         self.strings.iter().copied()
     }
@@ -98,8 +98,8 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     }
 }
 
-/// Closes every descriptor from `first` on except `kept`. Owners must not use closed descriptors again: this is for a
-/// process that is about to exec or exit.
+/// Closes every descriptor from `first` on except `kept`. Owners must not use closed descriptors again, so only a
+/// process that is about to exec or exit may call this function.
 ///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
@@ -120,8 +120,8 @@ pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
     }
 }
 
-/// Closes descriptors, each run of consecutive numbers by one call (close_range(2), Linux 5.9), or each by itself on
-/// older kernels.
+/// Closes descriptors: each run of consecutive numbers by one call (close_range(2), Linux 5.9), or each descriptor by a
+/// call of its own on older kernels.
 #[cfg(feature = "alloc")]
 pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
     let mut numbers: Vec<RawFd> = fds.into_iter().map(IntoRawFd::into_raw_fd).collect();

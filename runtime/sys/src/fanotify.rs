@@ -1,5 +1,5 @@
-//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). Counts the
-//! mounts of other programs without their cooperation.
+//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). With these
+//! events the mounts of other programs can be counted without their cooperation.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, read};
@@ -52,7 +52,7 @@ impl MountWatch {
     /// Returns the events since the last call.
     ///
     /// # Errors
-    /// EOVERFLOW if the kernel dropped some.
+    /// EOVERFLOW if the kernel dropped events.
     pub fn events(&self) -> Result<MountEvents, Errno> {
         let mut events = MountEvents::default();
         let mut buffer = [0u8; 8192];

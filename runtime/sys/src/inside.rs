@@ -1,12 +1,12 @@
-//! Path resolution inside a root: openat2(2) with RESOLVE_IN_ROOT where the kernel can do it in one call, and otherwise
-//! a walk, component by component.
+//! Path resolution inside a root: by openat2(2) with RESOLVE_IN_ROOT if one call suffices, and otherwise by a walk,
+//! component by component.
 //!
 //! The walk serves two cases. Either a component is missing and must be created, possibly behind a dangling symbolic
 //! link; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. The walk opens one
 //! component after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links
-//! itself. It never opens `..`: it drops the last component of the path walked so far, which contains no links, and
-//! walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links, can
-//! make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
+//! itself. The walk never opens `..`: it drops the last component of the path walked so far, which contains no links,
+//! and walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links,
+//! can make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
 //!
 //! Nothing here allocates.
 
@@ -24,7 +24,7 @@ use crate::defence::{Defence, is_off};
 
 /// PATH_MAX
 const LONGEST: usize = 4096;
-/// The number of links that the kernel follows at most (MAXSYMLINKS).
+/// The maximum number of links that the kernel follows (MAXSYMLINKS).
 const MOST_LINKS: u32 = 40;
 /// The number of retries after a race: an attacker can win a few times, but not forever.
 const MOST_RACES: u32 = 64;
@@ -44,7 +44,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Whether a filter refused openat2(2) to this process; processes that share its memory see this too.
+/// Whether a filter refused openat2(2) to this process. Processes that share its memory share this flag.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Opens `path` inside `root`; an empty path is the root itself. Magic links of procfs fail with ELOOP.
@@ -140,7 +140,7 @@ fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
 }
 
 /// Walks after a failed openat2(2). ENOSYS comes from a filter. EPERM may come from the file itself; if the walk
-/// succeeds, it came from a filter.
+/// succeeds, EPERM came from a filter.
 fn instead(
     refusal: Errno,
     walk: impl FnOnce() -> Result<OwnedFd, Errno>,
@@ -180,8 +180,8 @@ fn walk_to(
     Err(Errno::AGAIN)
 }
 
-/// Opens a directory inside `root` and creates it and missing parents, also behind a dangling link. `mode` is the mode
-/// of created directories.
+/// Opens a directory inside `root`, also behind a dangling link. Creates it and its parents if they are missing, with
+/// the mode `mode`.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.
@@ -248,7 +248,7 @@ fn kind_of(fd: &OwnedFd) -> Result<FileType, Errno> {
 
 /// The end of a walk: the state of the last component.
 enum End {
-    /// It exists.
+    /// The component exists.
     Found(OwnedFd),
     /// The directory has no entry of that name.
     Missing,
@@ -261,7 +261,7 @@ struct Walk<'r> {
     followed: u32,
     /// The directory reached; `None` is the root.
     here: Option<OwnedFd>,
-    /// The components from the root to here, each followed by a NUL. None is a link.
+    /// The components from the root to `here`, each followed by a NUL. No component is a symbolic link.
     come: [u8; LONGEST],
     come_length: usize,
     /// The components still to walk: from `start` to the NUL at the end. A link's text is inserted into the space
@@ -304,7 +304,7 @@ impl<'r> Walk<'r> {
         CStr::from_bytes_with_nul(name).unwrap_or(c".")
     }
 
-    /// Takes the next component off the rest of the path.
+    /// Moves to the next component of the rest of the path; returns false at its end.
     fn next(&mut self) -> bool {
         let end = self.left.len() - 1;
         let rest = self.left.get(self.start..end).unwrap_or_default();
@@ -328,7 +328,8 @@ impl<'r> Walk<'r> {
         self.left.get(self.start..end).unwrap_or_default().iter().all(|byte| *byte == b'/')
     }
 
-    /// Walks to the last component. If `make` is given, missing directories before it are created with that mode.
+    /// Walks to the last component. If `make` is given, missing directories before the last component are created with
+    /// that mode.
     fn go(&mut self, make: Option<Mode>) -> Result<End, Errno> {
         let mut made = 0;
         while self.next() {
@@ -426,7 +427,7 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    /// Returns whether it is a magic link of procfs, which has no usable text. Links in procfs' own root (`self`,
+    /// Returns whether `link` is a magic link of procfs, which has no usable text. Links in procfs' own root (`self`,
     /// `mounts`) are ordinary.
     fn is_magic(&self, link: &OwnedFd) -> Result<bool, Errno> {
         Ok(fstatfs(link)?.f_type as i64 == PROC_SUPER_MAGIC

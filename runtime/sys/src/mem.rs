@@ -216,7 +216,7 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
     order(u64::from_be(x), u64::from_be(y))
 }
 
-/// [`compare`] for fewer than eight bytes, the length of most compared strings.
+/// Compares like [`compare`], for fewer than eight bytes, the length of most compared strings.
 ///
 /// # Safety
 /// As memcmp(3).

@@ -1,5 +1,5 @@
-//! mount_setattr(2), Linux 5.12: flags and propagation of a mount by descriptor, or of a whole tree at once; and
-//! open_tree_attr(2), Linux 6.15, which copies a mount and sets its attributes in one call.
+//! mount_setattr(2), Linux 5.12: changes flags and propagation of a mount by descriptor, or of a whole tree at once;
+//! and open_tree_attr(2), Linux 6.15, which copies a mount and sets its attributes in one call.
 
 use core::ffi::CStr;
 
@@ -53,7 +53,7 @@ pub struct MountAttr {
 }
 
 impl MountAttr {
-    /// Whether the call would change nothing.
+    /// Returns whether the call would change nothing.
     pub fn is_empty(&self) -> bool {
         self.set == 0 && self.clear == 0 && self.propagation == 0
     }
@@ -83,8 +83,8 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     .map(drop)
 }
 
-/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: one call from Linux
-/// 6.15 on, two before.
+/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: by one call from
+/// Linux 6.15 on, by two calls before.
 ///
 /// # Errors
 /// Those of open_tree(2) and mount_setattr(2).

@@ -28,7 +28,7 @@ pub fn join(fd: BorrowedFd<'_>, kind: CloneFlags) -> Result<(), Errno> {
 /// Joins several namespaces of the process behind `pidfd` in one step (Linux 5.8).
 ///
 /// # Errors
-/// Those of setns(2); nothing is joined then.
+/// Those of setns(2); on failure no namespace is joined.
 pub fn join_process(pidfd: BorrowedFd<'_>, kinds: CloneFlags) -> Result<(), Errno> {
     let kinds = ThreadNameSpaceType::from_bits_retain(kinds.bits() as u32);
     rustix::thread::move_into_thread_name_spaces(pidfd, kinds)

@@ -13,7 +13,7 @@ const NS_GET_NSTYPE: usize = 0xb703;
 /// Returns the type of the namespace behind `fd` (Linux 4.11).
 ///
 /// # Errors
-/// ENOTTY if it is not a namespace.
+/// ENOTTY if `fd` is not a namespace.
 pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
     // The ioctl number may mean something else for other files.
     if rustix::fs::fstatfs(fd)?.f_type as u64 != MAGIC {
@@ -29,7 +29,7 @@ pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
 /// Opens the user namespace that owns the namespace behind `fd` (Linux 4.9).
 ///
 /// # Errors
-/// ENOTTY if it is not a namespace; EPERM if its owner is outside the caller's user namespace.
+/// ENOTTY if `fd` is not a namespace; EPERM if the owner is outside the caller's user namespace.
 pub fn owner(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     kind(fd)?;
     // SAFETY: the request takes no argument.

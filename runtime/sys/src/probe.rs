@@ -1,5 +1,5 @@
 //! Probes for kernel features that change nothing: calls with invalid arguments, which fail with one errno on kernels
-//! that implement the call and with another on those that do not.
+//! that implement the call, and with another errno on kernels that do not.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;

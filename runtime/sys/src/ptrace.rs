@@ -35,10 +35,10 @@ const OPTIONS: usize = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
 
 const SIGTRAP: i32 = 5;
 
-/// Seizes `pid` and, automatically, the children it clones; if the tracing thread exits, all are killed.
+/// Seizes `pid` and, automatically, the children that it clones. If the tracing thread exits, all tracees are killed.
 ///
 /// # Errors
-/// EPERM without permission or if it is already traced, ESRCH.
+/// EPERM without permission or if the process is already traced, ESRCH.
 pub fn seize(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_SEIZE, pid, OPTIONS)
 }
@@ -57,7 +57,7 @@ pub enum Resume {
 /// Resumes a stopped tracee, and delivers `signal` unless it is 0.
 ///
 /// # Errors
-/// ESRCH if it is not stopped, or dead.
+/// ESRCH if the tracee is not stopped, or dead.
 pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     let request = match how {
         Resume::Freely => PTRACE_CONT,
@@ -70,7 +70,7 @@ pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
 /// Leaves a tracee in its job-control stop until SIGCONT.
 ///
 /// # Errors
-/// As [`resume`]; EIO if it is not in such a stop.
+/// As [`resume`]; EIO if the tracee is not in such a stop.
 pub fn listen(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_LISTEN, pid, 0)
 }
@@ -78,7 +78,7 @@ pub fn listen(pid: Pid) -> Result<(), Errno> {
 /// Makes a running tracee stop soon.
 ///
 /// # Errors
-/// ESRCH if it is gone.
+/// ESRCH if the tracee is gone.
 pub fn interrupt(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_INTERRUPT, pid, 0)
 }
@@ -96,7 +96,8 @@ fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
     unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
 }
 
-/// PTRACE_GETEVENTMSG: returns the child's tid at [`Event::Child`], or the thread's former tid at [`Event::Exec`].
+/// Returns the message of an event (PTRACE_GETEVENTMSG): the child's tid at [`Event::Child`], or the thread's former
+/// tid at [`Event::Exec`].
 ///
 /// # Errors
 /// As [`resume`].
@@ -111,9 +112,9 @@ pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
 /// The state of a stopped tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its instruction pointer.
+    /// The instruction pointer.
     pub instruction: u64,
-    /// Its system call, if it stopped at an entry or exit.
+    /// The system call, if the tracee stopped at an entry or exit.
     pub call: Option<Call>,
 }
 
@@ -172,9 +173,9 @@ pub fn place(pid: Pid) -> Result<Place, Errno> {
 /// A report of [`wait`] about one tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// It exited with this status.
+    /// The tracee exited with this status.
     Exited(i32),
-    /// This signal killed it.
+    /// This signal killed the tracee.
     Killed(i32),
     /// Signal-delivery-stop; a single step ends with SIGTRAP.
     Signal(i32),
@@ -187,27 +188,27 @@ pub enum Report {
 /// Events that stop a tracee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It created a process with fork(2) or vfork(2) ([`message`]).
+    /// The tracee created a process with fork(2) or vfork(2) ([`message`]).
     Child,
-    /// It created a thread or process with clone(2) ([`message`]).
+    /// The tracee created a thread or process with clone(2) ([`message`]).
     Clone,
-    /// It has executed a program.
+    /// The tracee has executed a program.
     Exec,
-    /// Group-stop: job control stopped it with this signal.
+    /// Group-stop: job control stopped the tracee with this signal.
     Group(i32),
-    /// It was just created, interrupted, or resumed from a group-stop.
+    /// The tracee was just created, interrupted, or resumed from a group-stop.
     Pause,
 }
 
 /// Waits for a tracee or child of this thread to stop or exit; reaps it if it exited. Without `block`, returns `None`
-/// if none has.
+/// at once if none has stopped or exited.
 ///
 /// # Errors
-/// ECHILD if there are none; EINTR.
+/// ECHILD if the thread has no tracees or children; EINTR.
 pub fn wait(block: bool) -> Result<Option<(Pid, Report)>, Errno> {
-    /// Only children of this thread.
+    /// Waits only for children of this thread.
     const WNOTHREAD: u32 = 0x2000_0000;
-    /// Children with any exit signal.
+    /// Waits for children with any exit signal.
     const WALL: u32 = 0x4000_0000;
     let mut options = WaitOptions::from_bits_retain(WNOTHREAD | WALL);
     options.set(WaitOptions::NOHANG, !block);
@@ -235,13 +236,13 @@ fn report(status: i32) -> Report {
 pub struct Program<'a> {
     /// The file to execute, relative to `dir` if relative.
     pub path: &'a CStr,
-    /// Its arguments, the first of which is its name.
+    /// The program's arguments, the first of which is its name.
     pub argv: &'a StringArray<'a>,
-    /// Its environment.
+    /// The program's environment.
     pub envp: &'a StringArray<'a>,
-    /// Its working directory.
+    /// The program's working directory.
     pub dir: &'a CStr,
-    /// Its standard input, output and error.
+    /// The program's standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
     /// Whether the memory layout is the same at each run (ADDR_NO_RANDOMIZE).
     pub fixed_layout: bool,

@@ -172,7 +172,7 @@ pub fn check(ret: isize) -> Result<usize, Errno> {
     }
 }
 
-/// [`syscall`], with up to six arguments, checked.
+/// Issues a system call with up to six arguments, like [`syscall`], and converts the return value to a result.
 ///
 /// # Safety
 /// The arguments must meet the requirements in the call's man page.

@@ -1,5 +1,5 @@
-//! Fixed-size trace records in memory shared by two processes. A process between clone and exec must not allocate and
-//! cannot report its steps in another way.
+//! Fixed-size trace records in memory shared by two processes. A process between clone and exec must not allocate, and
+//! has no other way to report its steps.
 
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,11 +11,11 @@ use crate::shared::Shared;
 pub struct Record {
     /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
-    /// As `start`; 0 while the step runs. It stays 0 if the step replaced the program (exec).
+    /// The end time, like `start`; 0 while the step runs. It stays 0 if the step replaced the program (exec).
     pub end: u64,
     /// The step's index in its actor's list.
     pub step: u16,
-    /// The errno it failed with, or 0.
+    /// The errno with which the step failed, or 0.
     pub errno: u16,
 }
 
@@ -37,11 +37,11 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The records of one actor, which another one reads.
+/// The records of one actor, which another actor reads.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    /// One slot more than records, which holds: the number of records lost, the actor's start time, and the index of
-    /// the next record. So the actors share only atomics.
+    /// The records, and one more slot, which contains the number of lost records, the actor's start time, and the index
+    /// of the next record. So the actors share only atomics.
     records: Shared<3>,
     capacity: usize,
     /// The writer's clock minus the reader's, in nanoseconds.
@@ -73,13 +73,12 @@ impl Recorder {
         Ok(Self { records, capacity, ahead: 0, moves: None })
     }
 
-    /// Tells this reader how far the writer's clock is ahead, as in a time namespace.
+    /// Sets how far the writer's clock is ahead of this reader's, for example in a time namespace.
     pub fn set_ahead(&mut self, nanoseconds: i64) {
         self.ahead = nanoseconds;
     }
 
-    /// Tells this reader the step that moves the writer into a time namespace, and how far its clock is ahead from then
-    /// on.
+    /// Sets the step that moves the writer into a time namespace, and how far the writer's clock is ahead from then on.
     pub fn set_move(&mut self, step: usize, nanoseconds: i64) {
         self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
     }
@@ -122,7 +121,8 @@ impl Recorder {
         self.records.get(self.capacity).unwrap_or_default()
     }
 
-    /// Records the beginning of a step. It is visible at once, so a trace shows the step in which an actor was killed.
+    /// Records the beginning of a step. The record is visible at once, so a trace shows the step in which an actor was
+    /// killed.
     pub fn begin(&self, step: usize) -> Begun {
         let [lost, born, next] = self.own();
         let index = next as usize;
@@ -145,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the number of steps that found no slot.
+    /// Returns the number of steps that were not recorded because all slots were used.
     pub fn lost(&self) -> u64 {
         self.own()[0]
     }

@@ -1,8 +1,8 @@
 //! Maps the running program's image anew from another descriptor of its file.
 //!
 //! The result equals execve(2) of the same file without a new address space: every mapping of the old descriptor is
-//! replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses that while
-//! anything of the old file is mapped, so success proves that no such mapping is left.
+//! replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses PR_SET_MM_MAP
+//! while anything of the old file is mapped, so success proves that no such mapping is left.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -49,7 +49,8 @@ const PT_LOAD: u32 = 1;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 const PF_X: u32 = 1;
 const PF_W: u32 = 2;
-/// Maximum bytes of variables preserved over the change, for small and large pages; dayfly has fewer.
+/// The maximum size in bytes of writable data that is kept when the image is mapped anew, for small and for large
+/// pages; dayfly's is smaller.
 const KEPT: [usize; 2] = [8192, 2 * 65536];
 
 unsafe extern "C" {
@@ -65,8 +66,8 @@ unsafe extern "C" {
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the user namespace, EINVAL if the kernel is built without
-/// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if this is not a static executable at a fixed address. The program runs on as
-/// before.
+/// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if the program is not a static executable at a fixed address. After an error, the
+/// program runs on as before.
 pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
     // The program headers are read beyond the header from this pointer.
     let first =
@@ -115,7 +116,7 @@ pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
 }
 
 impl Segment {
-    /// Replaces the segment's mapping of its file, keeping its bytes.
+    /// Replaces the segment's mapping of the old file, keeping its bytes.
     ///
     /// # Safety
     /// As [`remap`].
@@ -142,8 +143,8 @@ impl Segment {
     }
 }
 
-/// Moves up to `KEPT` bytes of variables to anonymous pages. Each size has a function of its own, because a frame is
-/// touched from one end to the other.
+/// Moves up to `KEPT` bytes of writable data to anonymous pages. Each size has a function of its own, because a
+/// function touches all pages of its stack frame.
 ///
 /// # Safety
 /// As [`remap`].

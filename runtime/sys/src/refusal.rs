@@ -1,7 +1,7 @@
-//! Calls that a seccomp filter around dayfly may refuse. Filters of other runtimes know only calls older than
-//! themselves, and answer all others with ENOSYS, older filters with EPERM. If there is another safe way, dayfly uses
-//! it (openat2(2): [`crate::inside`]; clone3(2): [`crate::clone`]). Mounts by descriptor have no substitute, so the
-//! error message names the remedy.
+//! Calls that a seccomp filter around dayfly may refuse. The filter of another runtime contains only calls older than
+//! itself, and answers all others with ENOSYS, or in older filters with EPERM. If there is another safe way, dayfly
+//! uses it (openat2(2): [`crate::inside`]; clone3(2): [`crate::clone`]). Mounts by descriptor have no substitute, so
+//! the error message names the remedy.
 
 use core::fmt;
 

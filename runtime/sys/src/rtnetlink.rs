@@ -36,10 +36,10 @@ const HEADER: usize = 16;
 const LINK: usize = 16;
 /// Bytes of `struct ifaddrmsg`.
 const ADDRESS: usize = 8;
-/// Maximum bytes that the kernel puts into one answer.
+/// The maximum size in bytes of one answer of the kernel.
 const LONGEST: usize = 32 << 10;
 
-/// A netlink socket of one network namespace, that in which it was created.
+/// A netlink socket for the network namespace in which it was created.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -69,7 +69,7 @@ impl Socket {
         open().map(Self)
     }
 
-    /// Opens a socket in another network namespace, by a child process.
+    /// Opens a socket in another network namespace, through a child process.
     ///
     /// # Errors
     /// Those of setns(2) and socket(2).
@@ -84,7 +84,7 @@ impl Socket {
     /// Returns the index of the device `name`.
     ///
     /// # Errors
-    /// ENODEV if there is none; ERANGE or EINVAL for an invalid name.
+    /// ENODEV if the device does not exist; ERANGE or EINVAL for an invalid name.
     pub fn index(&self, name: &str) -> Result<u32, Errno> {
         let mut body = link(0, 0);
         attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
@@ -122,8 +122,8 @@ impl Socket {
     /// Moves a device to another network namespace under a new name. The device loses its addresses and is down.
     ///
     /// # Errors
-    /// EEXIST if the name is taken there (the device may have been moved nevertheless); EINVAL for devices that belong
-    /// to their namespace (`lo`).
+    /// EEXIST if the name is taken in that namespace (the device may have been moved nevertheless); EINVAL for devices
+    /// that belong to their namespace (`lo`).
     pub fn move_to(&self, index: u32, namespace: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         let mut body = link(index, 0);
         attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
@@ -131,10 +131,10 @@ impl Socket {
         self.ask(RTM_NEWLINK, 0, &body, |_| {})
     }
 
-    /// Adds an address, read from another device, to a device.
+    /// Adds an address that was read from another device to a device.
     ///
     /// # Errors
-    /// EEXIST if the device has it already.
+    /// EEXIST if the device has the address already.
     pub fn add_address(&self, index: u32, address: &Address) -> Result<(), Errno> {
         let [family, prefix, ..] = address.header;
         let mut body = vec![family, prefix, 0, RT_SCOPE_UNIVERSE];
@@ -146,7 +146,7 @@ impl Socket {
     /// Brings a device up.
     ///
     /// # Errors
-    /// The driver's.
+    /// The errors of the driver.
     pub fn set_up(&self, index: u32) -> Result<(), Errno> {
         self.ask(RTM_NEWLINK, 0, &link(index, IFF_UP), |_| {})
     }
@@ -193,7 +193,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `struct ifinfomsg`: a device, and flags to set.
+/// Returns `struct ifinfomsg`: a device, and flags to set.
 fn link(index: u32, flags: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     bytes.extend([0; 4]);
@@ -224,8 +224,8 @@ fn terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
 }
 
-/// Takes off the next message: its type and its body, which may be truncated. (An error message repeats the request,
-/// which may exceed the receive buffer.)
+/// Removes and returns the next message: its type and its body, which may be truncated. (An error message repeats the
+/// request, which may exceed the receive buffer.)
 fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);

@@ -40,16 +40,16 @@ impl Usage {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// This signal killed it.
+    /// This signal killed the process.
     Killed(i32),
 }
 
 /// Waits until the child `pid` has exited, and reaps it.
 ///
 /// # Errors
-/// ECHILD if it is not a child of the caller, EINTR if a signal came first.
+/// ECHILD if `pid` is not a child of the caller, EINTR if a signal arrived first.
 pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
     let mut status = 0_i32;
     // struct rusage: two timevals and fourteen counters, all as wide as a register.

@@ -96,7 +96,7 @@ pub fn set_io_priority(priority: u16) -> Result<(), Errno> {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a thread of its own, whose settings end with it.
+    /// Runs `work` in a separate thread, whose settings end with it.
     fn apart(work: impl FnOnce() + Send + 'static) {
         std::thread::spawn(work).join().unwrap();
     }

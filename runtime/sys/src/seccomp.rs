@@ -50,8 +50,8 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
     Ok((flags & NEW_LISTENER != 0).then(|| unsafe { OwnedFd::from_raw_fd(result as i32) }))
 }
 
-/// Returns whether the kernel supports SECCOMP_FILTER_FLAG_* bits. It checks them before it reads the filter, which is
-/// null here.
+/// Returns whether the kernel supports SECCOMP_FILTER_FLAG_* bits. The kernel checks the flags before it reads the
+/// filter, which is null here.
 pub fn flags_known(flags: u32) -> bool {
     // SAFETY: the kernel refuses the null pointer.
     let result = unsafe {

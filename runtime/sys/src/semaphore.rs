@@ -1,7 +1,7 @@
 //! System V semaphores, sysvipc(7): the kernel queues waiters in order of arrival, and undoes the changes of a process
 //! that exits.
 //!
-//! They are used instead of file locks, which have no queue that admits several at a time, and instead of futexes in
+//! They are used instead of file locks, whose queue cannot admit several holders at a time, and instead of futexes in
 //! shared memory, which are not released when their holder is killed.
 
 use crate::raw::{self, nr};
@@ -74,10 +74,10 @@ impl Change {
 }
 
 impl Set {
-    /// Opens the set of this key, semget(2).
+    /// Opens the set with this key, semget(2).
     ///
     /// # Errors
-    /// ENOENT if there is none, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
+    /// ENOENT if the set does not exist, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
     pub fn find(key: u32) -> Result<Self, Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMGET, [key as usize, 0, 0]) }.map(Self)
@@ -86,7 +86,7 @@ impl Set {
     /// Creates a set of `count` semaphores, all 0, accessible to its owner only.
     ///
     /// # Errors
-    /// EEXIST if there is one, ENOSPC if the host's limits are reached, ENOSYS without CONFIG_SYSVIPC.
+    /// EEXIST if a set with this key exists, ENOSPC if the host's limits are reached, ENOSYS without CONFIG_SYSVIPC.
     pub fn make(key: u32, count: usize) -> Result<Self, Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMGET, [key as usize, count, IPC_CREAT | IPC_EXCL | 0o600]) }
@@ -106,7 +106,7 @@ impl Set {
         Ok(status)
     }
 
-    /// Applies all `changes` atomically, semtimedop(2), and waits up to `longest` if one has to wait.
+    /// Applies all `changes` atomically, semtimedop(2), and waits up to `longest` if a change has to wait.
     ///
     /// # Errors
     /// EAGAIN after `longest`, EIDRM or EINVAL if the set was removed, EINTR, ERANGE beyond [`MOST`].
@@ -142,7 +142,7 @@ impl Set {
     /// Removes the set; waiters get EIDRM.
     ///
     /// # Errors
-    /// EPERM unless owner or creator, EINVAL or EIDRM if it is already removed.
+    /// EPERM unless owner or creator, EINVAL or EIDRM if the set is already removed.
     pub fn remove(self) -> Result<(), Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMCTL, [self.0, 0, IPC_RMID]) }.map(drop)

@@ -13,7 +13,7 @@ pub struct SignalSet(pub u64);
 impl SignalSet {
     /// Every signal.
     pub const ALL: Self = Self(u64::MAX);
-    /// None.
+    /// No signal.
     pub const EMPTY: Self = Self(0);
 }
 
@@ -35,7 +35,7 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
 
 /// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: the usual signals to end a program.
 const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
-/// The exit status after one of them, as with runc's init.
+/// The exit status after one of the signals in [`ENDING`], as with runc's init.
 const ENDED: i32 = 2;
 
 /// Resets every signal to its default action, so that a container's process does not inherit signals that the caller
@@ -66,7 +66,7 @@ extern "C" fn end(_: i32) -> ! {
     crate::start::exit(ENDED)
 }
 
-/// Resets SIGCHLD to its default action. If it is ignored, as a caller may have had it, the kernel reaps children
+/// Resets SIGCHLD to its default action. If it is ignored, as the caller may have set it, the kernel reaps children
 /// itself and their exit status is lost (wait(2), "NOTES").
 pub fn hear_of_children() {
     const SIGCHLD: usize = 17;
@@ -104,10 +104,10 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
     Ok(i32::from_ne_bytes([a, b, c, d]))
 }
 
-/// Sends `signal` to the process behind `pidfd`; 0 only checks whether it exists.
+/// Sends `signal` to the process behind `pidfd`; 0 only checks whether the process exists.
 ///
 /// # Errors
-/// ESRCH if it is gone; EINVAL for an invalid signal number; EPERM.
+/// ESRCH if the process is gone; EINVAL for an invalid signal number; EPERM.
 pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     // SAFETY: no siginfo is passed.
     unsafe {

@@ -29,7 +29,7 @@ pub struct Program<'a> {
     pub trouble: BorrowedFd<'a>,
 }
 
-/// Starts `program` in a child process. Its exit sends SIGCHLD; no signal is blocked or ignored.
+/// Starts `program` in a child process. The child's exit sends SIGCHLD; no signal is blocked or ignored.
 ///
 /// Does not wait for exec; see [`Program::trouble`].
 ///

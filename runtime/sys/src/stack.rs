@@ -44,19 +44,19 @@ impl Stack {
         let _ = unsafe { rustix::mm::munmap(start, GUARD + LENGTH) };
     }
 
-    /// The lowest usable address.
+    /// Returns the lowest usable address.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
 
-    /// The usable length in bytes.
+    /// Returns the usable length in bytes.
     pub(crate) fn len(&self) -> usize {
         LENGTH
     }
 }
 
-/// Detects allocations by a process on such a stack, which must not allocate: it shares its memory with another
-/// process.
+/// Detects allocations by a process on such a stack. The process must not allocate, because it shares its memory with
+/// another process.
 #[cfg(dayfly_faults)]
 mod watch {
     use core::sync::atomic::{AtomicUsize, Ordering};

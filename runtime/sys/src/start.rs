@@ -50,7 +50,7 @@ impl Args {
     /// Reads the initial stack.
     ///
     /// # Safety
-    /// `sp` is the stack pointer the kernel started the process with.
+    /// `sp` is the stack pointer with which the kernel started the process.
     pub unsafe fn from_stack(sp: *const usize) -> Self {
         // SAFETY: the ABI puts argc, argv[argc], NULL, envp…, NULL, auxv…, AT_NULL at the initial stack pointer, and
         // this memory stays unchanged for the life of the process.
@@ -75,7 +75,7 @@ impl Args {
         Self { argv: &[], envp: &[] }
     }
 
-    /// The arrays in the kernel's layout, for execve(2).
+    /// Returns the arrays in the kernel's layout, for execve(2).
     #[cfg(feature = "alloc")]
     pub(crate) fn pointers(&self) -> (*const *const c_char, *const *const c_char) {
         (self.argv.as_ptr(), self.envp.as_ptr())
@@ -95,19 +95,19 @@ impl Args {
         (arguments, environment)
     }
 
-    /// The arguments, beginning with the program's name.
+    /// Iterates over the arguments, beginning with the program's name.
     pub fn iter(&self) -> impl Iterator<Item = &'static CStr> + use<> {
         // SAFETY: from_stack's contract: every entry is a NUL-terminated string that outlives us.
         self.argv.iter().map(|&p| unsafe { CStr::from_ptr(p) })
     }
 
-    /// The environment, `NAME=value` each.
+    /// Iterates over the environment, `NAME=value` each.
     pub fn environment(&self) -> impl Iterator<Item = &'static CStr> + use<> {
         // SAFETY: from_stack's contract: every entry is a NUL-terminated string that outlives us.
         self.envp.iter().map(|&p| unsafe { CStr::from_ptr(p) })
     }
 
-    /// The value of an environment variable, if set and UTF-8.
+    /// Returns the value of an environment variable, if it is set and is UTF-8.
     pub fn env(&self, name: &str) -> Option<&'static str> {
         let first = *name.as_bytes().first()?;
         // Compared from the front, without computing lengths: most differ in the first byte.
@@ -135,7 +135,7 @@ unsafe impl Send for Args {}
 // SAFETY: as above.
 unsafe impl Sync for Args {}
 
-/// Ends the process; by a signal if a seccomp filter forbids exit_group(2).
+/// Ends the process; if a seccomp filter forbids exit_group(2), by a signal.
 pub fn exit(status: i32) -> ! {
     // SAFETY: exit_group takes no pointers and does not return.
     unsafe { crate::raw::syscall(crate::raw::nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };

@@ -1,7 +1,7 @@
 //! The age of a process in microseconds.
 //!
 //! /proc/PID/stat gives a process's start time in ticks of 10 ms, longer than the start of a container. The taskstats
-//! family of generic netlink gives its age in microseconds (Documentation/accounting/taskstats-struct.rst).
+//! family of generic netlink gives the age in microseconds (Documentation/accounting/taskstats-struct.rst).
 
 use alloc_crate::vec::Vec;
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ const TASKSTATS_CMD_GET: u8 = 1;
 const TASKSTATS_CMD_ATTR_PID: u16 = 1;
 const TASKSTATS_TYPE_STATS: u16 = 3;
 const TASKSTATS_TYPE_AGGR_PID: u16 = 4;
-/// Size in bytes of `struct nlmsghdr`, and of it followed by `struct genlmsghdr`.
+/// Size in bytes of `struct nlmsghdr`, and of `struct nlmsghdr` followed by `struct genlmsghdr`.
 const HEADER: usize = 16;
 const HEADERS: usize = 20;
 /// Offsets of ac_pid and ac_etime in `struct taskstats`.

@@ -22,7 +22,7 @@ pub struct Notification {
     /// AUDIT_ARCH_*
     pub arch: u32,
     instruction: u64,
-    /// Its arguments.
+    /// The system call's arguments.
     pub arguments: [u64; 6],
 }
 
@@ -49,7 +49,7 @@ pub enum Answer {
 /// Waits for a notification.
 ///
 /// # Errors
-/// ENOENT if a signal interrupted the call meanwhile.
+/// ENOENT if a signal has interrupted the notified system call meanwhile.
 pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
     // The kernel requires zeroes.
     let mut notification = Notification::default();

@@ -18,7 +18,7 @@ const OBJECT: &str = "user namespace of a mount";
 /// __WALL of waitid(2): the member's exit sends no signal.
 const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
-/// Returns whether this process is in a user namespace other than the initial one: its root is not the host's.
+/// Returns whether this process is in a user namespace other than the initial one, so that its root is not the host's.
 #[must_use]
 pub fn is_nested() -> bool {
     let map = crate::fs::read_text("/proc/self/uid_map").unwrap_or_default();
@@ -43,8 +43,8 @@ fn has_id(map: &str, id: u32) -> bool {
 }
 
 /// Creates a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)). `proc` is the
-/// host's procfs. A child lives in the namespace while the maps are written. It has exited when this returns, and exits
-/// by itself if this process is killed.
+/// host's procfs. A child process is in the namespace while the maps are written. It has exited when this function
+/// returns, and exits by itself if this process is killed.
 ///
 /// # Errors
 /// Those of clone3(2) and user_namespaces(7): EINVAL if ranges overlap.
@@ -74,7 +74,7 @@ struct Ends {
     member: RawFd,
 }
 
-/// Runs in the member: waits for the end of the pipe.
+/// Waits for the end of the pipe; runs in the member.
 extern "C" fn stay(ends: *const c_void) -> ! {
     // SAFETY: the caller of the clone keeps them until this process has exited.
     let ends: &Ends = unsafe { &*ends.cast() };

@@ -11,8 +11,8 @@ use crate::exec::close_from;
 use crate::signal::{SignalSet, set_mask};
 
 /// Creates a child with its own copy of memory, which runs `work` and exits with its result. `streams` become
-/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All others are closed, no
-/// signal is blocked, and the child is killed when the caller exits.
+/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All other descriptors are
+/// closed, no signal is blocked, and the child is killed when the caller exits.
 ///
 /// The child's memory also contains the caller's values that own descriptors, but those descriptors are closed: `work`
 /// must not use them.

@@ -1,8 +1,8 @@
 //! Device rules as an eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15), assembled here.
 //!
 //! The program checks the rules from the last to the first, so the first matching rule decides an access bit. A denied
-//! bit ends the program; allowed bits are cleared until none is left. Unlike the v1 files, it supports exceptions to
-//! wildcard rules.
+//! bit ends the program; allowed bits are cleared until none is left. Unlike the v1 files, the program supports
+//! exceptions to wildcard rules.
 
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

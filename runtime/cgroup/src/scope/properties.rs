@@ -1,7 +1,7 @@
 //! `linux.resources` as properties of a unit (systemd.resource-control(5)).
 //!
-//! Settings without a systemd property are written to the cgroup's files only; all others are written to both, since
-//! the files accept more exact values.
+//! Settings without a systemd property are written to the cgroup's files only; all other settings are both set as
+//! properties and written to the files, because the files accept more exact values.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -18,7 +18,7 @@ use crate::v2::{limits::task_limit, weight};
 
 /// The kernel's default period in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// systemd counts CPU time in percent: microseconds per second for 1 %.
+/// Microseconds of CPU time per second that make 1 %, the unit in which systemd counts.
 const PERCENT: u64 = 10_000;
 /// More CPUs than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;

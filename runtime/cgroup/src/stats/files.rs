@@ -9,7 +9,7 @@ use sys::Context;
 use crate::directory::Directory;
 use crate::{Controller, Error, Location, Place, parse};
 
-/// The increment of the buffer.
+/// The number of bytes by which the buffer grows.
 const PAGE: usize = 4096;
 
 /// Reads the files of a cgroup one after the other into one buffer, which keeps the size of the longest. Missing files
@@ -51,7 +51,7 @@ impl Files {
     /// where PSI is disabled).
     ///
     /// # Errors
-    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if it is not UTF-8.
+    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if the content is not UTF-8.
     pub fn text(&mut self, name: &str) -> Result<Option<&str>, Error> {
         let file = match self.directory.file(name, OFlags::RDONLY) {
             Ok(file) => file,
@@ -80,7 +80,7 @@ impl Files {
     /// Reads a file with one number; `max` is [`u64::MAX`].
     ///
     /// # Errors
-    /// As [`Files::text`]; [`Error::Unreadable`] if it contains anything else.
+    /// As [`Files::text`]; [`Error::Unreadable`] if the file contains anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, Error> {
         match self.directory.read_number(name) {
             Err(Error::System(error)) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {
@@ -91,12 +91,12 @@ impl Files {
     }
 }
 
-/// Iterates over the `key value` lines of such a file; other lines are ignored. Negative values read as 0.
+/// Iterates over the `key value` lines of a flat keyed file; other lines are ignored. Negative values read as 0.
 pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     parse::keys(text)
 }
 
-/// Returns the value of one key of such a file; 0 if missing.
+/// Returns the value of one key of a flat keyed file; 0 if missing.
 pub fn key(text: &str, wanted: &str) -> u64 {
     parse::key(text, wanted).unwrap_or(0)
 }

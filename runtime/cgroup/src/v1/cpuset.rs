@@ -7,9 +7,9 @@ use sys::Errno;
 use crate::directory::Directory;
 use crate::{Error, Place};
 
-/// Fills empty files of the cpuset at `place` and of its ancestors with their parents' values. `is_new` is whether this
-/// process created it. Values given in `limits` are written later and are skipped here, because the parent's CPUs may
-/// partly be exclusive to another child.
+/// Fills empty files of the cpuset at `place` and of its ancestors with their parents' values. `is_new` says whether
+/// this process created the cpuset. Values given in `limits` are written later and are skipped here, because the
+/// parent's CPUs may partly be exclusive to another child.
 ///
 /// # Errors
 /// Failing system calls.

@@ -45,7 +45,7 @@ pub fn blkio_weight(weight: u64) -> u64 {
 
 /// Returns the value of memory.swap.max for the v1 limit `swap` of memory and swap together.
 ///
-/// `None` leaves it unchanged; -1 is unlimited. `memory` is the memory limit, 0 if there is none.
+/// `None` leaves the file unchanged; -1 is unlimited. `memory` is the memory limit, 0 if there is none.
 ///
 /// # Errors
 /// The reason in runc's words.

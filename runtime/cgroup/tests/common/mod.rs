@@ -156,18 +156,18 @@ impl Inmate {
         rustix::process::Pid::from_raw(self.0.id() as i32).unwrap()
     }
 
-    /// Returns whether it has exited, without waiting.
+    /// Returns whether the process has exited, without waiting.
     pub fn is_gone(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its exit; returns the signal that killed it.
+    /// Waits for the exit of the process; returns the signal that killed it.
     pub fn signal(&mut self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         self.0.wait().unwrap().signal()
     }
 
-    /// Waits for its exit; returns the script's output.
+    /// Waits for the exit of the process; returns the script's output.
     pub fn output(mut self) -> String {
         let mut text = String::new();
         use std::io::Read;

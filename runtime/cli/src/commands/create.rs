@@ -59,7 +59,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
     })
 }
 
-/// Parses `--rootless`; `None` decides by the caller.
+/// Parses `--rootless`. `None` means that it depends on the caller.
 fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
     match boolean(text) {

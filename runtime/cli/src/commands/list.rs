@@ -1,4 +1,4 @@
-//! `list`: the containers of a state root.
+//! `list`: prints the containers of a state root.
 
 use alloc::format;
 use alloc::string::String;
@@ -29,7 +29,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Returns runc's table, or on a terminal one that fits its width.
+/// Returns runc's table, or on a terminal a table that fits the terminal's width.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {
@@ -52,8 +52,8 @@ fn config(state: &State) -> Option<Vec<u8>> {
     sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
-/// The containers. A state root that is not there holds none, but one that the command line names is
-/// expected to be there.
+/// Returns the states of all containers. A missing state root contains none, but is an error if the command line names
+/// it.
 pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {

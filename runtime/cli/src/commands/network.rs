@@ -1,4 +1,4 @@
-//! `--network`.
+//! `--network`: the network of a container that runs an image.
 
 use alloc::format;
 use alloc::string::String;

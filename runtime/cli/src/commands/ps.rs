@@ -1,9 +1,10 @@
-//! `ps`: the processes of a container.
+//! `ps`: prints the processes of a container.
 //!
 //! This process executes the host's ps(1), whose option `-q` (procps 3.3.11, 2015) selects the processes to print,
 //! regardless of other selections, and reads no other process of the host. So there is no table to parse and filter.
-//! For a container without processes ps prints only the heading and exits with a failure, unlike runc: then a shell
-//! script distinguishes the heading from a failure.
+//! For a container without processes, ps prints only the heading and exits with a failure, unlike `runc ps`. So in that
+//! case a shell script runs ps: if ps prints a heading, the script prints it and succeeds; otherwise ps has failed for
+//! another reason.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
@@ -25,7 +26,8 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// A pid that no process can have: PID_MAX_LIMIT of the kernel is 2²².
 const NOBODY: i32 = i32::MAX;
-/// ps prints the heading to standard output, and errors in its options to standard error.
+/// A shell script that runs ps and succeeds if ps prints a heading to standard output. Errors in its options are
+/// printed to standard error.
 const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
@@ -55,7 +57,7 @@ fn arguments(parts: &[&[&str]]) -> Result<Vec<CString>, Failure> {
     parts.concat().into_iter().map(|text| CString::new(text).map_err(Failure::new)).collect()
 }
 
-/// Executes the first `name` of the search path. Returns only if there is none that can be executed.
+/// Executes the first `name` of the search path. Returns only if none can be executed.
 fn become_program(
     name: &str,
     path: &str,

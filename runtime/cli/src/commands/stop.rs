@@ -11,7 +11,7 @@ use crate::signal;
 
 /// The annotation with the stop signal of an image's configuration (image-spec, conversion.md).
 const SIGNAL: &str = "org.opencontainers.image.stopSignal";
-/// As long as Docker and Podman wait.
+/// The time to wait for the program's exit: the default of Docker and Podman.
 const PATIENCE: Duration = Duration::from_secs(10);
 const KILL: i32 = 9;
 

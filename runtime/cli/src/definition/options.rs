@@ -64,34 +64,34 @@ pub static PIDFD_SOCKET: Opt =
     Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
 /// The file for the pid.
 pub static PID_FILE: Opt = Opt::text("pid-file", "FILE", "write the process's pid to this file");
-/// For a root filesystem on a ramdisk.
+/// Does not call pivot_root(2), for a root filesystem on a ramdisk.
 pub static NO_PIVOT: Opt = Opt::flag(
     "no-pivot",
     "enter the root filesystem without pivot_root, as needed when it is on a ramdisk",
 );
-/// Keeps the caller's keyring.
+/// Keeps the caller's session keyring.
 pub static NO_NEW_KEYRING: Opt =
     Opt::flag("no-new-keyring", "keep the caller's session keyring instead of making a new one");
-/// Additional descriptors.
+/// The number of additional descriptors for the process.
 pub static PRESERVE_FDS: Opt = Opt::new(
     "preserve-fds",
     Kind::Integer,
     "N",
     "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
 );
-/// The CPUs for the start.
+/// The CPUs from which the container is started.
 pub static START_CPUS: Opt = Opt::text(
     "start-cpus",
     "CPUS",
     "start from these CPUs, a list such as 0-23 or words as --pin has them, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
 );
-/// CPUs by topology.
+/// The CPUs of the container, selected by topology.
 pub static PIN: Opt = Opt::text(
     "pin",
     "WORDS",
     "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
-/// A cgroup created ahead.
+/// The size of a cgroup created ahead.
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
@@ -99,11 +99,11 @@ pub static POOL: Opt = Opt::text(
 );
 /// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
-/// Does not wait.
+/// Returns once the program is running.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
-/// Keeps the state.
+/// Keeps the container after its exit.
 pub static KEEP: Opt = Opt::flag("keep", "do not delete the container when its process has ended");
-/// Leaves orphans to others.
+/// Does not become the reaper of orphaned descendants.
 pub static NO_SUBREAPER: Opt =
     Opt::flag("no-subreaper", "do not become the parent of the container's orphans");
 /// The trace file.
@@ -116,54 +116,54 @@ pub static TRACE: Opt = Opt::text(
 // exec.
 /// The process's working directory.
 pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the container");
-/// Its environment.
+/// Additional environment entries of the process.
 pub static ENV: Opt =
     Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
 /// Standard input, which is always open.
 pub static INTERACTIVE: Opt =
     Opt::flag("interactive", "has no effect: the process has standard input in any case")
         .short('i');
-/// Whether it gets a terminal.
+/// Gives the process a terminal.
 pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
-/// Its user and group.
+/// The user and group of the process.
 pub static USER: Opt =
     Opt::text("user", "UID[:GID]", "user and group id of the process").short('u');
-/// Its additional groups.
+/// Additional groups of the process.
 pub static ADDITIONAL_GIDS: Opt =
     Opt::new("additional-gids", Kind::Integers, "GID", "add a supplementary group id; repeatable")
         .short('g');
 /// The process as JSON.
 pub static PROCESS: Opt =
     Opt::text("process", "FILE", "the process as JSON, as in config.json").short('p');
-/// Its SELinux label.
+/// The process's SELinux label.
 pub static PROCESS_LABEL: Opt = Opt::text("process-label", "LABEL", "SELinux label of the process");
-/// Its AppArmor profile.
+/// The process's AppArmor profile.
 pub static APPARMOR: Opt = Opt::text("apparmor", "PROFILE", "AppArmor profile of the process");
-/// Whether it can gain privileges.
+/// Sets no_new_privs for the process.
 pub static NO_NEW_PRIVS: Opt =
     Opt::flag("no-new-privs", "keep the process from gaining privileges by execve");
-/// Its capabilities.
+/// Additional capabilities of the process.
 pub static CAP: Opt =
     Opt::new("cap", Kind::Texts, "CAP", "add a capability; repeatable").short('c');
-/// Its cgroup.
+/// The sub-cgroup of the process.
 pub static CGROUP: Opt = Opt::new(
     "cgroup",
     Kind::Texts,
     "[CONTROLLER:]PATH",
     "run the process in this existing cgroup below the container's; repeatable on cgroup v1",
 );
-/// Accepts a frozen container.
+/// Accepts a paused container.
 pub static IGNORE_PAUSED: Opt =
     Opt::flag("ignore-paused", "run the process even if the container is paused");
 
 // Root filesystems from layers: create, run.
-/// The layers.
+/// The file that lists the layers.
 pub static LAYERS: Opt = Opt::text(
     "layers",
     "FILE",
     "assemble the root filesystem from the directories listed in this file, the bottom layer first",
 );
-/// Where images are.
+/// The directory of images and of containers' changes.
 pub static STORE: Opt = Opt::text(
     "store",
     "DIR",
@@ -189,7 +189,7 @@ pub static ROOTFS_MOUNTS: Opt = Opt::text(
     "FILE",
     "for shims: the root filesystem as containerd names it, a JSON list of mounts with type, source, target and options",
 );
-/// Changes in memory.
+/// Keeps changes in memory.
 pub static EPHEMERAL: Opt =
     Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
 /// The size limit of changes in memory.
@@ -198,7 +198,7 @@ pub static EPHEMERAL_SIZE: Opt = Opt::text(
     "BYTES",
     "how much memory, such as 512m; with --ephemeral (default: half of what there is)",
 );
-/// Prints what was done.
+/// Prints how the root filesystem was assembled.
 pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
     "print how the root filesystem was assembled, in how many mount operations and how long",
@@ -214,7 +214,7 @@ pub static FORCE: Opt =
         .short('f');
 
 // stop.
-/// How long to wait.
+/// How long to wait for the program's exit.
 pub static STOP_TIME: Opt = Opt::new(
     "time",
     Kind::Duration,
@@ -224,19 +224,19 @@ pub static STOP_TIME: Opt = Opt::new(
 .short('t');
 
 // list, ps, plan.
-/// Table or JSON.
+/// The format: table or JSON.
 pub static FORMAT: Opt =
     Opt::text("format", "FORMAT", "table (default) or json").short('f').choices(&["table", "json"]);
-/// Text or JSON.
+/// The format: text or JSON.
 pub static PLAN_FORMAT: Opt =
     Opt::text("format", "FORMAT", "text (default) or json").short('f').choices(&["text", "json"]);
-/// The rules instead of the steps.
+/// Prints the rules of order instead of the steps.
 pub static PLAN_CHECK: Opt =
     Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
-/// A table without truncation.
+/// Prints a table without truncation.
 pub static NO_TRUNC: Opt =
     Opt::flag("no-trunc", "print all columns in full, however wide the terminal is");
-/// Ids only.
+/// Prints only ids.
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 
 // events.
@@ -254,9 +254,9 @@ pub static EVENTS_ALL: Opt = Opt::flag(
     "instead of one container's print the statistics of all that run; with --stats or --format prometheus",
 )
 .short('a');
-/// One set of figures.
+/// Prints the statistics once.
 pub static STATS: Opt = Opt::flag("stats", "print the container's statistics once and end");
-/// The time between two.
+/// The time between two sets of statistics.
 pub static INTERVAL: Opt = Opt::new(
     "interval",
     Kind::Duration,
@@ -265,11 +265,11 @@ pub static INTERVAL: Opt = Opt::new(
 );
 
 // spec.
-/// The bundle that gets a config.
+/// The bundle to which the configuration is written.
 pub static SPEC_BUNDLE: Opt =
     Opt::text("bundle", "DIR", "the bundle to write to (default: the working directory)")
         .short('b');
-/// For a user who is not root.
+/// Writes a configuration for a user who is not root.
 pub static SPEC_ROOTLESS: Opt =
     Opt::flag("rootless", "write a configuration for the calling user instead of root");
 
@@ -312,10 +312,10 @@ pub static CPU_IDLE: Opt = Opt::text(
     "0|1",
     "1: run only when nothing else does (SCHED_IDLE), 0: run normally",
 );
-/// Was memory.kmem.limit_in_bytes.
+/// Formerly memory.kmem.limit_in_bytes.
 pub static KERNEL_MEMORY: Opt =
     Opt::text("kernel-memory", "BYTES", "has no effect: the kernel dropped this limit").hidden();
-/// Was memory.kmem.tcp.limit_in_bytes.
+/// Formerly memory.kmem.tcp.limit_in_bytes.
 pub static KERNEL_MEMORY_TCP: Opt =
     Opt::text("kernel-memory-tcp", "BYTES", "has no effect: the kernel dropped this limit")
         .hidden();

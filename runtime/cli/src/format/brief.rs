@@ -10,7 +10,7 @@ use serde::Deserialize;
 const TITLE: [&str; COLUMNS] = ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"];
 const COLUMNS: usize = 6;
 const GAP: usize = 2;
-/// The columns truncated if there is too little space, in this order, with the width left of each.
+/// The columns truncated if there is too little space, in this order, each with its minimum width.
 const CUT: [(usize, usize); 3] = [(5, 10), (4, 12), (0, 12)];
 /// Annotations that may contain an image's name: dayfly's, image-spec's, containerd's and CRI-O's.
 const IMAGES: [&str; 4] = [

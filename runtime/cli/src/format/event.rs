@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Event<'a, S> {
-    /// Its current statistics.
+    /// The container's current statistics.
     Stats {
         /// The container.
         id: &'a str,
@@ -43,7 +43,7 @@ pub struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    /// Returns the statistics of its cgroup and of its resctrl group.
+    /// Returns the statistics of a container's cgroup and resctrl group.
     pub fn new(stats: &'a Stats, rdt: &'a resctrl::Stats) -> Self {
         let Stats { cpu, cpuset, memory, pids, blkio, hugetlb } = stats;
         Self { cpu, cpuset, memory, pids, blkio, hugetlb, intel_rdt: rdt, network_interfaces: None }

@@ -48,7 +48,8 @@ impl<'a> Verdicts<'a> {
         self.list.iter().any(|(_, outcome)| matches!(outcome, Outcome::Broken(_)))
     }
 
-    /// Returns one line per rule: its name, verdict, statement and reason. The steps follow a broken one.
+    /// Returns one line per rule: its name, verdict, statement and reason. A broken rule is followed by the steps that
+    /// break it.
     pub fn text(&self) -> String {
         let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
         for (rule, outcome) in &self.list {

@@ -6,10 +6,8 @@ use container::State;
 
 use crate::failure::Failure;
 
-/// Returns the output of `state`: two blanks per level, without a trailing newline and an owner, like runc's.
-///
-/// # Errors
-/// As [`super::json`].
+/// Returns the output of `state`, like runc's: indented by two blanks per level, without a trailing newline, and
+/// without the owner.
 pub fn state(state: State) -> Result<String, Failure> {
     super::indented_json(&State { owner: String::new(), ..state })
 }
@@ -19,7 +17,7 @@ pub(crate) mod tests {
     use super::*;
     use container::Status;
 
-    /// A running container.
+    /// Returns the state of a running container.
     pub(crate) fn example(id: &str) -> State {
         State {
             oci_version: "1.3.0".into(),

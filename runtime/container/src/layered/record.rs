@@ -20,7 +20,7 @@ const IMAGE: &str = "image";
 /// The part of a container's record about its root filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LayeredRecord {
-    /// Its directory in the store; empty for none.
+    /// The container's directory in the store; empty for none.
     pub directory: String,
     /// Whether layers are attached below it temporarily.
     pub attached: bool,
@@ -28,7 +28,7 @@ pub(crate) struct LayeredRecord {
     pub image: String,
     /// The store's path.
     pub store: String,
-    /// Its id range: the first id, and the directory that records it.
+    /// The container's id range: the first id, and the directory that records the range.
     pub lease: Option<(u32, String)>,
     /// The time of the lease, part of its owner's identity.
     pub since: u64,

@@ -24,7 +24,8 @@ impl Words {
     /// Parses options, each of which may contain several, separated by commas.
     ///
     /// # Errors
-    /// An invalid mapping, or one of users or groups only; a word that containerd's mount manager should have replaced.
+    /// An invalid mapping; a mapping of users without one of groups, or the reverse; a word that containerd's mount
+    /// manager should have replaced.
     pub fn read<'a>(options: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut words = Self::default();
         let mut maps = [Vec::new(), Vec::new()];

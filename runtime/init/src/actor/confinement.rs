@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Op};
 
-/// Makes AppArmor change our profile at the next exec. AppArmor has files of its own since Linux 5.8; before, it uses
-/// those of the only active module.
+/// Makes AppArmor change our profile at the next exec. AppArmor has files of its own since Linux 5.8. On older kernels
+/// it uses the files that belong to the only active module.
 pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
     let order = order.as_bytes();
     let applied = match write(proc, c"self/attr/apparmor/exec", order) {

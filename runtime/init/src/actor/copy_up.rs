@@ -1,4 +1,4 @@
-//! tmpcopyup: a tmpfs with a copy of the directory it covers (an option of runc).
+//! tmpcopyup: a tmpfs with a copy of the directory that it covers (an option of runc).
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;

@@ -12,7 +12,7 @@ use super::root::Root;
 use crate::failure::{Failure, Op};
 use crate::step::{Link, Node};
 
-/// Creates nodes in one directory. Existing nodes (an image with a populated /dev) stay. `open` is that directory, if
+/// Creates nodes in one directory. Existing nodes (an image with a populated /dev) stay. `open` is the directory, if
 /// init has it open.
 pub(crate) fn make(
     root: &Root<'_>,
@@ -79,8 +79,8 @@ pub fn make_node(directory: BorrowedFd<'_>, name: &CStr, node: &Node<'_>) -> Res
     chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Creates symbolic links in one directory. With `replace`, existing files are removed; otherwise they stay. `open` as
-/// in [`make`].
+/// Creates symbolic links in one directory. With `replace`, existing files are removed; otherwise they stay. `open` has
+/// the same meaning as in [`make`].
 pub(crate) fn link(
     root: &Root<'_>,
     proc: BorrowedFd<'_>,

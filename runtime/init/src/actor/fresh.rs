@@ -1,7 +1,7 @@
 //! A tmpfs that init has just mounted, and files created in it through its descriptor.
 //!
-//! It was empty, and only init has accessed it, so names directly below its root are not reached through links. So
-//! files in /dev or /sys/fs/cgroup of cgroup v1 need no path look-up from the container's root.
+//! The tmpfs was empty, and only init has accessed it, so no name directly below its root is a link. Therefore files in
+//! /dev, or in /sys/fs/cgroup of cgroup v1, need no path look-up from the container's root.
 
 use core::ffi::CStr;
 
@@ -16,7 +16,7 @@ use crate::step::MountFs;
 
 /// The last mounted tmpfs, until something is mounted that is not directly below it.
 pub(crate) struct Fresh<'a> {
-    /// Its mount point, as in the configuration.
+    /// The tmpfs's mount point, as in the configuration.
     path: &'a CStr,
     top: OwnedFd,
 }

@@ -28,7 +28,7 @@ fn null_number() -> Dev {
     makedev(1, 3)
 }
 
-/// Becomes uid 0 and gid 0 of the user namespace, so that its root owns created files.
+/// Becomes uid 0 and gid 0 of the user namespace, so that created files belong to its root.
 pub(crate) fn become_root() -> Result<(), Failure> {
     set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).op("setresgid")?;
     set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).op("setresuid")
@@ -88,7 +88,7 @@ pub(crate) fn verify_directory() -> Result<(), Failure> {
     ))
 }
 
-/// Sets effective, permitted and inheritable, and raises the ambient ones.
+/// Sets the effective, permitted and inheritable sets, and raises the ambient capabilities.
 pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
     capset(
         None,
@@ -110,7 +110,7 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 
 impl Init<'_> {
     /// Changes the directory first as root, who may enter directories that the user may not (a bind of the caller's own
-    /// directory). If root may not (a root-squashing NFS), it is tried again later as the user.
+    /// directory). If root may not enter it (a root-squashing NFS), the user tries again later.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {

@@ -47,7 +47,7 @@ pub(crate) struct Init<'a> {
     slots: &'a Slots,
     /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
-    /// The same, in an intermediate that runs the first steps.
+    /// The socket to the parent, in an intermediate that runs the first steps.
     intermediate: Option<&'a OwnedFd>,
     /// New namespaces that an intermediate leaves to init.
     left: CloneFlags,
@@ -55,7 +55,7 @@ pub(crate) struct Init<'a> {
     starter: Option<OwnedFd>,
     /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
-    /// Whether root could not enter the working directory, which is tried again as the user.
+    /// Whether root could not enter the working directory; the user then tries again later.
     cwd_denied: bool,
     /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
@@ -133,7 +133,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs some of the steps, up to one that fails, which is reported to the parent.
+    /// Runs some of the steps. If a step fails, reports it to the parent and stops.
     fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
         for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             if job.pause == Some(number) {
@@ -316,14 +316,14 @@ impl<'a> Init<'a> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
     }
 
-    /// Stores a descriptor opened on the host. Only in a process with memory of its own: otherwise the parent's table
-    /// would get numbers that are invalid there.
+    /// Stores a descriptor opened on the host. Called only in a process with memory of its own: otherwise the parent's
+    /// table would get numbers that are invalid there.
     fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
         taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
     }
 
-    /// Opens a new procfs, in which nothing can have been mounted. Only in a process with memory of its own, as
-    /// [`Init::take`].
+    /// Opens a new procfs, in which nothing can have been mounted. Called only in a process with memory of its own,
+    /// like [`Init::take`].
     fn open_own_proc(&self) -> Result<(), Failure> {
         let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
         fsconfig_create(&context).op("fsconfig")?;
@@ -347,8 +347,8 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Sends the listener; each call here is under the filter. Our own copy must be closed first: the kernel returns
-    /// ENOSYS for a missing agent only once no process holds the listener.
+    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Our own copy
+    /// must be closed first: the kernel returns ENOSYS for a missing agent only once no process holds the listener.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -358,7 +358,7 @@ impl<'a> Init<'a> {
 
     /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before anything else. The CPU affinity of
     /// dayfly's caller must not apply to the container; failing to reset it is not an error, as in runc. Init has one
-    /// thread, so `tasks` moves all of it (`cgroup::Cgroup::entrances`).
+    /// thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: open in this process, which is still to execute its program.
@@ -398,8 +398,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs hooks. Those after which only the filter is loaded run under the filter: each loads it itself, so that it
-    /// need not permit the calls for running a hook.
+    /// Runs hooks. If only the loading of the filter follows, they run under the filter: each hook's process loads it
+    /// itself, so that the filter need not permit the calls for running a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,
@@ -467,8 +467,8 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Returns whether the last mounted tmpfs is still at its path after a step: the step mounts nothing, or handles this
-/// itself.
+/// Returns whether the last mounted tmpfs is still at its path after a step: whether the step mounts nothing, or
+/// updates this state itself.
 fn fills_fresh(step: &InitStep<'_>) -> bool {
     matches!(
         step,

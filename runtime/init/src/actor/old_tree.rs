@@ -1,8 +1,8 @@
 //! The host's mounts below a root that was only moved over `/` (`--no-pivot`).
 //!
-//! No path reaches them, but the kernel considers all mounts of a namespace: if it contains a fully visible procfs, a
-//! process that creates a user namespace may mount a fresh one, without the container's masks (`mount_too_revealing` in
-//! fs/namespace.c). The same holds for sysfs.
+//! No path reaches them, but the kernel considers all mounts of a namespace: if the namespace contains a fully visible
+//! procfs, a process that creates a user namespace may mount a fresh one, without the container's masks
+//! (`mount_too_revealing` in fs/namespace.c). The same holds for sysfs.
 
 use core::ffi::CStr;
 
@@ -20,8 +20,8 @@ use crate::failure::{Failure, Op};
 const LONGEST: usize = 16 << 10;
 
 /// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`, and makes the tree private, so
-/// that the host's later mounts do not arrive. For a process whose root is still the old one; `proc` is the host's
-/// procfs.
+/// that the host's later mounts do not arrive. Must be called while the process's root is still the old one; `proc` is
+/// the host's procfs.
 // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Re
     }
 }
 
-/// Handles one mount. Paths of mounts in the new root refer to other mounts here, or to nothing.
+/// Handles one mount. A path of a mount in the new root leads from here to another mount, or to nothing.
 fn hide(line: &mut [u8], locked: bool) -> Result<(), Failure> {
     let Some((place, kind)) = parse(line) else { return Ok(()) };
     let _ = mount_change(place, MountPropagationFlags::PRIVATE);

@@ -44,7 +44,7 @@ pub(crate) fn home(uid: u32, buffer: &mut [u8; LONGEST_HOME]) {
     }
 }
 
-/// Returns the environment entry that [`home`] wrote; `None` before.
+/// Returns the environment entry that [`home`] wrote, or `None` if it has not been called.
 pub(crate) fn found_home(buffer: &[u8; LONGEST_HOME]) -> Option<&CStr> {
     CStr::from_bytes_until_nul(buffer).ok().filter(|home| !home.is_empty())
 }

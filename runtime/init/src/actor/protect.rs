@@ -1,8 +1,8 @@
 //! Masked and read-only paths.
 //!
-//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The first of each is
-//! attached, the others are copies of it, so that a hundred masked per-CPU directories need only one superblock (runc
-//! issue 5262).
+//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The source itself is
+//! attached to the first path, and copies of it to the others, so that a hundred masked per-CPU directories need only
+//! one superblock (runc issue 5262).
 
 use core::ffi::CStr;
 

@@ -29,7 +29,7 @@ pub(crate) struct Root<'a>(BorrowedFd<'a>);
 /// A mount point.
 pub(crate) struct Place {
     pub fd: OwnedFd,
-    /// Whether it existed; otherwise it has just been created.
+    /// Whether the mount point existed; otherwise it has just been created.
     pub was_there: bool,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Root<'a> {
         self.resolve(path, OFlags::PATH, links).op("openat2")
     }
 
-    /// Opens a mount point like [`Root::target`], but does not follow a final link. Not on procfs, whose links other
+    /// Opens a mount point like [`Root::target`], but does not follow a final link. Fails on procfs, whose links other
     /// steps rely on.
     pub(crate) fn place_of_link(
         &self,
@@ -167,8 +167,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Calls `make` to create a file of another type at `path`, where the kernel has reported an existing one: if that
-    /// is a dangling link, the file is created at its target.
+    /// Calls `make` to create a file of another type at `path`, where the kernel has reported an existing file. If that
+    /// is a dangling link, the file is created at the link's target.
     pub(crate) fn make_behind_link(
         &self,
         path: &CStr,

@@ -1,4 +1,4 @@
-//! How init, and a possible intermediate, are created.
+//! How init is created, and an intermediate if there is one.
 
 use sys::clone::CloneFlags;
 
@@ -14,13 +14,13 @@ pub enum Memory {
     Shared,
 }
 
-/// A time namespace. unshare(2) moves only children to a new one, and its clocks are set before the first process
-/// enters (time_namespaces(7)); so the parent enters it for the duration of the clone.
+/// A time namespace. unshare(2) moves only children to a new time namespace, and its clocks are set before the first
+/// process enters (time_namespaces(7)). So the parent selects it for its children for the duration of the clone.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeNamespace<'a> {
     /// A new one, with this text for its timens_offsets.
     New(&'a str),
-    /// That of a slot, or of the process behind the pidfd there.
+    /// A namespace: the slot contains the namespace, or the pidfd of a process in it.
     Joined(Slot),
 }
 
@@ -31,10 +31,10 @@ pub struct Intermediate {
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// A user namespace, or a process in it.
     pub user: Option<Slot>,
-    /// The PID namespace for init, if the parent cannot join it and return; if it is the same slot, that of the same
-    /// process.
+    /// The PID namespace for init, if the parent cannot join it and return. If it is the same slot as `user`, both
+    /// belong to the same process.
     pub pid: Option<Slot>,
-    /// Whether it also joins the time namespace.
+    /// Whether the intermediate also joins the time namespace.
     pub time: bool,
     /// How many of init's first steps the intermediate runs: those whose effect init inherits, so that init starts in
     /// the container's namespaces, root directory and cgroups.
@@ -46,8 +46,8 @@ pub struct Intermediate {
 }
 
 impl Intermediate {
-    /// Returns the memory it works in, `best` if possible. In the parent's memory it cannot join a user or time
-    /// namespace.
+    /// Returns the memory that the intermediate works in: `best` if possible. In the parent's memory it cannot join a
+    /// user or time namespace.
     pub fn memory(&self, best: Memory) -> Memory {
         match self.user.is_none() && !self.time {
             true => best,

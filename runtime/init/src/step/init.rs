@@ -23,13 +23,13 @@ pub enum InitStep<'a> {
     RunOn(&'a CpuSet),
     /// Resets the CPU affinity to every CPU of its cgroup, whatever the caller's was (like runc since 1.2).
     RunOnEveryCpu,
-    /// Creates a detached procfs of its PID namespace for [`Slot::PROC`], which held the host's.
+    /// Creates a detached procfs of init's PID namespace for [`Slot::PROC`], which contained the host's before.
     OpenProc,
     /// Joins a namespace.
     JoinNamespace {
         /// The namespace's descriptor.
         slot: Slot,
-        /// Its type.
+        /// The namespace's type.
         kind: CloneFlags,
     },
     /// Joins namespaces of the process behind a pidfd.
@@ -41,14 +41,14 @@ pub enum InitStep<'a> {
     },
     /// Waits for the parent's steps: id mappings, resource limits.
     AwaitAdmission,
-    /// Creates a time namespace and enters it. This process must not share its memory (Linux 5.6).
+    /// Creates a time namespace and enters it. Init must have memory of its own (Linux 5.6).
     EnterTime {
         /// The text for its timens_offsets.
         offsets: &'a str,
-        /// Nanoseconds by which its monotonic clock is ahead.
+        /// Nanoseconds by which the namespace's monotonic clock is ahead.
         ahead: i64,
     },
-    /// Makes itself undumpable, and so untraceable, until its exec; only in memory of its own.
+    /// Makes init undumpable, and so untraceable, until its exec; only if it has memory of its own.
     Undumpable,
     /// Makes a detached copy of a mount tree, if only init has permission.
     CloneTree(CloneTree<'a>),
@@ -56,8 +56,8 @@ pub enum InitStep<'a> {
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
-    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if it
-    /// joined the template.
+    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if
+    /// init joined the template.
     Unshare(CloneFlags),
     /// Joins the network namespace that another process creates meanwhile.
     JoinNetwork,
@@ -80,7 +80,7 @@ pub enum InitStep<'a> {
     DetachPropagation,
     /// Attaches the root filesystem.
     AttachRoot {
-        /// Its path on the host, where hooks look for it.
+        /// The root filesystem's path on the host, where hooks look for it.
         path: &'a CStr,
     },
     /// Attaches a tree opened by the parent.
@@ -96,39 +96,39 @@ pub enum InitStep<'a> {
     MountFs(MountFs<'a>),
     /// Creates device nodes in one directory.
     MakeDevices {
-        /// Its path in the root.
+        /// The directory's path in the root.
         directory: &'a CStr,
         /// The nodes.
         nodes: &'a [Node<'a>],
     },
     /// Creates symbolic links in one directory.
     MakeLinks {
-        /// Its path in the root.
+        /// The directory's path in the root.
         directory: &'a CStr,
         /// The links.
         links: &'a [Link<'a>],
     },
     /// Creates a directory with its parents.
     MakeDirectory {
-        /// Its path in the root.
+        /// The directory's path in the root.
         path: &'a CStr,
     },
     /// Waits while the parent runs prestart and createRuntime hooks.
     AwaitHooks,
-    /// Runs hooks itself.
+    /// Runs hooks in init.
     RunHooks {
         /// The hooks.
         hooks: Hooks<'a>,
-        /// See [`InitStep::Exec`]; for hooks with the process's environment.
+        /// See [`InitStep::Exec`]; used for hooks with the process's environment.
         home_of: Option<u32>,
-        /// If the filter is not loaded yet: what each hook applies to itself before its exec.
+        /// If the filter is not loaded yet: the confinement that each hook's process applies to itself before its exec.
         confined: Option<Confined>,
     },
     /// Makes the root filesystem the root, and detaches the host's mounts.
     PivotRoot,
     /// Makes the root filesystem the root if no mounts of the host are below it.
     EnterRoot,
-    /// Changes the root to that of a container without a mount namespace.
+    /// Changes the root to the root of a container without a mount namespace.
     EnterRootOf {
         /// A directory.
         slot: Slot,
@@ -136,8 +136,8 @@ pub enum InitStep<'a> {
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). Of the host's mounts below it, proc and
     /// sysfs are unmounted: a process that sees a complete one may mount a fresh one in a user namespace.
     ChangeRoot {
-        /// Whether they cannot be unmounted and are covered instead: a user namespace cannot unmount mounts inherited
-        /// from its parent.
+        /// Whether proc and sysfs cannot be unmounted and are covered instead: a user namespace cannot unmount mounts
+        /// inherited from its parent.
         locked: bool,
     },
     /// Opens a terminal in the container's devpts, sends its master, and makes its slave standard input, output and
@@ -149,25 +149,25 @@ pub enum InitStep<'a> {
         uid: u32,
         /// Whether to bind it to /dev/console.
         bind: bool,
-        /// Whether its data is relayed to the terminal of the command, which then translates line ends.
+        /// Whether the terminal's data is relayed to the terminal of the command, which then translates line ends.
         carried: bool,
     },
     /// Makes a tmpfs read-only by its superblock: mount attributes cannot be changed for a mount that is in no mount
     /// namespace and is not the root of its tree.
     FreezeTmpfs {
-        /// Its path in the root.
+        /// The mount's path in the root.
         path: &'a CStr,
     },
     /// Changes options of the file system mounted at a path in the root (`remount`).
     Reconfigure {
-        /// Its path in the root.
+        /// The mount's path in the root.
         path: &'a CStr,
         /// Flags, or keys and values. If empty, the step only checks that something is mounted there.
         parameters: &'a [Parameter<'a>],
     },
     /// Sets mount attributes at a path in the root.
     SetMountAttr {
-        /// Its path in the root; empty for the root itself.
+        /// The mount's path in the root; empty for the root itself.
         path: &'a CStr,
         /// Whether mounts below it are included.
         recursive: bool,
@@ -176,14 +176,14 @@ pub enum InitStep<'a> {
     },
     /// Writes a kernel parameter of the container's namespaces.
     WriteSysctl {
-        /// Its path in procfs: `sys/net/ipv4/…`.
+        /// The parameter's path in procfs: `sys/net/ipv4/…`.
         path: &'a CStr,
         /// The value.
         value: &'a str,
     },
     /// Covers a path so that it appears empty.
     MaskPath {
-        /// Its path in the root.
+        /// The covered path in the root.
         path: &'a CStr,
         /// Whether all masked directories share their cover.
         shared: bool,
@@ -192,7 +192,7 @@ pub enum InitStep<'a> {
     },
     /// Makes a path read-only.
     ReadonlyPath {
-        /// Its path in the root.
+        /// The path in the root.
         path: &'a CStr,
     },
     /// Sets resource limits, before the user changes.
@@ -219,7 +219,7 @@ pub enum InitStep<'a> {
     },
     /// Enters the working directory, now or, if root may not, later as the user.
     ChangeDirectory {
-        /// Its path in the container.
+        /// The directory's path in the container.
         path: &'a CStr,
     },
     /// Makes the user the owner of the standard streams, and changes groups and user, keeping capabilities.
@@ -262,7 +262,7 @@ pub enum InitStep<'a> {
     /// Waits until the container is recorded.
     AwaitCommit,
     /// Closes every descriptor that is no longer needed. Processes that enter the container before init's exec, by
-    /// `exec` or as a hook, could reach them through /proc/1/fd (as in CVE-2024-21626).
+    /// `exec` or as a hook, could reach these descriptors through /proc/1/fd (as in CVE-2024-21626).
     ReleaseDescriptors {
         /// Descriptors below this number are the process's own.
         from: u32,
@@ -271,16 +271,16 @@ pub enum InitStep<'a> {
     AwaitStart,
     /// Loads the seccomp filter.
     LoadSeccomp {
-        /// Its length; the filter itself is in the plan.
+        /// The length of the filter; the filter itself is in the plan.
         instructions: usize,
     },
     /// Reports the filter's listener to the parent, and closes it once the parent has a copy.
     HandOverListener,
     /// Executes the container's program.
     Exec {
-        /// Its arguments.
+        /// The program's arguments.
         argv: StringArray<'a>,
-        /// Its environment.
+        /// The program's environment.
         envp: StringArray<'a>,
         /// If HOME must be added: the user whose home directory in the container's /etc/passwd is used.
         home_of: Option<u32>,
@@ -302,7 +302,7 @@ impl InitStep<'_> {
         )
     }
 
-    /// Returns the slots that it reads.
+    /// Returns the slots that the step reads.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         let slots = match self {
             Self::JoinNamespace { slot, .. }
@@ -406,9 +406,10 @@ pub struct Capabilities {
 pub enum WithoutNull {
     /// The container does not start.
     Refuse,
-    /// They stay if there is no file of that name: /dev is a bind mount.
+    /// The streams stay if no such file exists: /dev is a bind mount.
     Keep,
-    /// They become a private device. Root of a user namespace cannot create one: there standard input becomes an empty
-    /// pipe, which also ends at once, and a start with such an output is refused.
+    /// The streams become a private device. Root of a user namespace cannot create one: in that case standard input
+    /// becomes an empty pipe, which also ends at once, and a start with standard output or error on /dev/null is
+    /// refused.
     Private,
 }

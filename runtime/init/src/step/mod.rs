@@ -23,7 +23,7 @@ pub use state::StateText;
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// The host's procfs, opened before anything of the container exists.
+    /// The host's procfs, opened before any part of the container exists.
     pub const PROC: Self = Self(0);
     /// The root filesystem's tree.
     pub const ROOT: Self = Self(1);
@@ -70,11 +70,11 @@ pub struct Hooks<'a> {
 pub struct Hook<'a> {
     /// The program's path.
     pub path: &'a CStr,
-    /// Its arguments.
+    /// The program's arguments.
     pub argv: StringArray<'a>,
-    /// Its environment.
+    /// The program's environment.
     pub envp: StringArray<'a>,
-    /// Whether it is the environment of the container's process, including HOME.
+    /// Whether the environment is that of the container's process, including HOME.
     pub is_of_process: bool,
     /// The timeout in seconds.
     pub timeout: Option<u32>,

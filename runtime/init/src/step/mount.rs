@@ -11,7 +11,7 @@ use super::Slot;
 pub struct CloneTree<'a> {
     /// The slot for the copy.
     pub slot: Slot,
-    /// Its path on the host; for [`BindSource::Inside`] in the root, without a leading slash.
+    /// The tree's path on the host; for [`BindSource::Inside`] in the root, without a leading slash.
     pub source: &'a CStr,
     /// Whether a source that is a symbolic link is not followed.
     pub keep_link: bool,
@@ -75,7 +75,7 @@ pub enum BindLink {
 pub struct TreeIdMap {
     /// A user namespace.
     pub user_namespace: Slot,
-    /// Whether it applies to all mounts of the tree (`ridmap`).
+    /// Whether the mapping applies to all mounts of the tree (`ridmap`).
     pub recursive: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct TreeIdMap {
 pub struct DeviceSource<'a> {
     /// The slot for the copy.
     pub slot: Slot,
-    /// Its path on the host.
+    /// The node's path on the host.
     pub path: &'a CStr,
     /// S_IFCHR or S_IFBLK.
     pub file_type: u32,
@@ -120,9 +120,9 @@ pub struct MountFs<'a> {
     pub label: Option<&'a CStr>,
     /// Whether the covered contents are copied into it.
     pub copy_up: bool,
-    /// Whether it gets the permissions of the covered directory.
+    /// Whether the new filesystem's root gets the permissions of the covered directory.
     pub inherit_mode: bool,
-    /// Whether it gets the owner of the covered directory, if its contents are copied.
+    /// Whether the new filesystem's root gets the owner of the covered directory, if its contents are copied.
     pub inherit_owner: bool,
     /// The whole option string for mount(2), if a value is longer than fsconfig(2)'s 255 bytes.
     pub oversized: Option<Oversized<'a>>,
@@ -140,7 +140,7 @@ pub struct Oversized<'a> {
 /// A device node to create.
 #[derive(Debug, Clone, Copy)]
 pub struct Node<'a> {
-    /// Its name in the directory.
+    /// The node's name in the directory.
     pub name: &'a CStr,
     /// Type and permission bits.
     pub mode: u32,
@@ -155,12 +155,12 @@ pub struct Node<'a> {
 /// A symbolic link to create.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
-    /// Its name in the directory.
+    /// The link's name in the directory.
     pub name: &'a CStr,
-    /// Its text.
+    /// The link's text.
     pub text: &'a CStr,
-    /// Whether it replaces an existing file; otherwise that stays.
+    /// Whether the link replaces an existing file; otherwise that file stays.
     pub replace: bool,
-    /// Create it only if this exists in the host's procfs.
+    /// If given, the link is created only if this file exists in the host's procfs.
     pub only_if: Option<&'a CStr>,
 }

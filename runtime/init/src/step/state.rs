@@ -1,4 +1,4 @@
-//! The state of runtime-spec (runtime.md, "State"), which hooks read from standard input.
+//! The container state defined by runtime-spec (runtime.md, "State"), which hooks read from standard input.
 
 /// The state's JSON text, except status and pid, which change over time.
 #[derive(Debug, Clone, Copy)]

@@ -43,8 +43,8 @@ impl Parent<'_> {
         Cgroup::open(&location.moved_to_by(*init)?).ok()
     }
 
-    /// Follows the container's init if it has moved to a descendant cgroup, so that the original one cannot contain
-    /// processes; returns whether it has.
+    /// Follows the container's init if it has moved to a descendant cgroup, so that the original cgroup cannot contain
+    /// processes. Returns whether init has moved.
     pub(super) fn follows_init(&mut self) -> bool {
         let is_closed = self.cgroup.as_ref().is_some_and(Cgroup::hands_down);
         match self.cgroup_of_init().filter(|_| is_closed) {
@@ -66,8 +66,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Ends the holder of the scope once init is in all of the cgroup. It is not enough that init would move there
-    /// itself, since it may not have done so yet.
+    /// Ends the holder of the scope once init is in all of the cgroup. If init moves there itself, that is not
+    /// sufficient, because it may not have moved yet.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
         let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;

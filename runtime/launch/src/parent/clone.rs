@@ -1,4 +1,4 @@
-//! The parent creates init.
+//! The creation of init by the parent.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -29,7 +29,7 @@ use init::{Filter, Job, hooks};
 pub(super) struct Way {
     /// By CLONE_INTO_CGROUP, on cgroup v2.
     pub into_cgroup: bool,
-    /// On v1, as its only thread.
+    /// By moving its only thread, on v1.
     pub thread_move: bool,
 }
 
@@ -79,7 +79,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Creates init, and returns from all namespaces that this process entered for it.
+    /// Creates init, and returns from all namespaces that this process entered for the clone.
     pub(super) fn clone_init(
         &mut self,
         wanted: Wanted,
@@ -190,7 +190,8 @@ impl Parent<'_> {
         }
     }
 
-    /// Opens the files by which init joins its cgroup, if it is not created there.
+    /// Opens the files through which init joins its cgroup: those of v1, and cgroup.procs of v2 unless init is created
+    /// there (CLONE_INTO_CGROUP).
     pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
         let mut procs = cgroup.entrances(way.thread_move)?;
@@ -200,8 +201,8 @@ impl Parent<'_> {
         Ok(procs)
     }
 
-    /// Returns the descriptors that a stripping intermediate leaves open for init: those of init's own steps, and of
-    /// cgroups only those that init joins itself.
+    /// Returns the descriptors that a stripping intermediate leaves open for init: those of init's own steps, and the
+    /// files of those cgroups that init joins itself.
     fn kept(
         &self,
         intermediate: Option<Intermediate>,
@@ -279,7 +280,7 @@ impl Parent<'_> {
     }
 }
 
-/// Returns where init enters a time namespace of its own, and by how much its clock is then ahead.
+/// Returns the step at which init enters a time namespace of its own, and how far its clock is ahead from then on.
 fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
     match step {
         InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),

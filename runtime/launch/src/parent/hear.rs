@@ -34,7 +34,7 @@ impl Parent<'_> {
         await_message(self.plan, channel, expected, || self.death())
     }
 
-    /// Returns how init exited, if it did not report it.
+    /// Returns the error for an init that exited without reporting a failure.
     pub(super) fn death(&self) -> Error {
         let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
         Error::death(status.and_then(|status| status.terminating_signal()))
@@ -148,7 +148,7 @@ fn named(plan: &Plan, step: &InitStep) -> String {
     }
 }
 
-/// Whether the container is kept to some CPUs.
+/// Returns whether the configuration restricts the container to some CPUs.
 fn names_cpus(plan: &Plan) -> bool {
     let (Some(CgroupPlan::Create { resources, .. }) | Some(CgroupPlan::Scope { resources, .. })) =
         &plan.cgroup

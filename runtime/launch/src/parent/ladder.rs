@@ -1,4 +1,4 @@
-//! The ways to create init: if one fails for a reason that another one avoids, that one is tried.
+//! The ways to create init. If a way fails for a reason that another one avoids, the other one is tried.
 //!
 //! | rung | reason of the failure | alternative |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | [`by_systemd`] | only the caller's systemd may move init there | init starts outside; systemd moves it |
 //! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | both start outside; the parent moves init |
 //!
-//! Each is tried at most once, from top to bottom. A move, unlike a fork, is not checked against the PID limit.
+//! Each rung is tried at most once, from top to bottom. A move, unlike a fork, is not checked against the PID limit.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -31,34 +31,34 @@ pub(super) struct Wanted {
     pub time: Option<TimeNamespace>,
 }
 
-/// One way to create it.
+/// One way to create init.
 pub(super) struct Attempt {
     pub way: Way,
     pub memory: Memory,
-    /// The files by which init joins its cgroup, if it is not created there.
+    /// The files through which init joins its cgroup, if it is not created there.
     pub procs: Vec<OwnedFd>,
-    /// The cgroup to create it in, if not the plan's.
+    /// The cgroup in which init is created, if not the plan's.
     pub beside: Option<Cgroup>,
-    /// How it is moved, if it is created outside its v2 cgroup and does not move itself.
+    /// How init is moved, if it is created outside its v2 cgroup and does not move itself.
     pub moved: Moved,
 }
 
 /// Whether the parent moves init to its cgroups after the clone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It is created there, or moves itself.
+    /// No: init is created in its cgroup, or moves itself.
     No,
-    /// On v2; init moves itself to those of v1.
+    /// Only on v2; init itself joins those of v1.
     Unified,
-    /// To all of them, so that neither init nor its intermediate moves.
+    /// In all hierarchies, so that neither init nor its intermediate moves itself.
     Everywhere,
 }
 
-/// Why an attempt has failed.
+/// The reason why an attempt failed.
 pub(super) enum Fell {
     /// The clone itself failed.
     Clone(Errno),
-    /// A step before or after it failed.
+    /// A step before or after the clone failed.
     Other(Error),
 }
 
@@ -115,8 +115,8 @@ impl Parent<'_> {
         }
     }
 
-    /// Follows the container's init, for an init that moves itself: it would learn too late that its cgroup accepts no
-    /// processes.
+    /// Moves the attempt to the current cgroup of the container's init, if the new init would move itself: it would
+    /// learn too late that its cgroup accepts no processes.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
             // The limits there are unknown.
@@ -147,13 +147,13 @@ impl Parent<'_> {
 }
 
 impl Wanted {
-    /// Returns the namespaces of the clone: an intermediate creates them later.
+    /// Returns the namespaces that the clone creates: none of those that an intermediate creates later.
     pub fn at_birth(self) -> CloneFlags {
         if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
     }
 }
 
-/// Handles a cgroup that enables controllers for its children, and so cannot contain processes itself, or is gone.
+/// Handles a cgroup that is gone, or that enables controllers for its children and so cannot contain processes itself.
 fn beside_init(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -190,7 +190,7 @@ fn by_itself(
     Ok(true)
 }
 
-/// Handles a user in a session who lacks permission to move processes there, while the user's systemd does not.
+/// Handles a user in a session who lacks permission to move processes to the cgroup, if the user's systemd has it.
 fn by_systemd(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -205,8 +205,8 @@ fn by_systemd(
     Ok(helps)
 }
 
-/// Handles a cgroup with room for the intermediate but then not for init: moved processes are not checked against the
-/// PID limit. This takes longer.
+/// Handles a cgroup with room for the intermediate but then not for init. Both start outside and are moved, because
+/// moved processes are not checked against the PID limit. This takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
     wanted: Wanted,
@@ -224,7 +224,7 @@ fn past_the_limit(
     Ok(helps)
 }
 
-/// Returns why no process can be created in a cgroup. It begins with runc's words.
+/// Returns why no process can be created in a cgroup. The text begins with runc's words.
 #[cold]
 fn handing_down(path: &str) -> sys::Error {
     let object = format!(

@@ -1,4 +1,4 @@
-//! Namespaces that init inherits: the parent enters them, and returns.
+//! Namespaces that init inherits: the parent enters them before the clone and returns afterwards.
 
 use alloc::format;
 
@@ -32,8 +32,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Opens the files by which the init of the next clone joins its cgroup. With nsdelegate a move out of a cgroup
-    /// namespace is refused, and since Linux 5.16 the namespace of the file's opener counts
+    /// Opens the files through which the init of the next clone joins its cgroup. With nsdelegate a move out of a
+    /// cgroup namespace is refused, and since Linux 5.16 the namespace of the file's opener counts
     /// (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
         let way = self.plan.parent.iter().find_map(|step| match step {
@@ -45,7 +45,7 @@ impl Parent<'_> {
         way.map(|way| self.open_entrances(way)).transpose()
     }
 
-    /// Returns to its former namespaces.
+    /// Returns to the namespaces that this process left.
     pub(crate) fn leave_namespaces(&mut self) -> Result<(), sys::Error> {
         while let Some((own, kind)) = self.own_namespaces.pop() {
             sys::ns::join(own.as_fd(), kind).context("setns", "own namespace")?;
@@ -54,7 +54,7 @@ impl Parent<'_> {
     }
 }
 
-/// Returns its name in /proc/PID/ns.
+/// Returns the name of a namespace type in /proc/PID/ns.
 fn name(kind: CloneFlags) -> Result<&'static str, sys::Error> {
     match kind {
         CloneFlags::NEWNET => Ok("net"),

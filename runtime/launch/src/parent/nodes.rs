@@ -1,5 +1,5 @@
-//! Device nodes for a container that cannot create them: on a file system that is never attached as a whole, each
-//! passed on as a mount. Only the container uses their inodes.
+//! Device nodes for a container that cannot create them. They are created on a file system that is never attached as a
+//! whole; each node is passed on as a mount. Only the container uses their inodes.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::error::words;
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
 impl Parent<'_> {
-    /// Creates the nodes, and puts each into its slot.
+    /// Creates the nodes, and puts the mount of each into its slot.
     pub(super) fn make_nodes(&mut self, step: &OwnNodes) -> Result<(), Error> {
         let tree = filesystem::make(&step.filesystem, None).map_err(|failure| {
             let object = format!("tmpfs of device nodes: {}", words(&failure));
@@ -52,7 +52,8 @@ impl Parent<'_> {
     }
 }
 
-/// Creates one, unless the caller may not: root has no CAP_MKNOD or no CAP_CHOWN, or its cgroup's device rules deny it.
+/// Creates one node, unless the caller may not: root has no CAP_MKNOD or no CAP_CHOWN, or its cgroup's device rules
+/// deny it.
 fn make(tree: &OwnedFd, own: &OwnNode) -> Result<bool, sys::Error> {
     match make_node(tree.as_fd(), own.node.name, &own.node) {
         Ok(()) => Ok(true),

@@ -45,7 +45,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Returns the file of this process's score and its value, if that is not `score`.
+    /// Returns the file of this process's score and the current value, if that is not `score`.
     pub(super) fn open_oom_score(
         &self,
         score: &str,
@@ -151,7 +151,7 @@ impl Parent<'_> {
         self.say(Word::HooksDone)
     }
 
-    /// Sends the filter's listener to its agent, over a connection of its own, which is then closed.
+    /// Sends the filter's listener to its agent, over a connection that is closed afterwards.
     pub(super) fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
         let child = self.child.as_ref().ok_or_else(no_child)?;
         let channel = self.channel.as_ref().ok_or_else(no_child)?;

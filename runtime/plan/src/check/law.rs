@@ -26,11 +26,11 @@ pub enum Law {
     Once(Pick),
     /// There is exactly one such step, and it is init's last.
     Last(Pick),
-    /// All steps of the first kind are before all of the second.
+    /// All steps of the first kind come before all steps of the second.
     Before(Pick, Pick),
-    /// A step of the second kind precedes each of the first.
+    /// Each step of the first kind is preceded by a step of the second.
     Needs(Pick, Pick),
-    /// A step of the second kind follows each of the first, with only steps of the third between them.
+    /// Each step of the first kind is followed by a step of the second, with only steps of the third between them.
     Then(Pick, Pick, Pick),
     /// Each step of the first kind is also of the second.
     Each(Pick, Pick),
@@ -104,7 +104,7 @@ static MEETINGS: [Meeting; 6] = [
     },
 ];
 
-/// The index of the last meeting, init's exec.
+/// The index of the last meeting, the exec of init.
 const END: usize = MEETINGS.len() - 1;
 
 /// A plan under examination. Its steps are numbered in one sequence, the parent's before init's.

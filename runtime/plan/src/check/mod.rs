@@ -2,8 +2,8 @@
 //!
 //! A plan is data, so its order can be checked before it runs. [`rules()`] is the table: each rule has a name, a
 //! statement and a reason. [`verdicts`] evaluates all rules on a plan, [`check`] returns the first broken one. Debug
-//! builds assert it for every plan (`finished`), as do tests and the fuzz targets, and `dayfly plan --check` prints it.
-//! Starts of released builds do not check.
+//! builds assert for every plan that no rule is broken (`finished`), as do tests and the fuzz targets. `dayfly plan
+//! --check` prints the verdicts. Starts of released builds do not check.
 
 mod law;
 mod pick;
@@ -33,7 +33,7 @@ pub struct Rule {
 /// The result of one rule for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The plan follows it.
+    /// The plan follows the rule.
     Holds,
     /// The plan has no steps that the rule is about.
     DoesNotApply,
@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Place {
     /// `parent` or `init`.
     pub actor: &'static str,
-    /// Its index in that actor's list, from 0.
+    /// The step's index in that actor's list, from 0.
     pub index: usize,
 }
 

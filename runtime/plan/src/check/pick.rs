@@ -22,7 +22,7 @@ macro_rules! init {
 
 pub(super) use {init, parent};
 
-/// The parent opens a mount source of the host, or creates one.
+/// Selects steps in which the parent opens or creates a mount source of the host.
 pub fn parent_takes(step: Step<'_>) -> bool {
     matches!(
         step.parent,
@@ -41,17 +41,17 @@ pub fn parent_takes(step: Step<'_>) -> bool {
     )
 }
 
-/// Init opens a mount source of the host.
+/// Selects steps in which init opens a mount source of the host.
 pub fn init_takes(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::CloneTree(_) | InitStep::CloneDevice(_)))
 }
 
-/// Either actor opens a mount source.
+/// Selects steps in which either actor opens a mount source.
 pub fn takes(step: Step<'_>) -> bool {
     parent_takes(step) || init_takes(step)
 }
 
-/// Mounts something.
+/// Selects steps that mount something.
 pub fn mounts(step: Step<'_>) -> bool {
     matches!(
         step.init,
@@ -64,7 +64,7 @@ pub fn mounts(step: Step<'_>) -> bool {
     )
 }
 
-/// Creates something in the root filesystem.
+/// Selects steps that create something in the root filesystem.
 pub fn fills(step: Step<'_>) -> bool {
     mounts(step)
         || matches!(
@@ -77,7 +77,7 @@ pub fn fills(step: Step<'_>) -> bool {
         )
 }
 
-/// Makes the root filesystem the root.
+/// Selects steps that make the root filesystem the root.
 pub fn enters_root(step: Step<'_>) -> bool {
     matches!(
         step.init,
@@ -85,7 +85,7 @@ pub fn enters_root(step: Step<'_>) -> bool {
     )
 }
 
-/// Makes the root filesystem the root, also for processes added to a container.
+/// Selects steps that make the root filesystem the root, also for processes added to a container.
 pub fn gets_root(step: Step<'_>) -> bool {
     let joined = match step.init {
         Some(InitStep::JoinProcess { kinds, .. }) => kinds.contains(CloneFlags::NEWNS),
@@ -95,7 +95,7 @@ pub fn gets_root(step: Step<'_>) -> bool {
     joined || enters_root(step)
 }
 
-/// Init joins namespaces shared with others.
+/// Selects steps in which init joins namespaces shared with others.
 pub fn joins(step: Step<'_>) -> bool {
     match step.init {
         Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::TEMPLATE,
@@ -104,7 +104,7 @@ pub fn joins(step: Step<'_>) -> bool {
     }
 }
 
-/// The parent enters a namespace for the duration of the clone.
+/// Selects steps in which the parent enters a namespace for the duration of the clone.
 pub fn goes_elsewhere(step: Step<'_>) -> bool {
     matches!(
         step.parent,
@@ -112,27 +112,27 @@ pub fn goes_elsewhere(step: Step<'_>) -> bool {
     )
 }
 
-/// Runs hooks between the mounts and the change of root.
+/// Selects steps that run hooks between the mounts and the change of root.
 pub fn container_hooks(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "createContainer")
 }
 
-/// Runs hooks between `start` and the program.
+/// Selects steps that run hooks between `start` and the program.
 pub fn start_hooks(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::RunHooks { hooks, .. }) if hooks.kind == "startContainer")
 }
 
-/// Init executes the program.
+/// Selects the step in which init executes the program.
 pub fn executes(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::Exec { .. }))
 }
 
-/// Makes a path masked or read-only.
+/// Selects steps that make a path masked or read-only.
 pub fn protects(step: Step<'_>) -> bool {
     matches!(step.init, Some(InitStep::MaskPath { .. } | InitStep::ReadonlyPath { .. }))
 }
 
-/// Needs privileges that are lost with the change of user.
+/// Selects steps that need privileges which are lost with the change of user.
 pub fn sets_up(step: Step<'_>) -> bool {
     fills(step)
         || gets_root(step)

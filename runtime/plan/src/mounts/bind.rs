@@ -84,9 +84,9 @@ fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error
     }
 }
 
-/// Returns the source as a path in the container if it will be one at the time of the mount: it lies in the root
-/// filesystem, at or below the destination of an earlier mount (or above one, for a recursive bind). All other sources
-/// are opened on the host before anything is mounted.
+/// Returns the source as a path in the container, if the source is in the container at the time of the mount: if it
+/// lies in the root filesystem, at or below the destination of an earlier mount (or above one, for a recursive bind).
+/// All other sources are opened on the host before anything is mounted.
 fn source_inside<'p>(
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
@@ -103,7 +103,7 @@ fn source_inside<'p>(
     places.any(covers).then_some(path)
 }
 
-/// Returns whether the source of a bind mount lies in the root filesystem, at or below this path.
+/// Returns whether the source of a bind mount lies in the root filesystem, at or below `path`.
 pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &str) -> bool {
     let is_bind = |word: &spec::Str<'_>| *word == "bind" || *word == "rbind";
     if mount.kind != "bind" && !mount.options.iter().any(is_bind) {
@@ -115,9 +115,9 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
     })
 }
 
-/// Returns propagation changes of a bound tree, in the order of the options. Initially it is a slave: as in runc, it
-/// receives the host's later mounts and sends nothing back. So a shared one is shared among containers, and with the
-/// host only if the root is.
+/// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
+/// it receives the host's later mounts and sends nothing back. So a shared mount is shared among containers, and with
+/// the host only if the root is shared.
 fn propagation_of_bind(
     context: &Context<'_, '_>,
     options: &MountOptions<'_>,

@@ -17,7 +17,7 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Target};
 use crate::{Error, confinement, keep};
 
-/// Adds a new file system. The parent creates one whose source is a path of the host.
+/// Adds a new file system. If its source is a path of the host, the parent creates it.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -56,8 +56,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses file systems that cannot be created for a detached root: mount(2) does not reach it, and it is not a working
-/// directory yet.
+/// Refuses file systems that cannot be created for a detached root: mount(2) cannot reach such a root, which is not the
+/// working directory yet.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),

@@ -21,14 +21,14 @@ pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
 }
 
-/// Returns whether init creates such a file system and so must see the host's mounts: mount(2) cannot create a detached
-/// one, and relative paths start at the root, where init is.
+/// Returns whether init creates a file system from a path and so must see the host's mounts: mount(2) cannot create a
+/// detached file system, and relative paths start at the root, where init is.
 pub fn needs_host_table(mount: &Mount<'_>) -> bool {
     let is_long = mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER);
     (is_long || has_relative_layers(mount)) && names_host_path(mount)
 }
 
-/// Returns whether it is an overlay whose layers are relative to the root.
+/// Returns whether the mount is an overlay whose layers are relative to the root.
 pub(super) fn has_relative_layers(mount: &Mount<'_>) -> bool {
     mount.kind == "overlay" && mount.options.iter().any(|option| names_relative_layer(option))
 }

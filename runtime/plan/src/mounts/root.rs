@@ -16,9 +16,9 @@ use crate::request::RootSource;
 use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
-/// Adds the root filesystem's own steps: a detached copy of it with its propagation, attached in the container's mount
-/// namespace after that is disconnected from the host's. A container in the host's mount namespace gets its mounts on
-/// the detached copy itself, which the host does not see and which vanishes with its last process.
+/// Adds the steps for the root filesystem: a detached copy with its propagation, attached in the container's mount
+/// namespace after that is disconnected from the host's. If the container is in the host's mount namespace, its mounts
+/// are attached to the detached copy, which the host does not see and which vanishes with the last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     match context.given.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),
@@ -107,8 +107,8 @@ pub(super) fn root_propagation(context: &Context<'_, '_>) -> Result<Option<Propa
     }
 }
 
-/// Adds the root's propagation for the container's own mounts. This follows the pivot: pivot_root(2) refuses shared
-/// mounts, and before it the change would affect the host.
+/// Adds the root's propagation for the container's own mounts. The step follows the pivot: pivot_root(2) refuses shared
+/// mounts, and before the pivot the change would affect the host.
 pub fn compile_root_propagation(
     builder: &mut Builder,
     context: &Context<'_, '_>,

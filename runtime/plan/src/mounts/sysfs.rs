@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::path::{in_root, is_at_or_below};
 use crate::step::{CloneTree, InitStep, Propagation, Target};
 
-/// Binds the host's /sys with all mounts there: the kernel allows mounting a sysfs only to the owner of the network
-/// namespace it shows. It is recursively read-only, since it includes the host's cgroups.
+/// Binds the host's /sys with all mounts below it, because the kernel lets only the owner of a network namespace mount
+/// the sysfs that shows it. The bind mount is recursively read-only, since it includes the host's cgroups.
 pub(super) fn bind(
     builder: &mut Builder,
     options: &MountOptions<'_>,
@@ -35,8 +35,8 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// Returns whether a mount that does not show the network lies over an earlier sysfs, or binds a part of it: then that
-/// sysfs cannot be deferred until the network namespace is ready.
+/// Returns whether a mount that does not show the network covers an earlier sysfs, or binds a part of it. In that case
+/// the sysfs cannot be deferred until the network namespace is ready.
 pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
     context.birth.parallel_network
         && context.mounts.iter().enumerate().any(|(index, mount)| {

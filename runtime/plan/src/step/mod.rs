@@ -1,7 +1,7 @@
 //! The steps: what the parent and the init actor do, one variant per kernel object.
 //!
 //! Init's steps, and types they share with the parent's, are defined in `dayfly-init` and borrow all their data. A plan
-//! keeps that data alive for the life of the process (`keep.rs`).
+//! keeps this data alive for the life of the process (`keep.rs`).
 
 mod parent;
 

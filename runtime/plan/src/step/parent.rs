@@ -17,27 +17,27 @@ pub enum ParentStep {
     /// Makes this process, and the init it creates, untraceable by processes that will share namespaces with init,
     /// until init's exec.
     Undumpable,
-    /// Opens the host's procfs and verifies that it is one.
+    /// Opens the host's procfs and verifies that it is a procfs.
     OpenProc,
     /// Fails if this security module is not active in the kernel.
     RequireModule(SecurityModule),
     /// Creates a user namespace that serves only for its mappings.
     MakeUserNamespace {
-        /// The slot for it.
+        /// The slot for the namespace.
         slot: Slot,
-        /// Its mappings.
+        /// The namespace's mappings.
         maps: IdMaps,
     },
     /// Makes a detached copy of a mount tree with its final attributes.
     CloneTree(CloneTree),
-    /// Creates a detached file system from resources of the host: from a device that the container may not open, from
-    /// directories that it does not see.
+    /// Creates a detached file system from resources of the host: from a device that the container may not open, or
+    /// from directories that it does not see.
     MakeTree {
-        /// The slot for it.
+        /// The slot for the file system.
         slot: Slot,
         /// The file system without its destination.
         filesystem: MountFs,
-        /// The user namespace that maps its ids.
+        /// The user namespace that maps the file system's ids.
         user_namespace: Option<Slot>,
     },
     /// Makes id-mapped copies of the mounts that contain the layers of the root filesystem.
@@ -51,7 +51,7 @@ pub enum ParentStep {
     MakeUpper,
     /// Creates the overlay mount, detached, for [`Slot::ROOT`].
     AssembleRootfs,
-    /// Removes what older kernels need on the host while the overlay is mounted.
+    /// Removes the resources on the host that older kernels need while the overlay is mounted.
     DetachLayers,
     /// Copies the files of all layers, for [`Slot::ROOT`].
     CopyLayers,
@@ -61,18 +61,18 @@ pub enum ParentStep {
     MakeNodes(OwnNodes),
     /// Opens a namespace to be joined.
     OpenNamespace {
-        /// The slot for it.
+        /// The slot for the namespace.
         slot: Slot,
         /// A file of nsfs, such as /proc/1/ns/net.
         path: CString,
-        /// Its type, verified at the setns(2).
+        /// The namespace's type, verified by setns(2).
         kind: CloneFlags,
-        /// If it must differ from the caller's own namespace: the caller's path in procfs, and the error message.
+        /// If the namespace must differ from the caller's own: the caller's path in procfs, and the error message.
         foreign: Option<(CString, String)>,
     },
     /// Opens the root of a container that has no mount namespace.
     OpenRoot {
-        /// The slot for it.
+        /// The slot for the root.
         slot: Slot,
         /// The container's init, the process of [`Slot::CONTAINER`].
         init: i32,
@@ -93,7 +93,7 @@ pub enum ParentStep {
     EnterNamespace {
         /// The namespace.
         slot: Slot,
-        /// Its type: network, IPC, UTS or cgroup.
+        /// The namespace's type: network, IPC, UTS or cgroup.
         kind: CloneFlags,
     },
     /// Sets the CPU affinity, which children inherit; undone after the next clone, if there is one.
@@ -102,26 +102,26 @@ pub enum ParentStep {
     Clone {
         /// The new namespaces.
         flags: CloneFlags,
-        /// If set, an intermediate process creates init: one that joins a user namespace first, so that it owns the new
-        /// namespaces; one that joins namespaces the parent may not join; or one that gives init no resources of the
-        /// host.
+        /// If set, an intermediate process creates init. It joins a user namespace first, so that the user namespace
+        /// owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init from
+        /// inheriting resources of the host.
         intermediate: Option<Intermediate>,
         /// The memory init works in until its exec.
         memory: Memory,
         /// The time namespace for init, if not the host's.
         time: Option<TimeNamespace>,
-        /// Whether init is created in its cgroup; otherwise, as always on cgroup v1, it moves there itself.
+        /// Whether init is created in its cgroup; otherwise, as always on cgroup v1, init moves there itself.
         into_cgroup: bool,
         /// Whether init moves to v1 cgroups by the file `tasks`, as its only thread.
         thread_move: bool,
     },
-    /// Leaves init alone in the scope that systemd created.
+    /// Ends the process that kept the scope alive, so that only init is in the scope that systemd created.
     ReleaseScope {
-        /// Whether init was created in all of its cgroups; otherwise it must be moved there first.
+        /// Whether init was created in all of its cgroups; otherwise it must be moved to the scope first.
         born_inside: bool,
     },
-    /// Makes a process create init's network namespace, with `lo` up, and pass it on; the process may have been started
-    /// before.
+    /// Makes the network process create init's network namespace, with `lo` up, and pass it on. The process may have
+    /// been started before.
     MakeNetwork,
     /// Moves network devices of the host to init's network namespace.
     MoveNetDevices {
@@ -146,8 +146,8 @@ pub enum ParentStep {
     /// Sets our own OOM score before the clone, so that init inherits it: without privileges, the score of an
     /// undumpable process cannot be written.
     InheritOomScore(i32),
-    /// Restores our own OOM score if it changed with that of an init in the same memory, after init has left that
-    /// memory.
+    /// Restores our own OOM score, which changed together with init's while both shared memory, after init has left
+    /// that memory.
     RestoreOomScore,
     /// Moves init into its group of the resctrl file system.
     EnterResctrl,
@@ -177,7 +177,7 @@ pub enum SecurityModule {
 /// The agent that decides about system calls, and the data sent to it.
 #[derive(Debug)]
 pub struct Agent {
-    /// Its listening Unix socket.
+    /// The agent's listening Unix socket.
     pub socket: CString,
     /// Metadata of the configuration; empty for none.
     pub metadata: String,
@@ -210,9 +210,9 @@ pub struct IdMaps {
 /// [`ParentStep::MakeNodes`].
 #[derive(Debug)]
 pub struct OwnNodes {
-    /// The file system that contains them; never visible as a whole.
+    /// The file system that contains the nodes; never visible as a whole.
     pub filesystem: MountFs,
-    /// The user namespace that maps their owners; without one, owners are the host's ids.
+    /// The user namespace that maps the nodes' owners; without one, owners are the host's ids.
     pub id_map: Option<Slot>,
     /// The nodes.
     pub nodes: Vec<OwnNode>,
@@ -223,16 +223,16 @@ pub struct OwnNodes {
 pub struct OwnNode {
     /// The node to create.
     pub node: Node,
-    /// The host's node, bound instead if the caller may not create one (no CAP_MKNOD, a cgroup whose device rules deny
-    /// it), and the slot for either, each a mount of its own.
+    /// The host's node, which is bind-mounted instead if the caller may not create one (no CAP_MKNOD, a cgroup whose
+    /// device rules deny it). Its slot holds the mount of whichever node is used.
     pub host: DeviceSource,
 }
 
 /// A network device to move.
 #[derive(Debug)]
 pub struct NetDevice {
-    /// Its name on the host.
+    /// The device's name on the host.
     pub name: String,
-    /// Its name in the container; `%d` stands for the first free number.
+    /// The device's name in the container; `%d` stands for the first free number.
     pub inside: String,
 }

@@ -332,7 +332,8 @@ fn with_clone(plan: &mut Plan, change: fn(&mut ParentStep)) {
 trait Named {
     fn words(&self) -> String;
 
-    /// Returns whether the step has this name or, with a star, whether name and object begin with it.
+    /// Returns whether the step has this name or, if `name` ends with a star, whether the step's name and object begin
+    /// with the text before the star.
     fn is(&self, name: &str) -> bool {
         let words = self.words();
         match name.strip_suffix('*') {

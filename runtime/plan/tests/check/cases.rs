@@ -26,7 +26,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns the usual request of engines: a container with namespaces of its own that waits for `start`.
+    /// Returns the usual request of engines: a container with its own namespaces that waits for `start`.
     pub fn new() -> Self {
         let kill = json!(["CAP_KILL"]);
         let config = json!({
@@ -97,7 +97,7 @@ impl Case {
         })
     }
 
-    /// Adds a user namespace of its own.
+    /// Adds a user namespace for the container.
     pub fn in_user_namespace(self, outside: u32, size: u32) -> Self {
         let map = json!([{ "containerID": 0, "hostID": outside, "size": size }]);
         let case = self.namespace("user", None).set("linux/uidMappings", map.clone());
@@ -160,7 +160,7 @@ impl Case {
         self.set("linux/seccomp", profile)
     }
 
-    /// Compiles it.
+    /// Compiles the case.
     pub fn plan(&self) -> Result<Plan, Error> {
         let text = self.config.to_string();
         let spec = Spec::parse(&text).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the rules of order (`plan::check`): each rule has a plan that breaks it and is then reported, each applies
-//! to some plan, and plans of all kinds follow them.
+//! Tests of the rules of order (`plan::check`): for each rule there is a plan that breaks it and for which it is
+//! reported; each rule applies to some plan; and plans of all kinds follow the rules.
 
 mod breakers;
 mod cases;

@@ -25,15 +25,15 @@ impl Any {
         Self { type_url: M::TYPE_URL.into(), value: writer.into_bytes() }
     }
 
-    /// Returns whether its type is `M`. The part before a slash is a server's name and is ignored.
+    /// Returns whether the type is `M`. The part before a slash is a server's name and is ignored.
     pub fn is<M: Packed>(&self) -> bool {
         self.type_url.rsplit('/').next() == Some(M::TYPE_URL)
     }
 
-    /// Decodes the message if its type is `M`.
+    /// Decodes the message if the type is `M`.
     ///
     /// # Errors
-    /// If its type is `M`, but its value is invalid.
+    /// If the type is `M`, but the value is invalid.
     pub fn unpack<M: Packed>(&self) -> Result<Option<M>, Malformed> {
         if !self.is::<M>() {
             return Ok(None);

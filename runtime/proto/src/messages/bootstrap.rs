@@ -1,7 +1,7 @@
-//! The input that containerd 2.3 and later write to a new shim's stdin, and its answer on stdout: protobuf. Earlier
-//! versions write the runtime's options ([`Options`](crate::messages::options::Options) in an Any) and read an address
-//! or JSON. Such options may also decode as parameters: they are parameters only if id and namespace equal the command
-//! line's (pkg/shim/compat.go).
+//! The input that containerd 2.3 and later write to a new shim's stdin, and the shim's answer on stdout, both in
+//! protobuf. Earlier versions of containerd write the runtime's options ([`Options`](crate::messages::options::Options)
+//! in an Any) and read an address or JSON. Such options may also decode as parameters: they are parameters only if id
+//! and namespace equal the command line's (pkg/shim/compat.go).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 
 use crate::messages::any::Any;
 
-/// `containerd.runtime.bootstrap.v1.LogLevel`: higher values are more severe. Values between these are possible.
+/// `containerd.runtime.bootstrap.v1.LogLevel`: higher values are more severe. Values between the constants are
+/// possible.
 pub mod log_level {
     /// Every step.
     pub const TRACE: i32 = -8;
@@ -34,7 +35,7 @@ message! {
         1 => instance_id: String,
         /// containerd's namespace.
         2 => namespace: String,
-        /// The log level: one of [`log_level`] or between two.
+        /// The log level: one of [`log_level`], or a value between two of them.
         3 => log_level: i32,
         /// containerd's version.
         4 => containerd_version: String,
@@ -58,13 +59,13 @@ message! {
 
     /// `containerd.runtime.bootstrap.v1.BootstrapResult`: the answer of a shim.
     pub struct BootstrapResult = "containerd.runtime.bootstrap.v1.BootstrapResult" {
-        /// The version of its task service, 2 or 3.
+        /// The version of the shim's task service, 2 or 3.
         1 => version: i32,
-        /// Its address: `unix://` and a path.
+        /// The shim's address: `unix://` and a path.
         2 => address: String,
-        /// Its protocol: `ttrpc` or `grpc`.
+        /// The protocol on that address: `ttrpc` or `grpc`.
         3 => protocol: String,
-        /// Its capabilities; none is defined yet.
+        /// The shim's capabilities; none is defined yet.
         4 => capabilities: Vec<i32>,
         /// Free-form metadata.
         5 => metadata: BTreeMap<String, String>,

@@ -10,7 +10,7 @@ use crate::messages::time::Timestamp;
 
 /// The service that receives events, on containerd's own ttrpc socket.
 pub const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
-/// Its only call.
+/// The only call of the service.
 pub const FORWARD: &str = "Forward";
 
 /// The topics of events: an [`Envelope`]'s `topic` (core/runtime/events.go).
@@ -60,15 +60,15 @@ message! {
     pub struct TaskCreate = "containerd.events.TaskCreate" {
         /// The container's id.
         1 => container_id: String,
-        /// Its bundle.
+        /// The container's bundle.
         2 => bundle: String,
-        /// Its root filesystem's mounts.
+        /// The mounts of the root filesystem.
         3 => rootfs: Vec<Mount>,
-        /// Its standard streams.
+        /// The standard streams of the container.
         4 => io: Option<TaskIO>,
         /// The checkpoint it was restored from.
         5 => checkpoint: String,
-        /// The pid of its first process.
+        /// The pid of the container's first process.
         6 => pid: u32,
     }
 
@@ -76,7 +76,7 @@ message! {
     pub struct TaskStart = "containerd.events.TaskStart" {
         /// The container's id.
         1 => container_id: String,
-        /// The pid of its first process.
+        /// The pid of the container's first process.
         2 => pid: u32,
     }
 
@@ -86,7 +86,7 @@ message! {
         1 => container_id: String,
         /// The pid of the removed process.
         2 => pid: u32,
-        /// Its exit status.
+        /// The exit status of the process.
         3 => exit_status: u32,
         /// The time of its exit.
         4 => exited_at: Option<Timestamp>,
@@ -102,7 +102,7 @@ message! {
         2 => stdout: String,
         /// The sink of errors.
         3 => stderr: String,
-        /// Whether they belong to a terminal.
+        /// Whether the streams belong to a terminal.
         4 => terminal: bool,
     }
 
@@ -114,7 +114,7 @@ message! {
         2 => id: String,
         /// The pid of the exited process.
         3 => pid: u32,
-        /// Its exit status.
+        /// The exit status of the process.
         4 => exit_status: u32,
         /// The time of its exit.
         5 => exited_at: Option<Timestamp>,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 message! {
     /// `io.containerd.cgroups.v1.Metrics`.
     pub struct Metrics = "io.containerd.cgroups.v1.Metrics" {
-        /// The controller hugetlb, one for each size of pages.
+        /// The controller hugetlb: one element for each page size.
         1 => hugetlb: Vec<HugetlbStat>,
         /// The controller pids.
         2 => pids: Option<PidsStat>,
@@ -195,15 +195,15 @@ message! {
         8 => sectors_recursive: Vec<BlkIOEntry>,
     }
 
-    /// A line of these files.
+    /// A line of a blkio file.
     pub struct BlkIOEntry {
         /// `Read`, `Write`, `Sync`, `Async`, `Discard` or `Total`.
         1 => op: String,
         /// The device's path below /dev.
         2 => device: String,
-        /// Its major number.
+        /// The device's major number.
         3 => major: u64,
-        /// Its minor number.
+        /// The device's minor number.
         4 => minor: u64,
         /// The count.
         5 => value: u64,
@@ -217,7 +217,7 @@ message! {
         2 => limit: Vec<RdmaEntry>,
     }
 
-    /// A line of these files.
+    /// A line of rdma.current or rdma.max.
     pub struct RdmaEntry {
         /// The device.
         1 => device: String,
@@ -229,7 +229,7 @@ message! {
 
     /// The counters of a network device.
     pub struct NetworkStat {
-        /// Its name.
+        /// The device's name.
         1 => name: String,
         /// Bytes received.
         2 => rx_bytes: u64,

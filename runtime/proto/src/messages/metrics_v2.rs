@@ -19,7 +19,7 @@ message! {
         5 => rdma: Option<RdmaStat>,
         /// The controller io.
         6 => io: Option<IOStat>,
-        /// The controller hugetlb, one for each size of pages.
+        /// The controller hugetlb: one element for each page size.
         7 => hugetlb: Vec<HugeTlbStat>,
         /// memory.events.
         8 => memory_events: Option<MemoryEvents>,
@@ -59,9 +59,9 @@ message! {
     pub struct CPUStat {
         /// Microseconds used.
         1 => usage_usec: u64,
-        /// Of them, in user mode.
+        /// Microseconds used in user mode.
         2 => user_usec: u64,
-        /// Of them, in the kernel.
+        /// Microseconds used in the kernel.
         3 => system_usec: u64,
         /// Periods of the quota.
         4 => nr_periods: u64,
@@ -119,7 +119,7 @@ message! {
         19 => pgmajfault: u64,
         /// `workingset_refault`: removed in kernel 5.9, which counts `_anon` and `_file` separately.
         20 => workingset_refault: u64,
-        /// `workingset_activate`: removed in the same version.
+        /// `workingset_activate`: removed in kernel 5.9 as well.
         21 => workingset_activate: u64,
         /// `workingset_nodereclaim`.
         22 => workingset_nodereclaim: u64,
@@ -175,7 +175,7 @@ message! {
 
     /// io.stat and io.pressure.
     pub struct IOStat {
-        /// One for each device.
+        /// The lines of io.stat, one for each device.
         1 => usage: Vec<IOEntry>,
         /// io.pressure.
         2 => psi: Option<PSIStats>,
@@ -185,7 +185,7 @@ message! {
     pub struct IOEntry {
         /// The device's major number.
         1 => major: u64,
-        /// Its minor number.
+        /// The device's minor number.
         2 => minor: u64,
         /// Bytes read.
         3 => rbytes: u64,

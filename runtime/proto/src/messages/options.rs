@@ -54,17 +54,17 @@ message! {
         8 => image_path: String,
         /// criu's working directory.
         9 => work_path: String,
-        /// The parent images of these.
+        /// The parent images of the images to write.
         10 => parent_path: String,
     }
 
     /// `containerd.runc.v1.ProcessDetails`: the identity of a container's process.
     pub struct ProcessDetails = "containerd.runc.v1.ProcessDetails" {
-        /// Its exec id.
+        /// The exec id of the process.
         1 => exec_id: String,
     }
 
-    /// `runtimeoptions.v1.Options`: the message that the CRI passes to shims whose options it does not know.
+    /// `runtimeoptions.v1.Options`: the message that the CRI passes to shims whose own options are unknown to it.
     pub struct RuntimeOptions = "runtimeoptions.v1.Options" {
         /// The type of the configuration, as named by its shim.
         1 => type_url: String,

@@ -1,5 +1,5 @@
 //! JSON in an Any: parts of the runtime specification, by the type URLs under which containerd registers them
-//! (core/runtime/typeurl.go). They are compared as a whole.
+//! (core/runtime/typeurl.go). Type URLs are compared as a whole.
 
 /// `process` of config.json: in Exec.
 pub const PROCESS: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";

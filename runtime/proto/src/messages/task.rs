@@ -32,7 +32,8 @@ pub enum Method {
     Delete,
     /// [`PidsRequest`] → [`PidsResponse`].
     Pids,
-    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all that follow except Wait, Stats and Connect.
+    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all following calls except Wait, Stats and
+    /// Connect.
     Pause,
     /// [`ResumeRequest`].
     Resume,
@@ -80,7 +81,7 @@ impl Method {
         Self::Shutdown,
     ];
 
-    /// Returns its name in requests.
+    /// Returns the name of the call in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::State => "State",
@@ -153,7 +154,7 @@ message! {
     pub struct DeleteResponse {
         /// The pid of the exited process.
         1 => pid: u32,
-        /// Its exit status, or 128 plus the signal.
+        /// The exit status of the process, or 128 plus the signal.
         2 => exit_status: u32,
         /// The time of its exit.
         3 => exited_at: Option<Timestamp>,
@@ -165,7 +166,7 @@ message! {
         1 => id: String,
         /// The id for the process.
         2 => exec_id: String,
-        /// Whether it has a terminal.
+        /// Whether the process has a terminal.
         3 => terminal: bool,
         /// The source of input, as in [`CreateTaskRequest`].
         4 => stdin: String,
@@ -214,11 +215,11 @@ message! {
         6 => stdout: String,
         /// The sink of errors.
         7 => stderr: String,
-        /// Whether it has a terminal.
+        /// Whether the process has a terminal.
         8 => terminal: bool,
-        /// Its exit status.
+        /// The exit status of the process.
         9 => exit_status: u32,
-        /// The time of its exit; absent before.
+        /// The time of its exit; absent before the exit.
         10 => exited_at: Option<Timestamp>,
         /// The request's `exec_id`.
         11 => exec_id: String,
@@ -232,7 +233,7 @@ message! {
         2 => exec_id: String,
         /// The signal's number.
         3 => signal: u32,
-        /// Whether all processes of the container get it.
+        /// Whether all processes of the container get the signal.
         4 => all: bool,
     }
 
@@ -303,7 +304,7 @@ message! {
 
     /// The answer to Wait.
     pub struct WaitResponse {
-        /// Its exit status, or 128 plus the signal.
+        /// The exit status of the process, or 128 plus the signal.
         1 => exit_status: u32,
         /// The time of its exit.
         2 => exited_at: Option<Timestamp>,
@@ -342,7 +343,7 @@ message! {
     pub struct ShutdownRequest {
         /// The container's id.
         1 => id: String,
-        /// Whether it ends in any case.
+        /// Whether the shim ends even if it has containers.
         2 => now: bool,
     }
 

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::ttrpc::frame::{HEADER, Header, LONGEST};
 
-/// Bytes read at once beyond the expected ones.
+/// The number of bytes read in one call beyond the expected ones.
 pub(super) const BATCH: usize = 16 << 10;
 /// The number of unwritten bytes from which no more requests are read.
 pub(super) const FULL: usize = 1 << 20;
@@ -20,11 +20,11 @@ const KEPT: usize = 64 << 10;
 /// Why a connection is unusable; it must be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
-    /// The peer has closed it.
+    /// The peer has closed the connection.
     Ended,
     /// A system call failed.
     Failed(Errno),
-    /// All stream ids are used up; a new connection has new ones.
+    /// All stream ids of the connection are used up; a new connection is needed.
     Exhausted,
 }
 
@@ -44,7 +44,7 @@ impl core::error::Error for Closed {}
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub header: Header,
-    /// Empty if the frame is too long: then the content is skipped.
+    /// The content; empty if the frame is too long and its content is skipped.
     pub content: &'a [u8],
 }
 

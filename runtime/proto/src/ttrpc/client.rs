@@ -1,4 +1,4 @@
-//! The calling side: used by a shim that publishes events.
+//! The client: used by a shim that publishes events.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -17,16 +17,16 @@ pub type Answer = (u32, Result<Vec<u8>, Status>);
 
 /// A connection to a server.
 ///
-/// It holds at most one received frame of 4 MiB and a batch of 16 KiB. The caller limits the amount of unwritten data:
-/// see [`queued`](Self::queued).
+/// The client holds at most one received frame of 4 MiB and a batch of 16 KiB. The caller limits the amount of
+/// unwritten data: see [`queued`](Self::queued).
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
-    /// The stream of the next call; `None` if all are used up.
+    /// The stream of the next call; `None` if all stream ids are used up.
     next: Option<u32>,
     /// Streams of unanswered calls.
     open: BTreeSet<u32>,
-    /// Answers made without the server.
+    /// Answers made by the client itself, for calls that it did not send.
     refused: Vec<Answer>,
 }
 
@@ -68,8 +68,8 @@ impl Client {
         self.call_within(0, service, method, payload)
     }
 
-    /// Queues a call like [`call`](Self::call), and tells the server the timeout in nanoseconds, unless that is 0. The
-    /// caller enforces the timeout: see [`forget`](Self::forget).
+    /// Queues a call like [`call`](Self::call), and sends the timeout in nanoseconds to the server, unless it is zero.
+    /// The caller enforces the timeout: see [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
         timeout: i64,
@@ -104,8 +104,8 @@ impl Client {
     /// Receives with one recv(2) that does not wait, and returns the complete answers.
     ///
     /// # Errors
-    /// If the server has closed the connection, or it failed: no open call will be answered. Answers received before
-    /// were already returned.
+    /// If the server has closed the connection, or the connection failed: no open call will be answered. Answers
+    /// received before were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;
         let mut answers = core::mem::take(&mut self.refused);
@@ -123,7 +123,7 @@ impl Client {
     /// Writes as many calls as the server accepts without waiting.
     ///
     /// # Errors
-    /// If the server has closed the connection, or it failed.
+    /// If the server has closed the connection, or the connection failed.
     pub fn flush(&mut self) -> Result<(), Closed> {
         self.usable()?;
         self.channel.flush()

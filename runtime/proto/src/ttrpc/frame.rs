@@ -9,7 +9,7 @@ pub const LONGEST: usize = 4 << 20;
 pub mod kind {
     /// Opens a stream: from the client, with a [`Request`](crate::ttrpc::request::Request).
     pub const REQUEST: u8 = 1;
-    /// Ends it: from the server, with a [`Response`](crate::ttrpc::request::Response).
+    /// Ends a stream: from the server, with a [`Response`](crate::ttrpc::request::Response).
     pub const RESPONSE: u8 = 2;
     /// Intermediate data, from either side, on streams opened for it.
     pub const DATA: u8 = 3;
@@ -17,11 +17,11 @@ pub mod kind {
 
 /// Flags of frames.
 pub mod flag {
-    /// On a request or data: no data will follow.
+    /// On a request or data frame: no data will follow.
     pub const REMOTE_CLOSED: u8 = 1;
-    /// On a request: data will follow.
+    /// On a request frame: data will follow.
     pub const REMOTE_OPEN: u8 = 2;
-    /// On data: it is empty.
+    /// On a data frame: the frame contains no data.
     pub const NO_DATA: u8 = 4;
 }
 
@@ -57,7 +57,7 @@ impl Header {
         [l0, l1, l2, l3, s0, s1, s2, s3, self.kind, self.flags]
     }
 
-    /// Returns whether its content is longer than [`LONGEST`].
+    /// Returns whether the content is longer than [`LONGEST`].
     pub fn is_too_long(self) -> bool {
         self.length as usize > LONGEST
     }

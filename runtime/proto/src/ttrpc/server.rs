@@ -1,4 +1,4 @@
-//! The answering side: used by a shim for containerd.
+//! The server: with it a shim answers containerd's calls.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -32,8 +32,8 @@ pub struct Call {
 
 /// A connection from a client.
 ///
-/// It holds at most one received frame of 4 MiB and a batch of 16 KiB, and receives nothing while more than 1 MiB of
-/// answers is unwritten. Errors of the client are answered like Go's ttrpc does, and the connection continues.
+/// The connection holds at most one received frame of 4 MiB and a batch of 16 KiB, and receives nothing while more than
+/// 1 MiB of answers is unwritten. Errors of the client are answered like Go's ttrpc does, and the connection continues.
 #[derive(Debug)]
 pub struct Connection {
     channel: Channel,
@@ -54,7 +54,7 @@ impl Connection {
         self.channel.fd()
     }
 
-    /// Returns whether [`receive`](Self::receive) would read; otherwise polling for input would spin.
+    /// Returns whether [`receive`](Self::receive) would read. If it would not, polling for input would spin.
     pub fn wants_to_read(&self) -> bool {
         self.channel.queued() < FULL
     }
@@ -73,7 +73,7 @@ impl Connection {
     /// Receives nothing while too much data is unwritten.
     ///
     /// # Errors
-    /// If the client has closed the connection, or it failed. Calls received before were already returned.
+    /// If the client has closed the connection, or the connection failed. Calls received before were already returned.
     pub fn receive(&mut self) -> Result<Vec<Call>, Closed> {
         let mut calls = Vec::new();
         if self.wants_to_read() {
@@ -101,7 +101,7 @@ impl Connection {
     /// Writes as many answers as the client accepts without waiting.
     ///
     /// # Errors
-    /// If the client has closed the connection, or it failed.
+    /// If the client has closed the connection, or the connection failed.
     pub fn flush(&mut self) -> Result<(), Closed> {
         self.channel.flush()
     }

@@ -31,7 +31,7 @@ pub mod code {
     pub const FAILED_PRECONDITION: i32 = 9;
     /// The call was aborted, for example by a conflict.
     pub const ABORTED: i32 = 10;
-    /// Beyond the valid range.
+    /// A value is beyond the valid range.
     pub const OUT_OF_RANGE: i32 = 11;
     /// The call is not implemented.
     pub const UNIMPLEMENTED: i32 = 12;
@@ -103,7 +103,7 @@ impl Status {
         Self::new(code::UNIMPLEMENTED, message)
     }
 
-    /// Returns an error for an operation that was begun and not completed.
+    /// Returns an error for an operation that was begun but not completed.
     pub fn aborted(message: impl Into<String>) -> Self {
         Self::new(code::ABORTED, message)
     }

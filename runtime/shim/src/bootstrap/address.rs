@@ -1,4 +1,4 @@
-//! The socket of a group's shim: its name can be computed, as with containerd's own shims.
+//! The socket of the shim that serves a group. Its name can be computed, as with containerd's own shims.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use super::sha256;
 pub const SOCKETS: &str = "/run/containerd/s";
 /// The prefix of a socket's path in an address.
 pub const SCHEME: &str = "unix://";
-/// Length of a socket's name: a digest in hexadecimal.
+/// The length of a socket's name: a digest in hexadecimal.
 const NAME: usize = 64;
 
 /// Returns the path of the socket of `group` in `namespace` of the containerd with the socket `containerd`.

@@ -1,9 +1,9 @@
 //! Checks whether a shim is alive.
 //!
-//! The kernel tears a killed process down step by step: containerd may see its connection closed, and run the program
-//! to clean up, while the shim's workers have not been killed yet and still create what is being removed. So workers
-//! keep the socket open as well: a client either gets an answer from the shim, or sees the connection close when the
-//! last worker has exited.
+//! The kernel tears down a killed process step by step: containerd may see its connection closed, and run the program
+//! to clean up, while the shim's workers have not been killed yet and still create files or processes that are being
+//! removed. Therefore workers keep the socket open as well: a client either gets an answer from the shim, or sees the
+//! connection close when the last worker has exited.
 
 use core::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::event::dial;
 /// machine may be busy; containerd gives the program 5 seconds in total.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Returns whether a shim answers at the socket `path`, or holds it open without answering or exiting in time. If not,
-/// it has no workers left.
+/// Returns whether a shim answers at the socket `path`, or holds it open without answering or exiting in time. If
+/// false, the shim has no workers left.
 pub(super) fn is_served(path: &str) -> bool {
     let socket = match dial(path) {
         Ok(socket) => socket,

@@ -1,6 +1,6 @@
 //! The file `dayfly.json`, which a shim leaves in a bundle for the clean-up after its death.
 //!
-//! The shim writes it when it creates a container, and again when the container has exited; `delete` reads it.
+//! The shim writes the file when it creates a container, and again when the container has exited; `delete` reads it.
 
 use alloc::format;
 use alloc::string::String;
@@ -34,9 +34,9 @@ pub struct BundleState {
 /// The exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Its pid.
+    /// The pid of the process.
     pub pid: u32,
-    /// Its exit status, or 128 plus the signal.
+    /// The exit status, or 128 plus the signal.
     pub status: u32,
     /// The time in nanoseconds since 1970.
     pub at: u64,
@@ -53,7 +53,7 @@ impl BundleState {
     /// Reads the file from `bundle`; returns `None` if it is missing.
     ///
     /// # Errors
-    /// If it does not belong to the caller or root, or is invalid.
+    /// If the file does not belong to the caller or root, or is invalid.
     pub fn read(bundle: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{bundle}/{FILE}");
         let trusted = |owner| owner == 0 || owner == geteuid().as_raw();
@@ -69,7 +69,7 @@ impl BundleState {
         }
     }
 
-    /// Writes it to `bundle` atomically.
+    /// Writes the file to `bundle` atomically.
     ///
     /// # Errors
     /// Those of open(2), write(2) and rename(2).
@@ -79,7 +79,7 @@ impl BundleState {
     }
 }
 
-/// Writes a file of the bundle atomically: a concurrent reader finds all of it or nothing.
+/// Writes a file of the bundle atomically: a concurrent reader sees the whole new file, or the previous state.
 ///
 /// # Errors
 /// Those of open(2), write(2) and rename(2).

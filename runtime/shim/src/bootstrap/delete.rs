@@ -1,7 +1,8 @@
 //! `delete`: removes everything left by a container whose shim is gone.
 //!
-//! containerd runs it whenever its connection has closed, also after a normal exit, and the caller that deletes the
-//! container waits for it. So if nothing is left, it creates nothing and checks little. It can be repeated.
+//! containerd runs `delete` whenever its connection to the shim has closed, also after a normal exit, and the caller
+//! that deletes the container waits for the result. So if nothing is left, `delete` creates nothing and checks little.
+//! It can be repeated.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -24,13 +25,13 @@ use crate::flags::Flags;
 const KILLED: u32 = 128 + 9;
 /// The file in a bundle where containerd stores the shim's address.
 const BOOTSTRAP: &str = "bootstrap.json";
-/// The shim's copy of it, for older versions of containerd.
+/// The file in a bundle where the shim stores its address, for older versions of containerd.
 pub(super) const ADDRESS: &str = "address";
 
 /// Deletes the container; `warn` receives failures that are ignored.
 ///
 /// # Errors
-/// If the container still exists. Then its bundle stays, so that it can be tried again.
+/// If the container still exists. In that case its bundle stays, so that `delete` can be repeated.
 pub fn delete(
     args: sys::Args,
     flags: &Flags<'_>,
@@ -98,7 +99,7 @@ fn remove_container(
     }
 }
 
-/// If the shim was killed, waits until no worker is left that could create anything.
+/// Waits, if the shim was killed, until no worker is left that could create anything.
 fn await_workers(bundle: &str) {
     let found = address_in(bundle);
     if let Some((directory, name)) = found.as_deref().and_then(address::parse) {
@@ -106,8 +107,8 @@ fn await_workers(bundle: &str) {
     }
 }
 
-/// Removes the shim's socket if no process listens on it, and then the files that refer to it. A shim with other
-/// containers keeps it.
+/// Removes the shim's socket if no process listens on it, and then the files that refer to it. If the shim has other
+/// containers, the socket stays.
 fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     let Some(found) = address_in(bundle) else { return Ok(()) };
     let Some((directory, name)) = address::parse(&found) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Groups of containers that share a shim: those of a pod, or of a group named by an annotation.
+//! Groups of containers that share a shim: the containers of a pod, or those with the same group annotation.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,10 +12,11 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Failure;
 
-/// The annotations that name a group, the first one present counts (as in containerd-shim-runc-v2).
+/// The annotations that name a group; the first one that is present counts (as in containerd-shim-runc-v2).
 const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
-/// Returns the group of the container `id` by the configuration in `bundle`, or `id` if there is none.
+/// Returns the group of the container `id` by the configuration in `bundle`, or `id` if the configuration names no
+/// group.
 ///
 /// # Errors
 /// An unreadable configuration.

@@ -34,7 +34,7 @@ pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
 /// The build target and compiler.
 const BUILD: &str = env!("DAYFLY_BUILD");
 
-/// The default of the program's name.
+/// The program's name if it is unknown.
 const PROGRAM: &str = "containerd-shim-dayfly-v2";
 /// Maximum bytes of standard input: as for containerd's shims.
 const MOST_INPUT: usize = 10 << 20;
@@ -101,7 +101,7 @@ fn describe() -> Result<(), Failure> {
     Ok(print(&info::info(&input()?)?.encode())?)
 }
 
-/// Both become parts of paths.
+/// Checks the id and the namespace, which become parts of paths.
 fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     if flags.namespace.is_empty() {
         return Err("shim namespace cannot be empty".into());

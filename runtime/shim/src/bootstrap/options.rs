@@ -1,6 +1,6 @@
-//! Options of a runtime in all forms: runc's message, or text.
+//! Options of a runtime in all formats: runc's message, or text.
 //!
-//! The CRI passes runc's options only to runc's shim. All others get a `runtimeoptions.v1.Options`: the section
+//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`: the section
 //! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
 
 use alloc::format;
@@ -19,7 +19,7 @@ const LONGEST: usize = 1 << 20;
 /// Parses options. Unknown types are ignored.
 ///
 /// # Errors
-/// If they do not match their type, or a value does not match its key's type.
+/// If the options do not match their type, or a value does not match its key's type.
 pub fn read(any: &Any) -> Result<Options, Failure> {
     let malformed = |error| Failure::from(format!("options {}: {error}", any.type_url));
     if let Some(options) = any.unpack::<Options>().map_err(malformed)? {

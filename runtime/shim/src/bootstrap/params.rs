@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | 2.3 and later | BootstrapParams | BootstrapResult, in protobuf |
 //! | 2.0 to 2.2 | an Any with options, or nothing | the bare address (version 2 is understood), or JSON |
-//! | 1.7, with `MAX_SHIM_VERSION=2` | the same | the bare address, or JSON of version 2: it refuses 3 |
+//! | 1.7, with `MAX_SHIM_VERSION=2` | the same | the bare address, or JSON of version 2: version 3 is refused |
 //! | 1.6, CRI-O | the same | the bare address: 1.6 takes JSON for an address |
 //!
-//! 1.7 and 2.0 to 2.2 cannot be distinguished, since all set `MAX_SHIM_VERSION=2` (as do later ones), so they get the
-//! bare address, which all understand. With `MAX_SHIM_VERSION=3` (`env` of containerd's shim manager) the answer is
-//! JSON of version 3.
+//! 1.7 and 2.0 to 2.2 cannot be distinguished, since all set `MAX_SHIM_VERSION=2` (as do later versions). So they get
+//! the bare address, which all of them accept. If `env` of containerd's shim manager sets `MAX_SHIM_VERSION=3`, the
+//! answer is JSON of version 3.
 
 use alloc::format;
 use alloc::string::{String, ToString};

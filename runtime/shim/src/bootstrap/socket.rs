@@ -1,9 +1,9 @@
 //! The socket of a group's shim, and the election of the process that serves it.
 //!
-//! A process that checks a socket in order to replace it holds a lock (flock(2)) on its directory, so that a group has
-//! one shim even if several are started at once: from the discovery and removal of an abandoned socket until the new
-//! one listens, no other process checks it. The lock is held during a few system calls that do not block, and is
-//! released when its holder exits.
+//! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory, so that a
+//! group has one shim even if several are started at once: from the discovery and removal of an abandoned socket until
+//! the new socket listens, no other process checks the path. The lock is held during a few system calls that do not
+//! block, and is released when its holder exits.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,9 +27,9 @@ const ATTEMPTS: u32 = 8;
 /// The result of claiming an address.
 #[derive(Debug)]
 pub enum Claim {
-    /// A shim already listens there.
+    /// A shim already listens at the address.
     Served,
-    /// This listening socket: non-blocking, close-on-exec.
+    /// This process listens, on this socket: non-blocking, close-on-exec.
     Ours(OwnedFd),
 }
 
@@ -63,8 +63,8 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
     Err(sys::Error::new("bind", path, Errno::ADDRINUSE))
 }
 
-/// Removes the socket `path` if no process has it open; returns whether it is gone. The check uses a socket of another
-/// type, so a listening process does not notice it.
+/// Removes the socket `path` if no process has it open; returns whether it was removed. The check connects a socket of
+/// another type, so a listening process does not notice the check.
 ///
 /// # Errors
 /// Those of socket(2) and unlink(2).
@@ -85,7 +85,7 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
 }
 
 /// Stops the service of `listener` at `path` and removes the socket. If a client has connected meanwhile, the socket
-/// stays, and the connection is returned, which must be served.
+/// stays, and the client's connection is returned, which must be served.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).

@@ -42,13 +42,13 @@ const PIPE: SignalSet = SignalSet(1 << 12);
 pub struct Daemon {
     /// The socket to which containerd connects: listening, non-blocking, close-on-exec.
     pub listener: OwnedFd,
-    /// Its path. [`Daemon::retire`] removes it.
+    /// The socket's path. [`Daemon::retire`] removes the socket.
     pub socket_path: String,
     /// containerd's namespace.
     pub namespace: String,
-    /// The container for which it was started.
+    /// The container for which the shim was started.
     pub id: String,
-    /// The group it serves: the pod's id, or the container's.
+    /// The group that the shim serves: the pod's id, or the container's.
     pub group: String,
     /// The bundle's absolute path. The working directory is `/`.
     pub bundle: String,
@@ -56,7 +56,7 @@ pub struct Daemon {
     pub publish_address: Option<String>,
     /// containerd's main socket; empty if not given.
     pub grpc_address: String,
-    /// The options of its start.
+    /// The options passed to `start`.
     pub options: Options,
     /// The program's arguments and environment.
     pub args: sys::Args,
@@ -72,7 +72,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Removes the socket, so that the shim can exit. If a client has connected meanwhile, the socket stays, and the
-    /// connection is returned, which must be served.
+    /// client's connection is returned, which must be served.
     ///
     /// # Errors
     /// As [`socket::retire`].
@@ -90,10 +90,10 @@ pub enum Started {
     Daemon(Box<Daemon>),
 }
 
-/// Starts a shim; returns twice if there was none yet.
+/// Starts a shim; returns twice if the group had none yet.
 ///
 /// # Errors
-/// If there is no shim afterwards.
+/// If the group has no shim afterwards.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
     // This may execute the program once more, which would find standard input empty.
     let (trace, fast_paths) = seal(args)?;
@@ -142,9 +142,9 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
 /// The process after the clone.
 #[derive(Debug)]
 enum Side {
-    /// The original process, and whether it could answer. It no longer manages the socket.
+    /// The original process, and the result of writing the answer. It no longer manages the socket.
     Caller(Result<(), sys::Error>),
-    /// The shim, whose address containerd has.
+    /// The shim. containerd has its address.
     Daemon,
 }
 
@@ -211,7 +211,7 @@ fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     Ok((trace, fast_paths))
 }
 
-/// Joins the cgroup that the options name for the shim. It must exist.
+/// Joins the cgroup that the options name for the shim. The cgroup must exist.
 fn join(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Ok(());

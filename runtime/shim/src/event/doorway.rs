@@ -8,7 +8,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-/// Buffer for a few events: one may have a name of 255 bytes.
+/// The size of the buffer, for a few events: one may have a name of 255 bytes.
 const EVENTS: usize = 1024;
 
 /// Watches for the next component of a path.
@@ -17,12 +17,12 @@ pub(super) struct Doorway {
     fd: OwnedFd,
     /// The name expected in the directory.
     name: String,
-    /// Its path, if it is only an intermediate directory.
+    /// The directory's path, if it is only an intermediate directory.
     on_the_way: Option<String>,
 }
 
 impl Doorway {
-    /// Watches for `path`, which may exist. Changes before this returns are not reported: check the path again
+    /// Watches for `path`, which may exist. Changes before this function returns are not reported: check the path again
     /// afterwards, and call [`Doorway::is_passed`].
     ///
     /// # Errors
@@ -59,14 +59,14 @@ impl Doorway {
         self.fd.as_fd()
     }
 
-    /// Returns whether the awaited directory exists: then the next component must be watched.
+    /// Returns whether the awaited directory exists. In that case the next component must be watched.
     pub fn is_passed(&self) -> bool {
         let path = self.on_the_way.as_deref();
         path.is_some_and(|path| accessat(CWD, path, Access::EXISTS, AtFlags::empty()).is_ok())
     }
 
-    /// Reads the changes, and returns whether the path should be checked. The directory itself may have been removed,
-    /// too.
+    /// Reads the changes, and returns whether the path should be checked. The change may also be the removal of the
+    /// directory itself.
     pub fn has_changed(&self) -> bool {
         let mut space = [MaybeUninit::uninit(); EVENTS];
         let mut reader = Reader::new(&self.fd, &mut space);

@@ -31,14 +31,14 @@ pub struct Event {
     weight: Weight,
 }
 
-/// How severe the loss of an event is.
+/// The severity of an event's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
-    /// containerd does not act on it: it reports a call that was answered.
+    /// containerd does not act on the event: it reports a call that was answered.
     Incidental,
     /// The exit of an additional process, which `State` and `Wait` also return until it is deleted.
     OfExec,
-    /// The exit or deletion of a container, or an OOM event, which has no other report.
+    /// The exit or deletion of a container, or an OOM event, which is reported in no other way.
     Main,
 }
 
@@ -47,31 +47,32 @@ impl Event {
         Self { topic, event: Any::pack(message), weight }
     }
 
-    /// A container was created.
+    /// Returns the event for a created container.
     pub fn create(event: &TaskCreate) -> Self {
         Self::new(topic::TASK_CREATE, Weight::Incidental, event)
     }
 
-    /// A container was started.
+    /// Returns the event for a started container.
     pub fn start(container: &str, pid: u32) -> Self {
         let event = TaskStart { container_id: container.into(), pid };
         Self::new(topic::TASK_START, Weight::Incidental, &event)
     }
 
-    /// An additional process was prepared, but not started yet.
+    /// Returns the event for an additional process that was prepared, but not started yet.
     pub fn exec_added(container: &str, exec: &str) -> Self {
         let event = TaskExecAdded { container_id: container.into(), exec_id: exec.into() };
         Self::new(topic::TASK_EXEC_ADDED, Weight::Incidental, &event)
     }
 
-    /// An additional process was started.
+    /// Returns the event for an additional process that was started.
     pub fn exec_started(container: &str, exec: &str, pid: u32) -> Self {
         let event = TaskExecStarted { container_id: container.into(), exec_id: exec.into(), pid };
         Self::new(topic::TASK_EXEC_STARTED, Weight::Incidental, &event)
     }
 
-    /// A process has exited: the container's first one, identified by the container's id or by no `exec`; or the
-    /// additional one with the id `exec`. `status` is as in a shell, 128 + signal for a killed process.
+    /// Returns the event for the exit of a process: the container's first one, identified by the container's id or by
+    /// an empty `exec`, or the additional one with the id `exec`. `status` is as in a shell: 128 + signal for a killed
+    /// process.
     pub fn exit(container: &str, exec: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let is_first = exec.is_empty() || exec == container;
         let event = TaskExit {
@@ -85,8 +86,8 @@ impl Event {
         Self::new(topic::TASK_EXIT, weight, &event)
     }
 
-    /// A container was deleted, whose first process this was. The deletion of additional processes is not reported, as
-    /// by containerd's own shim.
+    /// Returns the event for a deleted container, given its first process. The deletion of additional processes is not
+    /// reported, as by containerd's own shim.
     pub fn delete(container: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let event = TaskDelete {
             container_id: container.into(),
@@ -98,25 +99,25 @@ impl Event {
         Self::new(topic::TASK_DELETE, Weight::Main, &event)
     }
 
-    /// Processes of the container were killed because memory ran out.
+    /// Returns the event for processes of a container killed because memory ran out.
     pub fn oom(container: &str) -> Self {
         let event = TaskOOM { container_id: container.into() };
         Self::new(topic::TASK_OOM, Weight::Main, &event)
     }
 
-    /// A container was paused.
+    /// Returns the event for a paused container.
     pub fn paused(container: &str) -> Self {
         let event = TaskPaused { container_id: container.into() };
         Self::new(topic::TASK_PAUSED, Weight::Incidental, &event)
     }
 
-    /// A container was resumed.
+    /// Returns the event for a resumed container.
     pub fn resumed(container: &str) -> Self {
         let event = TaskResumed { container_id: container.into() };
         Self::new(topic::TASK_RESUMED, Weight::Incidental, &event)
     }
 
-    /// A container was checkpointed into the directory `checkpoint`.
+    /// Returns the event for a container checkpointed into the directory `checkpoint`.
     pub fn checkpointed(container: &str, checkpoint: &str) -> Self {
         let event =
             TaskCheckpointed { container_id: container.into(), checkpoint: checkpoint.into() };

@@ -2,11 +2,11 @@
 //!
 //! Events are sent strictly one after the other: the next one follows the answer to the one before. containerd's ttrpc
 //! server has a goroutine for each call, also on the same connection, so concurrent calls could overtake each other,
-//! for example an exit its start. If the connection closes before an answer, the event is sent again on the next one:
-//! containerd may see it twice, but never misses it. An answer may take any time (containerd may be frozen): however
-//! long the timeout, a repeated call could be a duplicate.
+//! for example a process's exit could arrive before its start. If the connection closes before the answer, the event is
+//! sent again on the next connection: containerd may receive an event twice, but never misses one. An answer may take
+//! any time (containerd may be frozen): however long the timeout, a repeated call could be a duplicate.
 //!
-//! The connection is made when there is an event to send. If it closes with none to send, it is not reopened.
+//! The connection is opened when there is an event to send. If it closes while there is none, it is not reopened.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -35,10 +35,10 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How often an event is sent that containerd answers with an error, as in the Go shim (pkg/shim/publisher.go).
 const TRIES: u32 = 5;
-/// How often the nearest existing directory may change during the search for it.
+/// How often the nearest existing directory may change while the publisher searches for it.
 const LOOKS: u32 = 8;
 /// The longest event: the rest of a frame (namespace, topic, names of service and method) is shorter than the
-/// difference.
+/// subtracted size.
 const LONGEST_EVENT: usize = LONGEST - (64 << 10);
 
 /// Publishes events to containerd, in order, however long it takes.
@@ -73,14 +73,14 @@ enum Link {
         call: Option<u32>,
         /// The events polled on the socket.
         interest: Interest,
-        /// Whether any answer was received on it.
+        /// Whether any answer was received on the connection.
         has_answered: bool,
     },
 }
 
 impl Publisher {
-    /// Returns a publisher for the socket at `address`, TTRPC_ADDRESS of the environment: a path, optionally prefixed
-    /// with `unix://`. If it is missing or empty, events are dropped.
+    /// Returns a publisher for the socket at `address`, the value of TTRPC_ADDRESS: a path, optionally prefixed with
+    /// `unix://`. If the address is missing or empty, events are dropped.
     pub fn new(address: Option<&str>, namespace: &str) -> Self {
         let path = address.map(|address| address.strip_prefix("unix://").unwrap_or(address));
         Self {
@@ -96,7 +96,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes an event, now or after those before it.
+    /// Publishes an event, now or after the events before it.
     pub fn publish(&mut self, poller: &Poller, event: Event) {
         if self.path.is_none() {
             return;
@@ -132,7 +132,7 @@ impl Publisher {
         }
     }
 
-    /// Does the work due at [`Publisher::deadline`]; does nothing before.
+    /// Does the work due at [`Publisher::deadline`]; does nothing before that time.
     pub fn tick(&mut self, poller: &Poller) {
         if let Link::Waiting { until: Some(until), doorway } = &mut self.link
             && until.left().is_none()
@@ -189,7 +189,7 @@ impl Publisher {
         }
     }
 
-    /// Reads answers.
+    /// Reads answers from containerd.
     fn receive(&mut self, poller: &Poller) {
         let Link::Up { client, call, has_answered, .. } = &mut self.link else { return };
         let Ok(answers) = client.receive() else { return self.lose(poller) };
@@ -213,8 +213,8 @@ impl Publisher {
         self.pause = SHORTEST;
     }
 
-    /// Handles an error from containerd. It may be about to exit, or not be ready; but an event that it never accepts
-    /// must not block the others.
+    /// Handles an error from containerd, which may be about to exit, or not be ready. An event that containerd never
+    /// accepts must not block the others.
     fn refused(&mut self, status: &Status) {
         self.refusals += 1;
         if self.refusals < TRIES {
@@ -268,7 +268,7 @@ impl Publisher {
         }
     }
 
-    /// Connects, or waits until that is possible. `doorway` is a registered one.
+    /// Connects, or waits until a connection is possible. `doorway` is already in the poller.
     fn connect(&mut self, poller: &Poller, mut doorway: Option<Doorway>) {
         let Some(path) = &self.path else { return };
         // The watch is set before the check, so that no change is missed. The watched directory may itself be replaced

@@ -1,16 +1,16 @@
 //! The queue of unsent events: ordered and bounded.
 //!
 //! While containerd is away it makes no calls, so nothing is created, started or paused. The remaining events are
-//! bounded by the running processes: each exits once. Only OOM events can repeat. They contain only the container, so
-//! one that is not sent yet is not added again (see [`Queue::push`]).
+//! bounded by the running processes: each exits once. Only OOM events can repeat. An OOM event contains only the
+//! container, so an event that is not sent yet is not added again (see [`Queue::push`]).
 //!
 //! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`) and needs no events to learn of
-//! running and exited processes; only OOM is known from events alone. A containerd that was merely frozen, or whose
-//! proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
+//! running and exited processes; only OOM kills are reported by events alone. A containerd that was merely frozen, or
+//! whose proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
 //! incidental events (for completed calls whose answers containerd received) share a small limit, and the oldest are
 //! dropped. Exits, deletions and OOM events share a large limit, which only other clients of the shim can reach: by
-//! executing 16 000 processes while containerd is away. Then the oldest exits of such processes are dropped, whose
-//! state can still be queried, and last the others.
+//! executing 16 000 processes while containerd is away. In that case the oldest exits of such processes are dropped
+//! first, because their state can still be queried, and the other events last.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -22,7 +22,7 @@ use super::{Event, Weight};
 
 /// The maximum contents: events, and bytes of memory.
 const MOST: Room = Room { events: 16 << 10, bytes: 4 << 20 };
-/// The maximum of incidental ones among them.
+/// The maximum of incidental events among them.
 const MOST_INCIDENTAL: Room = Room { events: 512, bytes: 256 << 10 };
 /// The approximate overhead of an allocation in bytes; an event has two.
 const ALLOCATION: usize = 16;
@@ -60,7 +60,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Returns its size in bytes of memory.
+    /// Returns the item's size in bytes of memory.
     fn size(&self) -> usize {
         let any = &self.event.event;
         size_of::<Self>() + any.type_url.len() + any.value.len() + 2 * ALLOCATION
@@ -73,7 +73,7 @@ pub(super) struct Queue {
     items: VecDeque<Item>,
     all: Room,
     incidental: Room,
-    /// Whether the first event was sent and not answered yet: then it stays.
+    /// Whether the first event was sent and not answered yet; such an event stays in the queue.
     is_sent: bool,
 }
 
@@ -100,8 +100,8 @@ impl Queue {
 
     /// Adds an event, and returns how many others were dropped.
     ///
-    /// An OOM event that is already queued is not added again, unless a container has exited or was created since: it
-    /// may be the one of that event.
+    /// An OOM event that is already queued is not added again, unless a container has exited or was created since: that
+    /// container may be the one to which the OOM event belongs.
     pub fn push(&mut self, item: Item) -> usize {
         if item.event.topic == topic::TASK_OOM && self.has_waiting(&item.event) {
             return 0;
@@ -138,7 +138,7 @@ impl Queue {
         usize::from(self.is_sent)
     }
 
-    /// Drops the oldest event of that weight that is neither sent nor the newest.
+    /// Drops the oldest event with this weight that is neither sent nor the newest.
     fn lose(&mut self, weight: Weight) -> bool {
         let first = self.first_waiting();
         let end = self.items.len().saturating_sub(1).max(first);
@@ -177,7 +177,7 @@ mod tests {
         Event::exit("c", exec, 7, 0, now())
     }
 
-    /// As long as containerd's ids.
+    /// Returns an id as long as containerd's.
     fn id(number: usize) -> String {
         format!("{number:064}")
     }

@@ -61,7 +61,7 @@ impl Containerd {
         Self::with(listener(path, 8), |_| Reply::Answer)
     }
 
-    /// `reply` gets the number of calls before.
+    /// Returns a fake containerd. `reply` gets the number of previous calls.
     fn with(listener: OwnedFd, reply: impl Fn(usize) -> Reply + Send + 'static) -> Self {
         let (stopped, stop) = rustix::pipe::pipe().unwrap();
         let (sender, events) = channel();
@@ -74,7 +74,7 @@ impl Containerd {
         Self { thread, stop, events }
     }
 
-    /// Ends it like a kill: the socket stays and refuses connections.
+    /// Ends the fake like a kill: the socket stays and refuses connections.
     fn end(self) -> Vec<(String, String)> {
         drop(self.stop);
         self.thread.join().unwrap();

@@ -1,7 +1,7 @@
 //! One direction of one stream: copies data from a source to a sink as space permits.
 //!
-//! Only one of the two ends is in the poller at a time: the one that is waited for. The other would be reported again
-//! and again without anything to do, since epoll(7) reports hang-ups even if they are not requested.
+//! Only one of the two ends is in the poller at a time: the end that the carrier waits for. The other end would be
+//! reported again and again without anything to do, since epoll(7) reports hang-ups even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use crate::poller::{Interest, Poller, Source};
 
-/// Bytes read at a time if they cannot be spliced, and so the maximum that is buffered.
+/// Bytes read at a time if source and sink cannot be spliced, and so the maximum that is buffered.
 const CHUNK: usize = 4096;
 /// Maximum bytes spliced at a time; a pipe holds no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
-/// How often a carrier moves data before others get their turn.
+/// How often a carrier moves data before other carriers get their turn.
 pub(super) const TURNS: usize = 4;
 /// Maximum bytes read from a terminal whose program has exited: more than a terminal holds.
 const LAST: usize = 256 << 10;
@@ -24,7 +24,7 @@ const LAST: usize = 256 << 10;
 /// The sink.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A pipe, a FIFO or a terminal, non-blocking: accepts as much as it has space for.
+    /// A pipe, a FIFO or a terminal, non-blocking: accepts data as long as it has space.
     Flow(OwnedFd),
     /// A file, which always has space. Data that it refuses (ENOSPC, EIO) is lost, so that the program continues.
     File(OwnedFd),
@@ -82,13 +82,14 @@ pub(super) struct Carrier {
     /// Data read and not written yet, at most [`CHUNK`].
     rest: Vec<u8>,
     waits: Option<End>,
-    /// If set, the stream ends as soon as there is nothing to read, and this is the maximum of bytes still copied.
+    /// If set, the stream ends as soon as there is nothing to read. The value is the maximum number of bytes still
+    /// copied.
     last: Option<usize>,
     is_broken: bool,
 }
 
 impl Carrier {
-    /// Returns a carrier from a non-blocking descriptor to a sink. `splices`: both are pipes.
+    /// Returns a carrier from a non-blocking descriptor to a sink. `splices` says that both are pipes.
     pub fn new(from: OwnedFd, to: Sink, manner: Manner, splices: bool) -> Self {
         Self {
             from,
@@ -102,18 +103,18 @@ impl Carrier {
         }
     }
 
-    /// From now on the source ends when there is nothing to read.
+    /// Makes the source end as soon as there is nothing to read.
     pub fn end_when_empty(&mut self) {
         self.last.get_or_insert(LAST);
     }
 
-    /// Returns whether it ended because the sink cannot be written to any more.
+    /// Returns whether the carrier ended because the sink cannot be written to any more.
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Copies available data, at most `turns` times; then waits for the missing end. Returns whether the stream
-    /// continues.
+    /// Copies available data, at most `turns` times; then waits for the end that is not ready. Returns whether the
+    /// stream continues.
     pub fn carry_up_to(&mut self, turns: usize, poller: &Poller, source: Source) -> bool {
         // The remainder at the end is bounded by itself.
         let turns = self.last.map_or(turns, |_| usize::MAX);
@@ -149,7 +150,7 @@ impl Carrier {
         self.wait_for(end, poller, source)
     }
 
-    /// Removes it from the poller and returns the sink.
+    /// Removes the carrier from the poller and returns the sink.
     pub fn leave(mut self, poller: &Poller) -> Sink {
         self.stop_waiting(poller);
         self.to
@@ -221,7 +222,7 @@ impl Carrier {
         }
     }
 
-    /// Puts `end` into the poller and nothing else. Returns whether that succeeded.
+    /// Puts only `end` into the poller. Returns whether that succeeded.
     fn wait_for(&mut self, end: End, poller: &Poller, source: Source) -> bool {
         if self.waits == Some(end) {
             return true;

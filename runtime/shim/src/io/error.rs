@@ -17,7 +17,7 @@ pub enum Error {
     },
     /// A logger failed to start.
     Logger {
-        /// Its program.
+        /// The logger's program.
         path: String,
         /// The reason.
         what: &'static str,

@@ -1,7 +1,7 @@
 //! A logger: a program of the host that receives a process's output (containerd's `binary` scheme).
 //!
-//! Its descriptor 3 is stdout's pipe, 4 is stderr's, and 5 is the pipe on which it reports readiness. The container's
-//! program writes to the pipes directly: no data passes through the shim, except a terminal's output.
+//! The logger's descriptor 3 is stdout's pipe, 4 is stderr's, and 5 is the pipe on which the logger reports readiness.
+//! The container's program writes to the pipes directly: no data passes through the shim, except a terminal's output.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -27,10 +27,10 @@ use crate::poller::{Interest, Poller, Source};
 
 /// Seconds until a logger must be ready.
 const READY: i64 = 10;
-/// Seconds for a logger to exit after the end of its input, before SIGTERM. Go's shim sends it at once; a logger with
-/// the signal's default action then loses unread data.
+/// Seconds for a logger to exit after the end of its input, before SIGTERM. Go's shim sends SIGTERM at once; a logger
+/// with the signal's default action then loses unread data.
 const READS_OUT: i64 = 1;
-/// Seconds for a logger to exit after SIGTERM; as in Go's shim.
+/// Seconds for a logger to exit after SIGTERM, before SIGKILL; as in Go's shim.
 const ENDS: i64 = 12;
 
 const SIGKILL: i32 = 9;
@@ -39,15 +39,15 @@ const SIGTERM: i32 = 15;
 /// The state of a logger.
 #[derive(Debug)]
 enum State {
-    /// Waits for readiness on this pipe. The other one carries an errno if the program could not be executed.
+    /// Waits for readiness on this pipe. The other pipe carries an errno if the program could not be executed.
     Begins { ready: OwnedFd, trouble: OwnedFd },
     /// Running.
     Works,
-    /// Waits for it to exit by itself.
+    /// Waits for the logger to exit by itself.
     ReadsOut,
-    /// Waits for it to exit after SIGTERM.
+    /// Waits for the logger to exit after SIGTERM.
     Asked,
-    /// It was killed, or has exited.
+    /// The logger was killed, or has exited.
     Over,
 }
 
@@ -68,7 +68,7 @@ impl Logger {
     /// Starts a logger that reads `stdout` and `stderr`.
     ///
     /// # Errors
-    /// Those of clone3(2), pipe2(2) and the like. [`Logger::is_ready`] returns the error if its program cannot be
+    /// Those of clone3(2), pipe2(2) and the like. [`Logger::is_ready`] returns the error if the program cannot be
     /// executed.
     pub fn start(
         logger: &uri::Logger,
@@ -123,7 +123,7 @@ impl Logger {
         Ok(logger)
     }
 
-    /// Adds its descriptors to the poller.
+    /// Adds the logger's descriptors to the poller.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -136,10 +136,10 @@ impl Logger {
         poller.add(&self.pidfd, Source::Stream(process, part::LOGGER), Interest::IN)
     }
 
-    /// Returns whether it has become ready.
+    /// Returns whether the logger has become ready.
     ///
     /// # Errors
-    /// If it never will.
+    /// If the logger will never be ready.
     pub fn is_ready(&self) -> Result<bool, Error> {
         match &self.failure {
             Some(failure) => Err(failure.clone()),
@@ -147,12 +147,12 @@ impl Logger {
         }
     }
 
-    /// Returns whether its process has exited.
+    /// Returns whether the logger's process has exited.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Handles its ready pipe.
+    /// Handles events on the logger's readiness pipe.
     pub fn speaks(&mut self, poller: &Poller) {
         let State::Begins { ready, trouble } = &self.state else { return };
         let mut byte = [0];
@@ -178,7 +178,7 @@ impl Logger {
         }
     }
 
-    /// Handles the exit of its process.
+    /// Handles the exit of the logger's process.
     pub fn ends(&mut self, poller: &Poller) {
         if !self.is_alive() {
             // Its last message may be in the same batch of events as its exit.
@@ -192,7 +192,7 @@ impl Logger {
         }
     }
 
-    /// Handles the expiry of its timer in the current state.
+    /// Handles the expiry of the logger's timer, depending on its state.
     pub fn is_late(&mut self, poller: &Poller) {
         let mut times = [0; 8];
         if read(&self.timer, &mut times).is_err() {
@@ -214,8 +214,8 @@ impl Logger {
         }
     }
 
-    /// Gives the logger up without waiting: sends SIGTERM, or SIGKILL if it already got SIGTERM. It is no longer in the
-    /// poller.
+    /// Gives the logger up without waiting: sends SIGTERM, or SIGKILL if SIGTERM was already sent. The logger is no
+    /// longer in the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         match self.state {
             State::Over => {}
@@ -273,7 +273,7 @@ impl Logger {
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    /// For tests, which reap it themselves.
+    /// Returns the pidfd, for tests, which reap the logger themselves.
     #[cfg(test)]
     pub fn pidfd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.pidfd.as_fd()

@@ -1,20 +1,21 @@
 //! Standard streams of processes: pipes and terminals, copied to FIFOs, files and loggers.
 //!
 //! A program gets pipes created by the shim, never containerd's FIFOs: root in a container could change the mode and
-//! owner of a FIFO of the host. Data in pipes is spliced, so that it is never in the shim's memory, and only as fast as
-//! it is read: a FIFO without a reader fills up, then the pipe, and then the program blocks.
+//! owner of a FIFO of the host. Data in pipes is spliced, so it is never copied to the shim's memory. It moves only as
+//! fast as it is read: a FIFO without a reader fills up, then the pipe, and then the program blocks.
 //!
 //! As with Go's shim (containerd 2.4, `cmd/containerd-shim-runc-v2/process/io.go`):
 //! - The shim holds both ends of each FIFO. containerd may exit and come back: no process gets SIGPIPE, no data is
 //!   lost.
 //! - Standard input does not end when a client closes it, since another may follow. It ends after Task.CloseIO, once
-//!   all clients have closed it. Then a terminal hangs up.
+//!   all clients have closed it; a terminal then hangs up.
 //! - Output through a pipe ends when no process has the pipe open, possibly after the process's exit: output of its
 //!   remaining children is read to the end, or until Task.Delete has waited long enough. A terminal's output ends with
 //!   the process; data written by then is copied.
 //!
 //! Differences:
-//! - If a file or a logger accepts no more data, output is discarded. A program does not wait forever for a full disk.
+//! - If a file or a logger accepts no more data, output is discarded. So a program does not wait forever because of a
+//!   full disk.
 //! - A FIFO without a reader at the end keeps its contents until Task.Delete (`parting`).
 //! - If a program has closed its standard input, the client's next write fails with EPIPE.
 //! - Pipes to loggers get the requested owner, too.
@@ -64,8 +65,8 @@ mod part {
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// How often data is copied at the exit of a process before others get their turn: several times the capacity of pipe
-/// and FIFO.
+/// How often data is copied at the exit of a process before other processes get their turn: several times the capacity
+/// of pipe and FIFO.
 const TURNS_AT_END: usize = 64;
 
 /// containerd's request for streams (`CreateTaskRequest`, `ExecProcessRequest`).
@@ -87,9 +88,9 @@ pub struct Asked<'a> {
     pub owner: Option<(u32, u32)>,
 }
 
-/// The program's standard streams. `None` is /dev/null, or the terminal if it has one.
+/// The program's standard streams. `None` is /dev/null, or the terminal if the program has one.
 ///
-/// They must be closed as soon as the program has them: otherwise the end of its output goes unnoticed.
+/// The descriptors must be closed as soon as the program has them. Otherwise the end of its output goes unnoticed.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// The reading end of a pipe.
@@ -107,11 +108,11 @@ struct Outlook {
     stdout: Sink,
 }
 
-/// The standard streams of a process. Must be given up by [`Streams::abandon`].
+/// The standard streams of a process. The owner must call [`Streams::abandon`] in the end.
 #[derive(Debug, Default)]
 pub struct Streams {
     process: u32,
-    /// By part: standard input, output, error.
+    /// The carriers by part: standard input, output, error.
     carriers: [Option<Carrier>; 3],
     /// The writing end of standard input's FIFO, open until Task.CloseIO.
     stdin_writer: Option<OwnedFd>,
@@ -119,12 +120,12 @@ pub struct Streams {
     readers: [Option<Held>; 2],
     /// FIFOs that wait for a reader, in the order of the parts.
     partings: [Option<Parting>; 2],
-    /// Set until there is a terminal.
+    /// The ends for a future terminal; `None` once the terminal is connected.
     outlook: Option<Outlook>,
     /// The terminal's master.
     master: Option<OwnedFd>,
     logger: Option<Logger>,
-    /// The standard error pipe of a terminal's logger: it carries no data, and does not end before the other.
+    /// The standard error pipe of a terminal's logger. It carries no data, and must not end before the other pipe.
     silent: Option<OwnedFd>,
     has_ended: bool,
 }
@@ -217,7 +218,7 @@ impl Streams {
         Ok(Some(writer))
     }
 
-    /// Adds everything to the poller, as parts of `process`, a number that no other streams have.
+    /// Adds all descriptors to the poller, as parts of `process`, a number that no other streams use.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -236,7 +237,7 @@ impl Streams {
     /// [`Streams::ready`].
     ///
     /// # Errors
-    /// The logger cannot be executed, is not ready within 10 s, or has exited before it was.
+    /// The logger cannot be executed, is not ready within 10 s, or has exited before it was ready.
     pub fn may_begin(&self) -> Result<bool, Error> {
         self.logger.as_ref().map_or(Ok(true), Logger::is_ready)
     }
@@ -283,13 +284,14 @@ impl Streams {
         }
     }
 
-    /// Task.CloseIO: standard input ends after the data of its clients, as soon as all have closed it.
+    /// Handles Task.CloseIO: standard input ends after the data of its clients, as soon as all of them have closed it.
     pub fn close_stdin(&mut self, poller: &Poller) {
         self.stdin_writer = None;
         self.carry(poller, part::IN);
     }
 
-    /// Task.ResizePty, in characters. Does nothing without a terminal, as in Go's shim.
+    /// Handles Task.ResizePty: sets the terminal's width and height, in characters. Does nothing without a terminal, as
+    /// in Go's shim.
     ///
     /// # Errors
     /// Those of ioctl_tty(2), TIOCSWINSZ.
@@ -301,7 +303,7 @@ impl Streams {
 
     /// Handles the exit of the process: copies available data without waiting, and the rest as it is read.
     ///
-    /// Output through pipes continues until no process has them open. A terminal's ends here.
+    /// Output through pipes continues until no process has the pipes open. A terminal's output ends here.
     pub fn ended(&mut self, poller: &Poller) {
         self.has_ended = true;
         if self.master.is_some()
@@ -314,8 +316,8 @@ impl Streams {
         }
     }
 
-    /// Handles the beginning of Task.Delete: a logger must exit, by itself within a second if it does so at the end of
-    /// its input, otherwise by SIGTERM, and 12 seconds later by SIGKILL.
+    /// Handles the beginning of Task.Delete: a logger must exit. It has a second to exit by itself at the end of its
+    /// input; then it gets SIGTERM, and 12 seconds later SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let Some(logger) = &mut self.logger {
             logger.settle(poller);
@@ -329,11 +331,11 @@ impl Streams {
         carried && self.logger.as_ref().is_none_or(Logger::has_ended)
     }
 
-    /// Closes everything, discards data not copied yet, and removes it from the poller. A logger gets SIGTERM, or
+    /// Closes all streams, removes them from the poller, and discards data not copied yet. A logger gets SIGTERM, or
     /// SIGKILL if it already got SIGTERM.
     ///
-    /// For the end of Task.Delete, and for a program that could not be started. Merely closing the descriptors would
-    /// leave workers' copies of them in the poller.
+    /// Called at the end of Task.Delete, and for a program that could not be started. Merely closing the descriptors
+    /// would leave workers' copies of them in the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         for carrier in self.carriers.iter_mut().filter_map(Option::take) {
             carrier.leave(poller);
@@ -384,7 +386,7 @@ impl Streams {
         }
     }
 
-    /// Handles the end of an output: its reader gets end of file.
+    /// Handles the end of an output: its reader gets the end of file.
     fn finish(&mut self, poller: &Poller, output: usize, sink: Sink) {
         if self.master.take().is_some()
             && let Some(input) = self.carriers[0].take()

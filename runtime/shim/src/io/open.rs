@@ -14,8 +14,8 @@ use sys::Context;
 use super::carrier::Sink;
 use super::held::Held;
 
-/// What a stream is carried to: the sink, and, of a FIFO, a reader of our own. With that, the FIFO's
-/// contents outlive containerd's, and nobody gets SIGPIPE while there is none of containerd's.
+/// The sink of a stream and, if it is a FIFO, our own reader of it. Our reader keeps the FIFO's contents while
+/// containerd has none, and prevents SIGPIPE.
 pub(super) type Opened = (Sink, Option<Held>);
 
 /// Opens the existing file at `path` for writing.
@@ -32,8 +32,8 @@ pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
 }
 
-/// Opens the file at `path` for appending; creates it (0644) and its directories (0755) if needed. A FIFO there is
-/// treated as such.
+/// Opens the file at `path` for appending; creates it (0644) and its directories (0755) if needed. If a FIFO exists at
+/// `path`, it is opened as in [`existing`].
 ///
 /// # Errors
 /// Those of open(2) and mkdir(2).
@@ -57,8 +57,8 @@ pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(file), None))
 }
 
-/// Opens the source of standard input: its reader, and, for a FIFO, a writer of our own. With it, the stream does not
-/// end when a client closes it, only after Task.CloseIO.
+/// Opens the source of standard input. Returns its reader and, for a FIFO, our own writer. Our writer keeps the stream
+/// from ending when a client closes it; the stream ends only after Task.CloseIO.
 ///
 /// # Errors
 /// Those of open(2).
@@ -69,7 +69,8 @@ pub(super) fn source(path: &CStr) -> Result<(OwnedFd, Option<OwnedFd>), sys::Err
     Ok((reader, writer.transpose()?))
 }
 
-/// Creates a pipe, its reading end first, both blocking; only `owner` (and root) may reopen it.
+/// Creates a pipe and returns its reading end and its writing end, both blocking; only `owner` (and root) may reopen
+/// it.
 ///
 /// # Errors
 /// Those of pipe2(2) and fchown(2).

@@ -1,8 +1,8 @@
-//! The end of a FIFO without a reader.
+//! A FIFO that has no reader when its output ends.
 //!
 //! The contents of a FIFO are lost when no process has it open. If the program exits while containerd is being
-//! restarted, our writing end keeps them until containerd has opened the FIFO again. Then that end is closed, and
-//! containerd reads to the end.
+//! restarted, our writing end keeps the contents until containerd has opened the FIFO again. Then our end is closed,
+//! and containerd reads to the end.
 
 use alloc::format;
 
@@ -17,7 +17,7 @@ use crate::poller::{Interest, Poller, Source};
 #[derive(Debug)]
 pub(super) struct Parting {
     writer: OwnedFd,
-    /// Reports when a process opens it.
+    /// Reports when a process opens the FIFO.
     watch: OwnedFd,
 }
 
@@ -38,14 +38,14 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Handles an open. Returns whether it still waits.
+    /// Handles an opening of the FIFO. Returns whether it still waits for a reader.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}
         !has_reader(&self.writer)
     }
 
-    /// Closes it.
+    /// Closes the writing end.
     pub fn leave(self, poller: &Poller) {
         let _ = poller.remove(&self.watch);
     }

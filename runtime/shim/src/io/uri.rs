@@ -9,7 +9,7 @@ use super::Error;
 /// The source or sink of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// None: an empty name.
+    /// No source or sink: an empty name.
     Nothing,
     /// The file at this path: a FIFO created by containerd, or an existing file.
     Path(CString),
@@ -22,17 +22,17 @@ pub(super) enum Target {
 /// A program that receives stdout and stderr.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Logger {
-    /// Its path.
+    /// The program's path.
     pub path: CString,
-    /// Its arguments: each key of the query, followed by its value.
+    /// The program's arguments: each key of the query, followed by its value.
     pub args: Vec<CString>,
-    /// Whether it writes a byte once it is ready (`binary-v2`, containerd 2.2). For others, closing the pipe counts as
-    /// ready.
+    /// Whether the program writes a byte once it is ready (`binary-v2`, containerd 2.2). For other programs, closing
+    /// the pipe counts as ready.
     pub says_ready: bool,
 }
 
 impl Target {
-    /// Parses a name.
+    /// Parses a stream's name.
     ///
     /// # Errors
     /// An unknown scheme, an invalid path, an invalid escape.

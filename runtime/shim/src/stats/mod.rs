@@ -1,8 +1,9 @@
 //! Resource usage of a container for containerd: the message of cgroup v1 or v2.
 //!
 //! The filled fields and their meaning are as in containerd's own shim, which uses github.com/containerd/cgroups/v3
-//! (3.1.3: `cgroup1/*.go`, and `Stat` of `cgroup2/manager.go`). A hybrid host counts as v1 there (`cgroups.Mode`), and
-//! here. Fields that are optional there are not filled here: `network` and `cgroup_stats` (other programs fill them).
+//! (3.1.3: `cgroup1/*.go`, and `Stat` of `cgroup2/manager.go`). A hybrid host counts as v1, both in that module
+//! (`cgroups.Mode`) and here. The fields `network` and `cgroup_stats`, which are optional in that module, are not
+//! filled here (other programs fill them).
 //!
 //! Kubelet queries each container about every ten seconds: files are read into one buffer, and their values are parsed
 //! directly into the fields.
@@ -17,8 +18,8 @@ use proto::messages::any::Any;
 /// Returns the resource usage of the container whose cgroup is at `location`.
 ///
 /// # Errors
-/// One for which [`Error::is_gone`] holds if there is no such cgroup, or it was removed meanwhile: containerd skips a
-/// task with this error (`NotFound`). Failing system calls.
+/// An error for which [`Error::is_gone`] holds if the cgroup does not exist or was removed meanwhile: containerd skips
+/// a task with this error (`NotFound`). Failing system calls.
 pub fn metrics(location: &Location) -> Result<Any, Error> {
     match location.is_unified() {
         true => Ok(Any::pack(&v2::metrics(&mut Files::unified(location)?)?)),
@@ -35,8 +36,8 @@ fn number(files: &Files, name: &str) -> Result<u64, Error> {
     }
 }
 
-/// Iterates over the devices of rdma.current and rdma.max, lines of `mlx4_0 hca_handle=2 hca_object=max`
-/// (cgroup-v1/rdma.rst): each with handles and objects; [`u32::MAX`] means no limit.
+/// Iterates over the lines of rdma.current or rdma.max, such as `mlx4_0 hca_handle=2 hca_object=max`
+/// (cgroup-v1/rdma.rst): the device, handles and objects. [`u32::MAX`] means no limit.
 fn rdma(text: &str) -> impl Iterator<Item = (&str, u32, u32)> {
     text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

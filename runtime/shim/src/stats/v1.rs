@@ -77,7 +77,7 @@ fn throttle(files: &mut Files) -> Result<Throttle, Error> {
     })
 }
 
-/// Here 0 means no limit, as in older versions.
+/// Reads the pids controller's files. A limit of 0 means no limit, as in older versions.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     let Some(current) = files.number("pids.current")? else { return Ok(None) };
     let limit = number(files, "pids.max")?;
@@ -183,8 +183,8 @@ fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
     Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
 }
 
-/// Reads the scheduler's files (CFQ, before Linux 5.0), or if they are empty those of throttling, which every kernel
-/// has; files that include descendants (Linux 4.16) are preferred.
+/// Reads the files of the I/O scheduler (CFQ, before Linux 5.0), or if those are empty the files of throttling, which
+/// exist on every kernel. Files that include descendants (Linux 4.16) are preferred.
 fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     let mut stat = BlkIOStat::default();
     for (prefix, suffix) in

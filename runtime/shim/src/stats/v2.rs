@@ -13,7 +13,7 @@ use proto::messages::metrics_v2::{
 
 use super::number;
 
-/// Reads all metrics. If a controller is missing, its part is zeros, or is left out.
+/// Reads all metrics. The part of a missing controller is zero, or left out.
 pub(super) fn metrics(files: &mut Files) -> Result<Metrics, Error> {
     Ok(Metrics {
         pids: Some(PidsStat {

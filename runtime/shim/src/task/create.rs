@@ -20,7 +20,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Clearing, Process, Stdio, Task};
 use crate::worker::{Failed, Job, Kind};
 
-/// Starts a worker that creates it, after checking containerd's parameters.
+/// Checks containerd's parameters, and starts a worker that creates the container.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = CreateTaskRequest::decode(payload).map_err(malformed)?;
     spec::validate_id(&request.id)
@@ -90,7 +90,7 @@ fn begin(
     shim.when_ready(init, caller, "create", streams, Box::new(launch))
 }
 
-/// Starts the worker that creates it, now that its streams are open.
+/// Starts the worker that creates the container, now that the streams are open.
 fn launch(
     shim: &mut Shim,
     caller: Caller,
@@ -164,8 +164,8 @@ fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
         .collect()
 }
 
-/// The answer of a worker that has created a container: everything the loop needs to know, since it reads neither the
-/// configuration nor the record, which contain secrets.
+/// The answer of a worker that has created a container: everything that the loop needs to know about the container. The
+/// loop itself reads neither the configuration nor the record, because they contain secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
     pub pid: u32,
@@ -173,8 +173,8 @@ pub(crate) struct Made {
     pub cgroup: Option<cgroup::Location>,
 }
 
-/// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So no
-/// option is needed to request systemd, which the CRI passes to runc's own shim only.
+/// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So
+/// systemd need not be requested by an option, which the CRI would pass only to runc's own shim.
 fn is_scope(path: &str) -> bool {
     let mut parts = path.split(':');
     let slice = parts.next().unwrap_or_default();
@@ -184,11 +184,11 @@ fn is_scope(path: &str) -> bool {
 /// The required facts of a container's configuration.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
-    /// Whether all of its processes end with init.
+    /// Whether all processes of the container end with init.
     owns_pid_namespace: bool,
-    /// Whether its root filesystem must be at its place in the bundle.
+    /// Whether the root filesystem must be at its place in the bundle.
     wants_host_root: bool,
-    /// Whether its cgroup is a scope of systemd, by the form of its path.
+    /// Whether the cgroup is a scope of systemd, by the form of its path.
     is_scope: bool,
 }
 

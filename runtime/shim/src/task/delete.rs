@@ -11,7 +11,7 @@ use crate::shim::{Ending, Shim};
 use crate::table::{Place, Process, Stage};
 use crate::worker::{Failed, Job, Kind, Work};
 
-/// Starts a worker that removes a container; a process of Exec is only removed from the table.
+/// Starts a worker that removes a container. A process of Exec is only removed from the table.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = DeleteRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;
@@ -32,7 +32,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
 
-/// Removes a container, or the rest of an incomplete one; in a worker.
+/// Removes a container, or the rest of an incomplete one; called in a worker.
 pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
     let log = work.log();
     let warn = |message: &str| log.warning(message);

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::shim::Shim;
 use crate::table::{Process, Stage, Stdio};
 
-/// Adds it to the table.
+/// Adds the process to the table.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ExecProcessRequest::decode(payload).map_err(malformed)?;
     let key = shim.next_key();

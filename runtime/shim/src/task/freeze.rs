@@ -6,7 +6,7 @@ use super::{Answered, Caller, malformed};
 use crate::shim::Shim;
 use crate::worker::{Job, Kind};
 
-/// Freezes all processes. A worker waits for the freezer.
+/// Freezes all processes of a container. A worker waits for the freezer.
 pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = PauseRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;
@@ -19,7 +19,7 @@ pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered
     })
 }
 
-/// Thaws them.
+/// Thaws all processes of a container.
 pub(super) fn resume(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = ResumeRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

@@ -1,4 +1,4 @@
-//! Kill: signals to processes.
+//! Kill: sends signals to processes.
 
 use alloc::format;
 
@@ -15,8 +15,8 @@ use crate::worker::Job;
 
 const SIGKILL: u32 = 9;
 
-/// Sends a signal by pidfd. If that does not suffice, a worker does the rest: killing a frozen container, or one that
-/// shares its PID namespace, whose processes do not end with init.
+/// Sends a signal by pidfd. A worker does what remains: killing a frozen container, or one that shares its PID
+/// namespace and whose processes do not end with init.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = KillRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;

@@ -1,7 +1,7 @@
 //! The task service: one file per call, for both `containerd.task.v3.Task` and v2.
 //!
-//! A call is answered at once, or put into a table: waiting for a worker, a process's exit or its last output never
-//! blocks the loop.
+//! A call is answered at once, or put into a table. So the loop never blocks while a call waits for a worker, a
+//! process's exit or its last output.
 
 mod connect;
 mod create;

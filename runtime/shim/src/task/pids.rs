@@ -12,7 +12,7 @@ use proto::ttrpc::Status;
 use super::{Answered, Outcome, malformed};
 use crate::shim::{Shim, failed};
 
-/// Reads them from the container's cgroup, and adds the exec ids of those started by Exec.
+/// Reads the pids from the container's cgroup, and adds the exec ids of processes started by Exec.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = PidsRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

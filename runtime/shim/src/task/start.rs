@@ -12,7 +12,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
 
-/// Starts a worker, which waits for the program's exec.
+/// Starts a worker that runs the program and waits for its exec.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
     let place = shim.tasks.task(&request.id)?.place();

@@ -5,7 +5,7 @@ use proto::messages::task::{StatsRequest, StatsResponse};
 use super::{Answered, Outcome, malformed};
 use crate::shim::{Shim, failed};
 
-/// Reads them from the container's cgroup.
+/// Reads the statistics from the container's cgroup.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = StatsRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

@@ -6,7 +6,7 @@ use super::{Answered, Caller, Outcome, malformed};
 use crate::shim::Shim;
 use crate::table::Exit;
 
-/// Answers if it has already exited, otherwise adds the caller to the process's waiters.
+/// Answers at once if the process has already exited; otherwise adds the caller to its waiters.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = WaitRequest::decode(payload).map_err(malformed)?;
     let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;
@@ -19,7 +19,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     }
 }
 
-/// Returns the answer for waiters.
+/// Returns the answer to a Wait call.
 pub(crate) fn response(exit: Exit) -> alloc::vec::Vec<u8> {
     WaitResponse { exit_status: exit.status, exited_at: Some(exit.at.to_message()) }.encode()
 }

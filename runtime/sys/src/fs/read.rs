@@ -7,7 +7,8 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read};
 use rustix::path::Arg;
 
-/// Maximum file size in bytes. A larger file is not a configuration but an endless one, such as /dev/zero.
+/// The maximum file size in bytes. A larger file cannot be a configuration, but may be an endless file such as
+/// /dev/zero.
 const LARGEST: usize = 1 << 26;
 
 /// Reads all of `fd`.

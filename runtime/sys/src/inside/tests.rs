@@ -177,7 +177,7 @@ fn paths_that_are_too_long_are_refused() {
     assert!(refused == Errno::NAMETOOLONG || refused == Errno::LOOP, "{refused:?}");
 }
 
-/// An attacker keeps exchanging a directory for a link out of the root.
+/// An attacker keeps exchanging a directory for a link that leads out of the root.
 #[test]
 fn a_neighbour_cannot_lead_the_walk_outside() {
     use std::sync::atomic::AtomicBool;

@@ -72,7 +72,7 @@ pub const RULES: &[Rule] = &[
 /// The state relevant for a load of the filter.
 struct Load {
     number: usize,
-    /// no_new_privs is set by then.
+    /// Whether no_new_privs is set by then.
     confined: bool,
     /// The capabilities at that point.
     before: Option<Capabilities>,
@@ -80,7 +80,7 @@ struct Load {
     after: Option<Capabilities>,
 }
 
-/// Returns each load: by init, or by hooks that load it themselves.
+/// Returns each load of the filter: by init, or by hooks that load it themselves.
 fn loads(look: &Look<'_>) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     let (mut confined, mut before) = (false, None);

@@ -105,7 +105,7 @@ fn place(step: &InitStep) -> Option<&[u8]> {
     })
 }
 
-/// Blames steps after `number` that create something at or below `at`, or also above it.
+/// Blames steps after `number` that create something at or below `at`, or optionally above it.
 fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
     for other in number + 1..look.steps().end {

@@ -138,7 +138,7 @@ fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     }
 }
 
-/// Selects steps that require it.
+/// Selects steps that require undumpability.
 fn shares(step: Step<'_>) -> bool {
     joins(step)
         || goes_elsewhere(step)

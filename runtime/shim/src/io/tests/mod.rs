@@ -31,8 +31,8 @@ struct Rig {
     _turn: Turn,
 }
 
-/// Loggers start as copies of this process, and have its descriptors for a moment. No other test may run then, since it
-/// could miss the closing of a descriptor.
+/// The kind of a test. A logger starts as a copy of this process, and has its descriptors for a moment. No other test
+/// may run meanwhile, since it could miss the closing of a descriptor.
 enum Turn {
     WithOthers(#[allow(dead_code, reason = "to be dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[allow(dead_code, reason = "to be dropped")] RwLockWriteGuard<'static, ()>),
@@ -102,7 +102,7 @@ impl Rig {
         }
     }
 
-    /// Waits once. Returns whether something was ready.
+    /// Waits once for events. Returns whether something was ready.
     fn turn(&mut self, limit: &Timespec) -> bool {
         let ready = self.poller.wait(Some(limit)).unwrap();
         self.events += ready.len();
