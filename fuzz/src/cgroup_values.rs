@@ -8,7 +8,7 @@ use spec::resources::Resources;
 
 use crate::scratch;
 
-/// The files of the cgroups.
+/// The names of the cgroup's files.
 const V2: &[&str] = &[
     "cpu.max",
     "cpu.max.burst",

@@ -120,7 +120,7 @@ fn assert_answers(bytes: &[u8]) {
     }
 }
 
-/// Checks that a call, encoded and decoded, stays the same.
+/// Checks that encoding and decoding does not change a call.
 fn same_again(call: Call) {
     let request = Request {
         service: call.service.clone(),

@@ -200,7 +200,7 @@ compare! {
     #[test] statuses: proto::ttrpc::status, theirs_ttrpc::proto: Status;
 }
 
-/// Type URLs are the full names in the .proto files.
+/// Checks that type URLs are the full names in the .proto files.
 #[test]
 fn type_urls() {
     fn same<Ours: proto::message::Packed, Theirs: MessageFull>() {

@@ -4,20 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The criu that cases use: what `DAYFLY_CRIU` names, else that of `scripts/peers`, else that of the search path.
+/// Returns the path of the criu that cases use: the value of `DAYFLY_CRIU`, else the criu built by `scripts/peers`,
+/// else the one in $PATH.
 ///
 /// # Panics
-/// Where there is none: cases need [`lacking`] to be happy.
+/// When there is no usable criu: cases must check [`lacking`] first.
 #[must_use]
 pub fn program() -> String {
     let path = found().as_ref().expect("a criu that works");
     path.to_str().expect("a path of UTF-8").to_owned()
 }
 
-/// Why nothing can be saved here, if so.
+/// Checks that checkpoints are possible here.
 ///
 /// # Errors
-/// Where no criu is found, or where it says that it can't work on this kernel.
+/// No criu is found, or `criu check` reports that it does not work on this kernel.
 pub fn lacking() -> Result<(), String> {
     found().as_ref().map(|_| ()).map_err(Clone::clone)
 }

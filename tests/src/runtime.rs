@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits it, so that
-/// cases pass with such a build as with any other.
+/// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits this line, so
+/// that cases pass with a test build as with any other.
 pub const FOR_TESTS: &str = "warning: this dayfly was built for tests alone, with fault injection, \
                              disabled defences: do not use it for anything else\n";
 
@@ -119,14 +119,14 @@ impl Call {
     /// Runs the call and waits for its end.
     ///
     /// # Panics
-    /// When it does not end in time, see [`crate::wait::patience`].
+    /// When the call does not end in time, see [`crate::wait::patience`].
     #[track_caller]
     #[must_use]
     pub fn run(self) -> Outcome {
         self.spawn().wait()
     }
 
-    /// Runs the call and waits for its end; `tell` is called at every system call, and may interfere.
+    /// Runs the call and waits for its end; `tell` is called at every system call, and may stop or kill the process.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -198,10 +198,11 @@ impl Running {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
     }
 
-    /// Waits until its main thread sleeps in a system call and stays in that call: it waits for something then.
+    /// Waits until the runtime's main thread sleeps in a system call and stays in that call, which means that it waits
+    /// for something.
     ///
     /// # Panics
-    /// After [`patience`](crate::wait::patience), or when it ends.
+    /// After [`patience`](crate::wait::patience), or when the runtime ends.
     #[track_caller]
     pub fn until_it_waits(&self) {
         let directory = format!("/proc/{}", self.pid().as_raw_nonzero());
@@ -218,7 +219,7 @@ impl Running {
         });
     }
 
-    /// What it has printed so far.
+    /// Returns what the runtime has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.call.out)
@@ -330,7 +331,7 @@ impl Outcome {
     /// Like [`Outcome::fails_as`], and asserts exactly one message, the same on standard error and in the log.
     ///
     /// # Panics
-    /// When there are several, or none.
+    /// When there are several messages, or none.
     #[track_caller]
     pub fn fails_once(self, code: i32, text: &str) -> Self {
         let failed = self.fails_as(code, text);

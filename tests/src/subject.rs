@@ -1,19 +1,19 @@
-//! The subjects of the suite: what registers itself with [`subject!`](crate::subject).
+//! The subjects of the suite: tables of cases that are registered with [`subject!`](crate::subject).
 
 use crate::runner::Case;
 use std::cmp::Ordering;
 
-/// What a subject is about.
+/// The folder of the project that a subject tests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Folder {
-    /// What is below `runtime/`.
+    /// `runtime/`
     Runtime,
-    /// What is below `tools/`.
+    /// `tools/`
     Tools,
 }
 
 impl Folder {
-    /// As `--folder` takes it.
+    /// Returns the name that `--folder` accepts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -23,35 +23,36 @@ impl Folder {
     }
 }
 
-/// A table of cases and what it is about.
+/// A table of cases, with its name and the folder that it tests.
 #[derive(Clone, Copy)]
 pub struct Subject {
     name: &'static str,
-    /// The folder of the project that it tests.
+    /// The folder of the project that the cases test.
     pub folder: Folder,
-    /// In the order in which they begin.
+    /// The cases, in the order in which they begin.
     pub cases: &'static [Case],
 }
 
 impl Subject {
-    /// `name` is the path of a module; use [`subject!`](crate::subject).
+    /// Returns a subject; `name` is the path of a module. Use [`subject!`](crate::subject).
     #[must_use]
     pub const fn new(name: &'static str, folder: Folder, cases: &'static [Case]) -> Self {
         Self { name, folder, cases }
     }
 
-    /// The path of its module below the suite's root.
+    /// Returns the path of the subject's module below the suite's root.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name.strip_prefix("suite::").unwrap_or(self.name)
     }
 }
 
-/// What the linker has gathered, in its order.
+/// The registered subjects, in the order of the linker.
 #[linkme::distributed_slice]
 pub static SUBJECTS: [Subject];
 
-/// All subjects by name; the modules below a module come before it, so that it can look back at them.
+/// Returns all subjects, ordered by name. Submodules come before their parent module, so that the parent's cases can
+/// evaluate what theirs have recorded.
 #[must_use]
 pub fn all() -> Vec<Subject> {
     let mut all = SUBJECTS.to_vec();

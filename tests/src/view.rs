@@ -15,7 +15,7 @@ pub enum View {
 
 impl View {
     /// Returns the view of this process's mount namespace. `DAYFLY_VIEW` must agree with what is mounted, so that a
-    /// broken wrapper can't pass for a run of the wrong view.
+    /// broken wrapper can't make the suite test the wrong view.
     ///
     /// # Errors
     /// The disagreement.

@@ -192,7 +192,8 @@ fn bind_by_type(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// A source in the root filesystem, below an earlier mount, shows what the container has there.
+/// A source in the root filesystem, below an earlier mount, shows the container's content at that path, not the
+/// image's.
 fn bind_of_what_is_mounted_by_then(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     fs::create_dir(dir.join("sub")).expect("make");

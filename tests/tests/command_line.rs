@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     case!(stop_of_one_that_has_ended).unlike_runc(),
 ];
 
-/// The message has two lines, and the exit status is 1.
+/// The message of a mistyped command line has two lines, and the exit status is 1.
 fn what_was_meant(bed: &Bed) {
     for (words, message, usage) in [
         (
@@ -113,7 +113,7 @@ fn tools_list_their_commands(bed: &Bed) {
     }
 }
 
-/// Returns the output of `dayfly ARGS…` on a terminal with so many columns.
+/// Returns the output of `dayfly ARGS…` on a terminal with this many columns.
 fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("openpt");
     grantpt(&master).expect("grantpt");
@@ -179,7 +179,7 @@ fn every_command_has_its_own_name(bed: &Bed) {
     assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
 }
 
-/// By id, in every command.
+/// Every command names the container that does not exist by its id.
 fn who_does_not_exist(bed: &Bed) {
     let text = "container does not exist: nobody";
     for verb in [

@@ -43,7 +43,7 @@ fn with_links<'a>(bed: &'a Bed, links: &[(&str, &str)]) -> Bundle<'a> {
     bundle
 }
 
-/// Binds a file over the link at /etc/resolv.conf; it can be read there and at the link's target.
+/// Binds a file over the link at /etc/resolv.conf, and asserts that it can be read there and at the link's target.
 #[track_caller]
 fn binds_file(bed: &Bed, bundle: Bundle<'_>, made: &str) {
     let dir = host_dir(bed, &format!("shared{}", bundle.dir.file_name().expect("name").display()));

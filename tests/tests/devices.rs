@@ -157,7 +157,8 @@ fn bound_dev_is_left_alone(bed: &Bed) {
 /// Tries to open the kernel log, /dev/kmsg.
 const TRY_KMSG: &str = "mknod /tmp/kmsg c 1 11 && head -c 0 /tmp/kmsg && echo opened";
 
-/// A container with these rules, whose program may make device nodes and read the kernel log.
+/// Returns a container with these rules, whose program has the capabilities to make device nodes and to read the kernel
+/// log.
 fn making_nodes(bed: &Bed, rules: Value) -> Bundle<'_> {
     let mut bundle = bed.bundle().set("/linux/resources", rules);
     for set in ["effective", "permitted", "bounding"] {
@@ -225,7 +226,7 @@ fn mknod_allowed_by_default(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "fine\n");
 }
 
-/// The kernel would truncate them, and the node would be another device's.
+/// The kernel would truncate such numbers, and the node would be another device's.
 fn numbers_beyond_the_kernels(bed: &Bed) {
     let node = |major: u32, minor: u32| {
         let device = json!({ "type": "c", "path": "/dev/odd", "major": major, "minor": minor });

@@ -172,7 +172,7 @@ fn empty_environment(bed: &Bed) {
     }
 }
 
-/// Hooks outside the container get the command's environment, and those inside the process's.
+/// Without `env`, hooks outside the container get the command's environment, and hooks inside get the process's.
 fn environment_where_none_is_given(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for kind in KINDS {
@@ -231,8 +231,8 @@ fn confined_hook(dir: &std::path::Path) -> Value {
     ))
 }
 
-/// As with runc and crun, these hooks run under the program's filter; they have its capabilities, without the one
-/// needed to load a filter.
+/// As with runc and crun, startContainer hooks run under the container's seccomp filter. They have the program's
+/// capabilities; CAP_SYS_ADMIN is not kept just because it was needed to load the filter.
 fn start_container_under_the_filter(bed: &Bed) {
     for no_new_privileges in [true, false] {
         for uid in [0, 1000] {
@@ -289,7 +289,7 @@ fn start_container_under_the_engines_filter(bed: &Bed) {
     assert!(out.starts_with("made\n") && out.ends_with("Seccomp:\t2\n"), "{out}");
 }
 
-/// A hook that the filter allows nothing fails, and the error names the step.
+/// If the filter leaves a hook only exec, the hook fails, and the error names the step.
 fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW",

@@ -99,8 +99,8 @@ pub fn id_call(c: &Container<'_>, verb: &str, flags: &[&str], layers: &Layers) -
     c.id_call(verb, flags, &[]).env("DAYFLY_IDS", &layers.leases.to_string_lossy())
 }
 
-/// Prints what every mode must show: the last layer's content, no file that a layer removed, no content of a directory
-/// that one replaced, and the owners of files.
+/// Prints what every mode must show: the last layer's content, no file that a layer removed, no old content of a
+/// directory that a layer replaced, and the owners of files.
 const LOOK: &str = "cat /last; ls -d /removed /replaced/old 2>/dev/null; ls /replaced; \
     stat -c '%u:%g %a %h' /secret /of-user; stat -c %u:%g /; echo new >/new && stat -c %u:%g /new; cat /new; \
     rm -r /replaced /of-user && mkdir /replaced && ls /replaced";
@@ -231,7 +231,7 @@ fn read_only(bed: &Bed) {
     }
 }
 
-/// Layers on the bed's filesystem, on a tmpfs below it, and one that is a tmpfs itself.
+/// The layers are on the bed's filesystem and on a tmpfs below it, and one layer is a tmpfs itself.
 fn several_filesystems(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let mut list = fs::read_to_string(&layers.list).expect("read list");
@@ -318,8 +318,8 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if that was removed:
-/// the container still runs with these ids.
+/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if the directory was
+/// removed: the container still runs with these ids.
 fn a_range_outlives_its_owners_path(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let auto = ["--userns", "auto", "--detach"];

@@ -215,7 +215,7 @@ fn hooks(bed: &Bed) {
     assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
 }
 
-/// Ids are mapped while init is dumpable; the process that becomes the container is not.
+/// Ids are mapped while init is dumpable; the process that executes the container's program is not dumpable.
 fn untraceable(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {

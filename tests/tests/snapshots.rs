@@ -1,5 +1,5 @@
-//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and at their path in the bundle, for
-//! programs that look for them there.
+//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and mounted at their path in the
+//! bundle, for programs that expect them there.
 
 mod host;
 mod refused;
@@ -103,7 +103,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-/// Returns the call of `run` or `create` with a root filesystem of these mounts.
+/// Returns the call of `run` or `create` with a root filesystem made from these mounts.
 fn call(c: &Container<'_>, verb: &str, mounts: &[Value], flags: &[&str]) -> Call {
     let file = c.bed.dir.join(format!("{}.mounts", c.id));
     fs::write(&file, json!(mounts).to_string()).expect("write mounts");

@@ -142,7 +142,7 @@ fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     session(c.bed, script, &["run", "--bundle", &*bundle, &*c.id])
 }
 
-/// The same with another command line of the runtime.
+/// Runs `script` as [`in_a_terminal`] does, with another command line of the runtime.
 fn session(bed: &Bed, script: &str, args: &[&str]) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
@@ -243,7 +243,7 @@ fn exec_tty_size(bed: &Bed) {
     assert_eq!(read_all(socket.receive().0), "11 22\r\n");
 }
 
-/// As people type it: letters behind one dash, of which `-i` says what is so anyway.
+/// `exec -it`, as people type it. `-i` has no effect, because the process always has standard input.
 fn exec_it(bed: &Bed) {
     let c = bed.bundle().make().detached();
     for flags in [&["-it"][..], &["-ti"], &["-i", "-t"]] {

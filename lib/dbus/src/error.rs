@@ -15,7 +15,7 @@ pub enum Error {
     },
     /// The client does not support this address.
     Address {
-        /// As given.
+        /// The address as given.
         address: String,
     },
     /// The peer rejected the authentication of this user.

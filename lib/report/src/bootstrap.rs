@@ -38,7 +38,7 @@ impl Estimate {
 pub enum Pairing {
     /// They were: a resample draws both or neither.
     Paired,
-    /// The series are independent.
+    /// They were not: the series are resampled independently.
     Independent,
 }
 

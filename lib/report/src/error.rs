@@ -24,7 +24,7 @@ enum What {
     Refused(String),
     /// A system call failed.
     Kernel(sys::Error),
-    /// An error of another crate, which says all itself.
+    /// An error of another crate, whose message is complete.
     #[cfg(any(feature = "cgroup", feature = "topology"))]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -66,7 +66,7 @@ impl Error {
         Self { origin: Some(origin.into()), ..self }
     }
 
-    /// Returns the errno, if the cause has one.
+    /// Returns the cause's errno, if any.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit status for an invalid command line: runc's, whose commands use no other.
+/// The exit status for an invalid command line: the same as runc's for every error.
 const REFUSED: i32 = 1;
 
 /// Parses the process's command line. Exits if it asks for help or is invalid.
@@ -15,7 +15,8 @@ pub fn arguments<P: Parser>() -> P {
     read(P::command())
 }
 
-/// The same of a program that is known by another name: help and errors have it.
+/// Parses the command line like [`arguments`], for a program that users know by another name: help and errors show
+/// `name`.
 #[must_use]
 pub fn arguments_as<P: Parser>(name: &str) -> P {
     read(P::command().bin_name(name))
@@ -51,7 +52,7 @@ pub fn fail(error: impl Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns what is wrong, and the first line of the usage.
+/// Returns the message for an invalid command line: the mistake, and the first line of the usage.
 fn refusal(error: &Error) -> String {
     let rendered = error.to_string();
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());

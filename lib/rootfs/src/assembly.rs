@@ -23,7 +23,7 @@ use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy, look};
 
-/// What remains of an assembly.
+/// The result of a finished assembly, besides the root filesystem.
 #[derive(Debug)]
 pub struct Assembled {
     /// The operations on the host's mount table.
@@ -43,7 +43,7 @@ pub struct Assembly<'a> {
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
-    /// What /etc is, where somebody has to know.
+    /// The state of /etc in the layers, looked up if the recipe has files for it.
     etc: Etc,
     changes: Option<Changes>,
     attached: Attached,
@@ -147,7 +147,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// overlayfs needs at least two directories.
+    /// Returns whether an empty layer must be added, because overlayfs needs at least two directories.
     fn needs_filler(&self) -> bool {
         self.recipe.upper == Upper::None && self.recipe.layers.len() == 1
     }
@@ -251,7 +251,7 @@ impl<'a> Assembly<'a> {
     /// Copies the files of all layers, and returns the copy as a detached mount.
     ///
     /// # Errors
-    /// Names the file that cannot be copied.
+    /// The error names the file that cannot be copied.
     pub fn copy_layers(&mut self) -> Result<OwnedFd, Error> {
         copy::all(self.recipe)
     }

@@ -91,9 +91,9 @@ struct Copier<'a> {
     root: BorrowedFd<'a>,
     /// The user and group on the host that root maps to.
     owner: Option<(u32, u32)>,
-    /// The SELinux label of every file, which replaces its own.
+    /// The SELinux label of every file, which replaces the file's own label.
     label: Option<&'a CStr>,
-    /// The path in the copy of the first name of each hard-linked file, by filesystem and inode in the layer.
+    /// For each hard-linked file, by its filesystem and inode in the layer: the path in the copy of its first name.
     links: BTreeMap<(u64, u64), String>,
     /// Buffers for names and a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
     list: Vec<u8>,
@@ -128,7 +128,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Opens a directory of the layer and the matching one of the copy, which is created unless it exists and is
+    /// Opens a directory of the layer and the matching one of the copy. The latter is created unless it exists and is
     /// merged.
     fn enter(
         &self,
@@ -267,7 +267,7 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     bytes
 }
 
-/// Extended attributes are read and set by path: this one refers to a descriptor and a name.
+/// Returns a path for a name in a directory, given by descriptor: extended attributes are read and set by path.
 fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
     format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
 }

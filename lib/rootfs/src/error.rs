@@ -18,11 +18,11 @@ pub enum Error {
     TooManyLayers(usize),
     /// A layer's path is not absolute.
     BadLayer(String),
-    /// The store has no image of that name.
+    /// The store has no image of this name.
     NoImage {
         /// The directory of the store.
         store: String,
-        /// Its name.
+        /// The given reference.
         reference: String,
         /// Similar names in the store.
         alike: Vec<String>,
@@ -34,11 +34,11 @@ pub enum Error {
         /// The number of matching images.
         count: usize,
     },
-    /// More than one image whose name ends so.
+    /// The reference is a short form of several names.
     AmbiguousImage {
-        /// What was given.
+        /// The given reference.
         reference: String,
-        /// Some of their names.
+        /// Some of these names.
         names: Vec<String>,
     },
     /// The kernel is too old for the requested mode.

@@ -13,11 +13,11 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// The number of digits for which a reference is read as a digest's prefix.
+/// The numbers of digits with which a reference is read as a digest or its prefix.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names in an error.
 const MOST_ALIKE: usize = 3;
-/// The tag that is meant where none is named.
+/// The tag of a reference without one.
 const LATEST: &str = "latest";
 
 /// An image of a store.
@@ -25,7 +25,7 @@ const LATEST: &str = "latest";
 pub struct Found {
     /// Its directory.
     pub directory: String,
-    /// The name in the store by which it was found; none where it was by a digest.
+    /// The name in the store by which it was found; `None` if it was found by a digest.
     pub name: Option<String>,
 }
 
@@ -37,11 +37,11 @@ pub fn find(store: &str, reference: &str) -> Result<String, Error> {
     look_up(store, reference).map(|found| found.directory)
 }
 
-/// The image that a text means: its name; the digest of its manifest or of its configuration, or the beginning of
-/// one; or the last part of its name, if that leaves no choice.
+/// Returns the image for a reference: its name; the digest of its manifest or configuration, or a prefix of the digest;
+/// or the last part of its name, if only one image's name ends with that part.
 ///
 /// # Errors
-/// If there is none, or more than one.
+/// No image matches, or more than one does.
 pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
     // Names are stored in their familiar form; earlier versions stored them as given.
@@ -63,7 +63,7 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// The directory of the image that has exactly this name.
+/// Returns the directory of the image with exactly this name.
 fn target(store: &str, name: &str) -> Result<Option<String>, Error> {
     let path = format!("{store}/refs/{}", encode(name));
     match readlinkat(CWD, path.as_str(), Vec::new()) {
@@ -77,7 +77,8 @@ fn target(store: &str, name: &str) -> Result<Option<String>, Error> {
     }
 }
 
-/// The image whose name ends in this one, as `box` is the end of `localhost/box:latest` and of `layout:box`.
+/// Returns the only image for whose name the reference is short: `box` is short for `localhost/box:latest` and for
+/// `layout:box`.
 fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     let names = names_of(store);
     let meant: Vec<&String> = names.iter().filter(|name| is_short_for(reference, name)).collect();
@@ -99,8 +100,8 @@ fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// Whether a reference is the end of a name: with the tag that both have, or without one and the name's is `latest`;
-/// or alone the name's tag, as layouts have names for their images.
+/// Returns whether a reference is short for a name: the last components of the name with the same tag (or without a tag
+/// if the name's is `latest`), or only the name's tag, because images of an OCI layout are named by tags.
 fn is_short_for(reference: &str, name: &str) -> bool {
     let (path, tag) = split_tag(name);
     let (wanted, wanted_tag) = split_tag(reference);
@@ -114,8 +115,8 @@ fn is_short_for(reference: &str, name: &str) -> bool {
     }
 }
 
-/// The images whose manifest's digest begins with some digits; if there is none, those whose configuration's does, by
-/// which Docker and Podman call them.
+/// Returns the images whose manifest digest begins with `digits`. If there is none, returns those whose configuration
+/// digest does: Docker and Podman use it as the image's id.
 fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     let path = format!("{store}/images");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -137,8 +138,8 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     Ok(all.iter().filter(of_configuration).map(ToString::to_string).collect())
 }
 
-/// The digits of the digest that a manifest has for the image's configuration: the first digest in its member `config`,
-/// which has no objects in it (image-spec, manifest.md) but annotations, which nobody gives it.
+/// Returns the digits of the configuration's digest from a manifest: the first `digest` in the member `config`. That
+/// member contains no other objects than annotations (image-spec, manifest.md), which are not used there in practice.
 fn configuration(manifest: &str) -> Option<&str> {
     let (_, config) = manifest.split_once("\"config\"")?;
     let config = config.trim_start().strip_prefix(':')?.trim_start().strip_prefix('{')?;
@@ -149,7 +150,7 @@ fn configuration(manifest: &str) -> Option<&str> {
     hex.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(hex)
 }
 
-/// All names of a store, in order.
+/// Returns all names in a store, sorted.
 fn names_of(store: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let refs = openat(CWD, format!("{store}/refs").as_str(), flags, Mode::empty());
@@ -160,7 +161,8 @@ fn names_of(store: &str) -> Vec<String> {
     all
 }
 
-/// Names that somebody may have meant who wrote only their last part, or their tag, or forgot the tag.
+/// Returns names for which the reference may be a mistake: it equals the name's last component, its tag, or the name
+/// without its tag.
 fn alike(names: &[String], reference: &str) -> Vec<String> {
     let (wanted, _) = split_tag(name::familiar(reference));
     let is_alike = |there: &&String| {
@@ -180,7 +182,7 @@ fn split_tag(reference: &str) -> (&str, &str) {
     }
 }
 
-/// Returns a reference with the default tag added if it has none.
+/// Adds the default tag to a reference that has neither tag nor digest.
 fn with_tag(reference: &str) -> String {
     let last = reference.rsplit('/').next().unwrap_or_default();
     match last.contains([':', '@']) {
@@ -199,7 +201,7 @@ pub fn decode(file: &str) -> String {
     file.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Takes a shared lock that keeps images from being removed until it is dropped.
+/// Takes a shared lock. Until the lock is dropped, no image is removed.
 ///
 /// # Errors
 /// If the store cannot be written.

@@ -26,12 +26,12 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Returns those of a directory, as seen through its mount.
+    /// Returns the owner and permissions of a directory, as seen through its mount.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
         Ok(Self::from_stat(&fstat(directory).context("stat", "top layer")?))
     }
 
-    /// Those that somebody has asked for.
+    /// Extracts the owner and permissions from the result of a stat(2).
     pub fn from_stat(stat: &Stat) -> Self {
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) }
@@ -43,7 +43,7 @@ impl Root {
 pub(crate) struct Changes {
     pub upper: OwnedFd,
     pub work: OwnedFd,
-    /// The tmpfs that contains them, while it is detached.
+    /// The tmpfs that contains both directories, while it is detached.
     tmpfs: Option<OwnedFd>,
 }
 
@@ -53,7 +53,7 @@ impl Changes {
     }
 }
 
-/// Makes `upper`, with the recipe's own files in it, and `work`.
+/// Creates the upper layer's directories: `upper`, which contains the recipe's own files, and `work`.
 pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {

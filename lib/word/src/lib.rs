@@ -7,8 +7,9 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` with the smallest edit distance to `word`: at most a third of its letters, rounded up,
-/// within 2 to 4. Of equally near words it returns the alphabetically first.
+/// Returns the word of `known` with the smallest edit distance to `word`. The distance may be at most a third of the
+/// letters of `word`, rounded up, but at least 2 and at most 4. Of equally near words it returns the alphabetically
+/// first.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));

@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     case!(pid_file_that_is_no_file).unlike_runc(),
 ];
 
-/// Returns a call of the runtime through the command line `through`.
+/// Returns a call of the runtime that is executed by the command line `through`.
 fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
@@ -162,7 +162,7 @@ fn leftover_beside_the_pid_file(bed: &Bed) {
     assert!(!bed.dir.join(".pid").exists());
 }
 
-/// A command that fails takes back what it has written, and nothing else.
+/// A command that fails removes the pid file that it has written, and nothing else.
 fn pid_file_that_the_caller_has(bed: &Bed) {
     let pid_file = bed.dir.join("pid");
     let path = pid_file.to_str().expect("path");
@@ -184,7 +184,7 @@ fn pid_file_that_the_caller_has(bed: &Bed) {
     assert!(!pid_file.exists());
 }
 
-/// It stays what it is, whether the command succeeds or fails.
+/// A pid file path that is not a regular file keeps its type, whether the command succeeds or fails.
 fn pid_file_that_is_no_file(bed: &Bed) {
     let path = |name: &str| bed.dir.join(name).to_string_lossy().into_owned();
     bed.program("mkfifo", &[&path("fifo")]).run().ok();

@@ -152,7 +152,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     walked();
 }
 
-/// A missing kernel module is detected in a step of its own, which can fail, too.
+/// A missing kernel module is detected in a separate step, which can also fail.
 fn modules_that_are_missing(bed: &Bed) {
     let walk = Walk::new(bed.bundle().set("/process/apparmorProfile", json!("p")));
     for step in walk.steps().iter().filter(|step| step.name == "require module") {

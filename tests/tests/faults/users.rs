@@ -36,8 +36,8 @@ fn managed_users() -> Result<(), String> {
     fault_points().and_then(|()| can_be_managed())
 }
 
-/// Returns the ground for containers of `user`, after which neither processes of the user nor cgroups in the user's
-/// remain.
+/// Returns the ground for containers of `user`. Its remains are the user's processes, and the cgroups in the user's
+/// own.
 fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
     Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
 }
@@ -72,7 +72,7 @@ fn single_besides(bed: &Bed) {
     besides(&ground(&User::new(bed), User::single));
 }
 
-/// With a time namespace, which init creates itself.
+/// Returns a bundle with a time namespace, which init creates itself.
 fn timed(user: &User) -> Bundle<'_> {
     let offsets = json!({ "monotonic": { "secs": 1000 } });
     let bundle = user.ranges().push("/linux/namespaces", json!({ "type": "time" }));

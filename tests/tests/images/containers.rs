@@ -43,7 +43,7 @@ fn users() -> Result<(), String> {
     can_be()
 }
 
-/// The newest way requires mounting by descriptors.
+/// Checks for every way of assembling layers: the newest way requires mounting by descriptors.
 fn every_way() -> Result<(), String> {
     programs()?;
     kernel::has_detached()
@@ -210,7 +210,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// overlayfs keeps its marks in `user.overlay` there, in the user's own store.
+/// In a user namespace overlayfs keeps its marks in `user.overlay`, here in the user's own store.
 fn root_of_a_user_namespace(bed: &Bed) {
     let layout = layout(bed);
     let user = User::nested(bed);

@@ -104,8 +104,8 @@ fn exec_has_the_containers_profile(bed: &Bed) {
     assert_eq!(current(pid), enforced(CONFINED));
 }
 
-/// A process.json without a profile gets the container's. runc does so for SELinux and intends to for AppArmor, but its
-/// container no longer knows its profile (specconv omits it): there, the process is unconfined.
+/// A process.json without a profile gets the container's. runc does so for SELinux, and intends to for AppArmor, but
+/// its stored configuration lacks the profile (specconv omits it): with runc, the process is unconfined.
 fn process_file_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
