@@ -34,8 +34,8 @@ pub fn busybox() -> Result<PathBuf, String> {
 }
 
 /// A copy of busybox beside the beds, and a symbolic link to that copy. Each rootfs has hard links to both, so that no
-/// case can change the machine's own file, and no inodes are allocated: ext4's search for a free inode is slow, because
-/// it skips inodes freed within the last minutes.
+/// case can change the machine's own file, and no inodes are allocated: ext4's search for a free inode has to skip
+/// inodes freed within the last minutes.
 struct Shared {
     busybox: PathBuf,
     applet: PathBuf,

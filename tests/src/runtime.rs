@@ -126,7 +126,7 @@ impl Call {
         self.spawn().wait()
     }
 
-    /// Runs the call and waits for its end; `tell` is called at every system call, and may stop or kill the process.
+    /// Runs the call and waits for its end; `tell` is called at every system call, and may interfere with the process.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -136,7 +136,8 @@ impl Call {
         self.followed_by(&mut tell)
     }
 
-    /// Runs the call and waits for its end; `listener` is notified of the system calls it selects, and may interfere.
+    /// Runs the call and waits for its end; `listener` is notified of the system calls it selects, and may interfere
+    /// with the process.
     ///
     /// # Panics
     /// As [`Call::run`].

@@ -52,7 +52,7 @@ impl Subject {
 pub static SUBJECTS: [Subject];
 
 /// Returns all subjects, ordered by name. Submodules come before their parent module, so that the parent's cases can
-/// evaluate what theirs have recorded.
+/// evaluate what the submodules' cases have recorded.
 #[must_use]
 pub fn all() -> Vec<Subject> {
     let mut all = SUBJECTS.to_vec();

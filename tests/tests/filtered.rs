@@ -190,7 +190,8 @@ fn clone3_in_its_cgroup(bed: &Bed) {
     }
 }
 
-/// clone(2) can't place a child in the cgroup of an exec, either, if the container's own cgroup delegates controllers.
+/// clone(2) can't place the process of an exec in init's cgroup either. The container's own cgroup delegates
+/// controllers here, so it can't have processes.
 fn clone3_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);
@@ -205,7 +206,7 @@ fn limits_pids() -> bool {
     v2.is_none_or(|have| have.split_whitespace().any(|name| name == "pids"))
 }
 
-/// Moving into a cgroup is not checked against pids.max; but the limit leaves no room for an intermediate process.
+/// Moving into a cgroup is not checked against pids.max, but the limit leaves no room for an intermediate process.
 fn clone3_with_one_process_allowed(bed: &Bed) {
     let limit = || json!({ "limit": 1 });
     for errno in REFUSALS {

@@ -289,7 +289,7 @@ fn start_container_under_the_engines_filter(bed: &Bed) {
     assert!(out.starts_with("made\n") && out.ends_with("Seccomp:\t2\n"), "{out}");
 }
 
-/// If the filter leaves a hook only exec, the hook fails, and the error names the step.
+/// If the filter denies execve(2), a startContainer hook fails, and the error names the hook.
 fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW",

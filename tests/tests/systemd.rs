@@ -127,7 +127,7 @@ fn other_hosts(bed: &Bed) {
     assert!(!c.container.exists());
 }
 
-/// Each driver refuses a path in the other driver's form, and the error names that driver.
+/// Each driver refuses a path in the other driver's form, and the error names the missing option or the expected form.
 fn paths_of_the_other_driver(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").container;
     c.create().fails("--systemd-cgroup");

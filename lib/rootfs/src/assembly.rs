@@ -43,7 +43,7 @@ pub struct Assembly<'a> {
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
-    /// The state of /etc in the layers, looked up if the recipe has files for it.
+    /// The state of /etc in the layers.
     etc: Etc,
     changes: Option<Changes>,
     attached: Attached,

@@ -128,8 +128,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Opens a directory of the layer and the matching one of the copy. The latter is created unless it exists and is
-    /// merged.
+    /// Opens a directory of the layer and the matching one of the copy. The copy's directory is created unless it
+    /// exists and is merged.
     fn enter(
         &self,
         from: BorrowedFd<'_>,

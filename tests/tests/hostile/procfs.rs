@@ -75,7 +75,8 @@ fn linked_sys(bed: &Bed) -> Evidence {
     linked(bed, "sys", "kernel")
 }
 
-/// Runs a container with a kernel file system whose mount point is a link in the image.
+/// Runs a container with a kernel file system whose mount point is a link in the image, and looks for the file system
+/// at the link's target.
 fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
     for target in ["/tmp", "tmp", "../../tmp"] {
         let bundle = bed.bundle();

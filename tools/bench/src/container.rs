@@ -177,7 +177,7 @@ impl<'a> Container<'a> {
     /// Waits for the program's end; this process is its subreaper.
     ///
     /// # Errors
-    /// It does not end in time, or there is none.
+    /// The program does not end in time, or there is none.
     pub fn exit(&self) -> Result<Sample, Fault> {
         let start = Instant::now();
         let pid = self.pid.get();

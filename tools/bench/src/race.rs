@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the names of the samples of one go.
+    /// Returns the names of the samples of one repetition ("go").
     #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
@@ -55,9 +55,9 @@ impl Operation {
 /// The number of goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// Goes before the measured ones: they fill the kernel's and the runtimes' caches.
+    /// The number of goes before the measured ones, which fill the kernel's and the runtimes' caches.
     pub warm_up: usize,
-    /// Measured goes.
+    /// The number of measured goes.
     pub timed: usize,
     /// The pause before each go.
     pub pause: Duration,

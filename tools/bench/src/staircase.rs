@@ -112,7 +112,7 @@ pub fn experiment(
     })
 }
 
-/// Returns how much less each step takes than the whole, by each runtime after each pause.
+/// Returns the costs: how much less time each step takes than the whole container, for each runtime and pause.
 pub(crate) fn costs(series: &[Series]) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut wholes = series.iter().filter(|whole| whole.step == WHOLE);

@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// root of the hierarchies; `/` is the root itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The controllers it is limited to; empty for all.
+    /// The controllers to which the group is limited; empty for all.
     pub controllers: Vec<String>,
     /// The path without leading and trailing slashes; empty for the root.
     pub path: String,
@@ -180,7 +180,7 @@ impl Tree {
         if there.is_empty() { Err(no_group(group)) } else { Ok(there) }
     }
 
-    /// Whether the group exists in any hierarchy.
+    /// Returns whether the group exists in any hierarchy.
     #[must_use]
     pub fn exists(&self, group: &Group) -> bool {
         self.directories(group).iter().any(|directory| directory.is_dir())

@@ -19,8 +19,8 @@
 //! | freezer.state | cgroup.freeze | FROZEN is 1, THAWED is 0 |
 //! | tasks | cgroup.threads | |
 //!
-//! All other files have the same name in both, or exist in one interface only; the other one rejects them by name. This
-//! module contains the names; [`translate`] converts the values, [`value`] compares them.
+//! All other files have the same name in both interfaces, or exist in one interface only; in the other interface, the
+//! name is rejected. This module contains the names; [`translate`] converts the values, [`value`] compares them.
 
 mod translate;
 mod value;
@@ -39,7 +39,8 @@ pub struct Assign {
     pub value: String,
 }
 
-/// Returns the present content of a file of the same group, or the content it will have once other values are set.
+/// A function that returns the content of a file of the same group: the present content, or the one that it will have
+/// once other values are set.
 pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The conversion between the values of a v1 and a v2 file.
@@ -214,7 +215,7 @@ pub fn homes(key: &str) -> Vec<&str> {
     }
 }
 
-/// Returns the known name nearest to a misspelt one, if any is near enough; `files` are the files of the group.
+/// Returns the known name nearest to a misspelt one, if one is near enough; `files` are the files of the group.
 #[must_use]
 pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known = TABLE.iter().flat_map(|(v1, v2, _)| [*v1, *v2]).chain(COMMON.iter().copied());

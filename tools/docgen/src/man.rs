@@ -1,4 +1,4 @@
-//! Man pages: one for the program, one a command, in the form of man-pages(7).
+//! Man pages: one for the program and one for each command, in the form of man-pages(7).
 
 mod markup;
 mod options;
@@ -36,7 +36,8 @@ pub fn write(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All commands below `command`, which `words` lead to, but those of the table, which have pages already.
+/// Returns all commands below `command` with the words that lead to them, except commands of the table, which have
+/// pages already. `words` lead to `command`.
 fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
     let mut found = Vec::new();
     for command in shown(command) {
@@ -56,7 +57,7 @@ fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
     command.get_subcommands().filter(is_shown)
 }
 
-/// The name of the page of the command that `words` lead to.
+/// Returns the name of the page of the command that `words` lead to.
 fn name_of(words: &str) -> String {
     format!("{NAME}-{}", words.replace(' ', "-"))
 }
@@ -80,7 +81,7 @@ fn program() -> String {
     page.finish()
 }
 
-/// A command of the table.
+/// Returns the page of a command of the table.
 fn of(definition: &Command) -> String {
     // The program that it is handed to knows more about it.
     let same = tools::same(definition.name);
@@ -126,7 +127,7 @@ fn of(definition: &Command) -> String {
     page.finish()
 }
 
-/// A command of a tool, whose definitions are clap's own.
+/// Returns the page of a tool's command, which is defined by clap.
 fn tool(command: &clap::Command, name: &str) -> String {
     let words = options::words(command);
     let text =
@@ -153,12 +154,12 @@ fn tool(command: &clap::Command, name: &str) -> String {
     page.finish()
 }
 
-/// `dayfly-host-check(8)`
+/// Returns a reference to a command's page, such as `dayfly-host-check(8)`.
 fn reference(words: &str) -> String {
     format!("{}({SECTION})", name_of(words))
 }
 
-/// The commands below one, with what they do.
+/// Adds a list of a command's subcommands with their descriptions.
 fn commands(page: &mut Page, command: &clap::Command, words: &str) {
     let item = |below: &clap::Command| {
         let about = below.get_about().map(ToString::to_string).unwrap_or_default();
@@ -176,7 +177,7 @@ fn commands(page: &mut Page, command: &clap::Command, words: &str) {
     }
 }
 
-/// Exit status, variables and files, with variables that stand for options.
+/// Adds exit status, environment variables and files from the documentation, and the variables that stand for options.
 fn what_docs_say(page: &mut Page, subject: &Subject<'_>, variables: Vec<Item>) {
     page.items("EXIT STATUS", &tables::exit_status(subject));
     let mut found = tables::environment(subject);
@@ -196,7 +197,7 @@ fn paragraphs(page: &mut Page, text: &str, words: &Words) {
     }
 }
 
-/// The pages of the commands that a text names: "dayfly host locks".
+/// Returns references to the pages of the commands that a text quotes, such as "dayfly host locks".
 fn mentioned(text: &str) -> Vec<String> {
     let is_word = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
     let quoted = text.split('"').skip(1).step_by(2);
@@ -221,7 +222,7 @@ fn is_page(words: &str) -> bool {
     is_command || tools::all().iter().any(is_below)
 }
 
-/// As the line of a page's name has it: no sentence.
+/// Converts a description to the form in a page's NAME section: no capital, no full stop.
 fn lower(about: &str) -> String {
     let mut letters = about.chars();
     let is_word = letters.next().is_some_and(char::is_uppercase)
@@ -233,12 +234,12 @@ fn lower(about: &str) -> String {
     about
 }
 
-/// A text that no values belong to.
+/// Formats a text in which no word is an option's value.
 pub fn text(text: &str) -> Vec<Span> {
     spans(text, &Words::default())
 }
 
-/// The same, as a sentence.
+/// Formats such a text as a sentence.
 pub fn text_sentence(line: &str) -> Vec<Span> {
     text(&sentence(line, &Words::default()))
 }

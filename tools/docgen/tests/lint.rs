@@ -1,11 +1,11 @@
-//! The man pages as programs that format them see them.
+//! Checks the man pages by programs that format them.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// All pages, in a directory that is removed with this.
+/// All man pages, in a directory that is removed on drop.
 struct Pages(PathBuf);
 
 impl Pages {
@@ -31,7 +31,7 @@ impl Drop for Pages {
     }
 }
 
-/// What a program says of the pages; nothing, and the reason told, where there is no such program.
+/// Returns a program's output for the pages. If the program is missing, prints the reason and returns an empty text.
 fn said(program: &str, arguments: &[&str], pages: &[PathBuf]) -> String {
     let run = Command::new(program).args(arguments).args(pages).stdin(Stdio::null()).output();
     match run {

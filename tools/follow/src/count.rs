@@ -27,7 +27,7 @@ struct Counter {
     processes: Vec<Process>,
     /// The index in `processes` of each process and thread.
     places: HashMap<Pid, usize>,
-    /// Whether the command has been executed; before that, the child is a copy of this process.
+    /// Whether the command has been executed; before that, the child runs a copy of this process.
     begun: bool,
 }
 

@@ -8,9 +8,9 @@ pub trait Listener: Send {
     /// Handles an event of `pid`, which is stopped meanwhile, except at its end.
     fn hear(&mut self, pid: Pid, event: Event);
 
-    /// Returns whether `pid` shall stop at its system calls. It is called whenever `pid` is resumed. A process whose
-    /// calls are not traced runs at full speed until it creates a process, executes a program, receives a signal or
-    /// ends.
+    /// Returns whether `pid` shall stop at its system calls. This function is called whenever `pid` is resumed. A
+    /// process whose calls are not traced runs at full speed until it creates a process, executes a program, receives a
+    /// signal or ends.
     fn hears_calls_of(&self, pid: Pid) -> bool {
         let _ = pid;
         true
@@ -32,18 +32,18 @@ impl<F: FnMut(Pid, Event) + Send> Listener for F {
 /// An event of a followed process or thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It was created: the command itself, or a child or thread of a followed one.
+    /// The process or thread was created: the command itself, or a child or thread of a followed process.
     Born {
-        /// The one that called clone(2).
+        /// The process or thread that called clone(2).
         parent: Option<Pid>,
-        /// The process that the thread belongs to; itself for a process.
+        /// The process to which the thread belongs; for a new process, the process itself.
         process: Pid,
     },
-    /// It has executed a program. Following starts at the command's first such event.
+    /// It has executed a program. The events of the command start with its first such event.
     Executed {
-        /// The program's arguments, as /proc shows them.
+        /// The program's arguments, as /proc/PID/cmdline shows them.
         command: Vec<String>,
-        /// Whether that is a container's program: [`Event::Gone`] follows, unless these are followed.
+        /// Whether the program is a container's: [`Event::Gone`] follows, unless containers' programs are followed.
         container: bool,
         /// Instructions since its creation or its last execve(2), if they are counted.
         instructions: u64,

@@ -106,7 +106,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Runs the commands with a probability of `percent`.
+    /// Runs the commands with a probability of `percent` %.
     fn sometimes(&mut self, percent: u64, verbs: &[Verb], id: &str) -> Result<(), Over> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Its answer.
+/// The client's answer to a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -55,10 +55,10 @@ impl Client {
         Ok(Self { child, input: Some(input), output: BufReader::new(output) })
     }
 
-    /// Sends it a request.
+    /// Sends a request to the client.
     ///
     /// # Errors
-    /// It has exited or does not answer in time; an interrupt. The inner error is the CRI's.
+    /// The client has exited or does not answer in time; an interrupt. The inner error is the CRI's.
     pub(super) fn ask(
         &mut self,
         line: &str,

@@ -263,7 +263,7 @@ impl Parser {
     }
 }
 
-/// Adds the controller's name to a key, which may omit it in the controller's own section.
+/// Adds the controller's name to a key: in the controller's own section, a key may omit the name.
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }
