@@ -64,7 +64,7 @@ const V1: &[&str] = &[
     "misc.max",
 ];
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.starts_with('{') {

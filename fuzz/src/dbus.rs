@@ -2,7 +2,7 @@
 
 use dbus::{Address, Message, Value};
 
-/// Every input is parsed as a message; an input that is text also as an address and as an annotation's value.
+/// Parses every input as a message, and an input that is text also as an address and as an annotation's value.
 pub fn target(data: &[u8]) {
     message(data);
     if let Ok(text) = std::str::from_utf8(data) {

@@ -5,7 +5,7 @@ use cgroup::devices::{Access, Rule, program};
 use spec::resources::{DeviceKind, DeviceRule};
 use sys::bpf::Instruction;
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let rules: Vec<DeviceRule> = data.as_chunks().0.iter().map(rule).collect();
     if rules.len() > 64 {

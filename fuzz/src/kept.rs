@@ -63,7 +63,7 @@ pub fn lay_out(target: &str, directory: &Path) -> io::Result<usize> {
     Ok(inputs.len())
 }
 
-/// The inverse of `escape_ascii`.
+/// Decodes a text written by `escape_ascii`.
 fn unescape(line: &str) -> Option<Vec<u8>> {
     let mut bytes = line.bytes();
     let mut input = Vec::with_capacity(line.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use seccomp::{Arch, Insn, Profile, Program, Support};
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Some(program) = Program::from_bytes(data) else { return profile(data) };
     assert_eq!(program.to_bytes(), data);

@@ -23,7 +23,7 @@ const FIXED: u64 = 20 << 20;
 /// The maximum length of an archive.
 const LONGEST: usize = 256 << 10;
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let archive = archive(data);
     let root = scratch::directory().join("store");

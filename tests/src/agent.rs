@@ -73,7 +73,7 @@ impl Agent {
         self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
     }
 
-    /// Whether another message has arrived.
+    /// Returns whether another message has arrived.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.messages.try_recv().is_ok()

@@ -55,7 +55,7 @@ impl Bed {
         self
     }
 
-    /// Whether the runtime has some defence switched off, so that an attack on it should succeed.
+    /// Returns whether the runtime has some defence switched off, so that an attack on it should succeed.
     #[must_use]
     pub fn is_undefended(&self) -> bool {
         self.environment

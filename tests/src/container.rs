@@ -205,7 +205,7 @@ impl<'a> Container<'a> {
         wait::until_none(&format!("anything left by {what}"), find);
     }
 
-    /// Whether the runtime still has a record of the container.
+    /// Returns whether the runtime still has a record of the container.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.id_call("state", &[], &[]).run().code() == 0

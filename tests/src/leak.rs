@@ -62,7 +62,7 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
     found
 }
 
-/// Whether `pid` has exited and its parent has not yet waited for it.
+/// Returns whether `pid` has exited and its parent has not yet waited for it.
 #[must_use]
 pub fn is_zombie(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -193,7 +193,7 @@ impl Running {
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
-    /// Whether the runtime has exited.
+    /// Returns whether the runtime has exited.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
@@ -284,7 +284,7 @@ impl Outcome {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// Whether a signal killed the runtime itself.
+    /// Returns whether a signal killed the runtime itself.
     #[must_use]
     pub fn died_of_signal(&self) -> bool {
         self.status.signal().is_some()
@@ -310,7 +310,7 @@ impl Outcome {
         self.fails_as(1, text)
     }
 
-    /// Like [`Outcome::fails`], for a tool, which has no log.
+    /// Asserts the same as [`Outcome::fails`] for a tool, which has no log.
     #[track_caller]
     pub fn fails_without_log(self, text: &str) -> Self {
         let outcome = self.exits(1);
@@ -318,7 +318,7 @@ impl Outcome {
         outcome
     }
 
-    /// Like [`Outcome::fails`], with another exit code.
+    /// Asserts the same as [`Outcome::fails`], with another exit code.
     #[track_caller]
     pub fn fails_as(self, code: i32, text: &str) -> Self {
         assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
@@ -329,7 +329,8 @@ impl Outcome {
         self
     }
 
-    /// Like [`Outcome::fails_as`], and asserts exactly one message, the same on standard error and in the log.
+    /// Asserts the same as [`Outcome::fails_as`], and that there is exactly one message, the same on standard error and
+    /// in the log.
     ///
     /// # Panics
     /// When there are several messages, or none.
@@ -402,7 +403,8 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Whether the run uses all fast paths of a start; `DAYFLY_WITHOUT` in the suite's own environment disables some.
+/// Returns whether the run uses all fast paths of a start; `DAYFLY_WITHOUT` in the suite's own environment disables
+/// some.
 #[must_use]
 pub fn uses_every_fast_path() -> bool {
     std::env::var_os("DAYFLY_WITHOUT").is_none()

@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// Whether resource limits are set through v1 controllers.
+    /// Returns whether resource limits are set through v1 controllers.
     #[must_use]
     pub fn has_v1(self) -> bool {
         self != Self::V2

@@ -147,7 +147,7 @@ fn exec_shares_no_limited_memory(bed: &Bed) {
     assert_eq!(seen, [true, false, false]);
 }
 
-/// Whether an exec clones with CLONE_VM.
+/// Returns whether an exec clones with CLONE_VM.
 fn shares_memory(c: &Container<'_>) -> bool {
     let mut is_shared = false;
     let outcome = c.id_call("exec", &[], &["true"]).follow(&mut |pid, event| {

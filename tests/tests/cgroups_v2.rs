@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
     case!(statistics).on(V2).when(all_controllers),
 ];
 
-/// Whether the view's cgroup v2 has the controllers that containers need.
+/// Returns whether the view's cgroup v2 has the controllers that containers need.
 fn all_controllers() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     ["cpuset", "cpu", "io", "memory", "pids"]

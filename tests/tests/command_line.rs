@@ -191,7 +191,7 @@ fn who_does_not_exist(bed: &Bed) {
     bed.call(&["exec", "nobody", "true"]).run().fails_as(255, text);
 }
 
-/// Whether the container's program handles a signal.
+/// Returns whether the container's program handles a signal.
 fn catches(c: &Container<'_>, signal: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", c.state()["pid"])).expect("status");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("SigCgt");

@@ -49,7 +49,7 @@ impl Format {
     /// Their names, in the order of [`Self::ALL`].
     pub const NAMES: [&'static str; 6] = ["table", "chrome", "jsonl", "csv", "folded", "svg"];
 
-    /// The name.
+    /// Returns the format's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// For visual inspection: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
+    /// Writes samples for visual inspection: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
     #[test]
     #[ignore = "writes files"]
     fn write_samples() {

@@ -39,7 +39,7 @@ fn two_cpus() -> Result<(), String> {
     }
 }
 
-/// Whether cgroups can delegate the hugetlb controller.
+/// Returns whether cgroups can delegate the hugetlb controller.
 pub fn huge_pages() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     have.split_whitespace().any(|name| name == "hugetlb")

@@ -118,8 +118,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether the error message names the failed step. For hooks and exec, which have messages of their own, this is
-/// always true.
+/// Returns whether the error message names the failed step. For hooks and exec, which have messages of their own, this
+/// is always true.
 fn names(outcome: &Outcome, step: &Step) -> bool {
     let found = steps::named_by(step.actor, step.number, &outcome.stderr);
     let by_itself = step.actor == "init" && ["run hooks", "exec"].contains(&step.name.as_str());

@@ -72,7 +72,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Whether there are no results.
+    /// Returns whether there are no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.latencies_us.is_empty() && self.failed == 0
     }

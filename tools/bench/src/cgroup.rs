@@ -116,7 +116,7 @@ pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
-/// Whether a controller can limit the containers of this view.
+/// Returns whether a controller can limit the containers of this view.
 #[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");

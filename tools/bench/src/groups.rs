@@ -149,7 +149,7 @@ pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
     })
 }
 
-/// Whether there are this many MiB of swap.
+/// Returns whether there are this many MiB of swap.
 fn has_swap(mib: usize) -> bool {
     uses::memory_mib("SwapFree:") >= mib as f64
 }

@@ -100,7 +100,8 @@ pub fn race(
     race_between(stand, entrants, operation, rounds, || Ok(()))
 }
 
-/// Like [`race`], but calls `between` after each go, off the clock and before the next pause.
+/// Runs the rounds like [`race`], but calls `between` after each go, outside the measured time and before the next
+/// pause.
 ///
 /// # Errors
 /// As [`race`], and those of `between`.

@@ -36,7 +36,7 @@ const STEPS: [Step; 6] = [
     },
 ];
 
-/// Removes the filter.
+/// Removes the seccomp filter.
 pub(crate) fn seccomp(config: &mut Value) {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("seccomp");
@@ -53,7 +53,7 @@ fn mqueue(config: &mut Value) {
     }
 }
 
-/// Message queues belong to the IPC namespace, so they are removed with it.
+/// Removes the IPC namespace, together with the message queues, which belong to it.
 fn ipc(config: &mut Value) {
     mqueue(config);
     without_namespace(config, "ipc");

@@ -174,7 +174,7 @@ impl Stand {
         &self.state
     }
 
-    /// Whether containers have a seccomp profile.
+    /// Returns whether containers have a seccomp profile.
     #[must_use]
     pub fn has_seccomp(&self) -> bool {
         self.config["linux"]["seccomp"].is_object()
@@ -254,7 +254,7 @@ pub(crate) fn state(name: &str) -> PathBuf {
     tmpfs().join(name)
 }
 
-/// Whether a directory is on a tmpfs.
+/// Returns whether a directory is on a tmpfs.
 pub(crate) fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
 }

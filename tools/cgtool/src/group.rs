@@ -131,7 +131,7 @@ impl Tree {
         self.mounts.iter().find(has).or_else(|| self.mounts.iter().find(unified))
     }
 
-    /// Whether `group` extends to this hierarchy.
+    /// Returns whether `group` extends to this hierarchy.
     #[must_use]
     pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
         let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);

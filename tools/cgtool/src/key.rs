@@ -225,7 +225,7 @@ pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Optio
     word::nearest(key, all)
 }
 
-/// Whether a key is known without looking at a group.
+/// Returns whether a key is known without looking at a group.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
     TABLE.iter().any(|(v1, v2, _)| key == *v1 || key == *v2)

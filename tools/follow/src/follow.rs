@@ -47,8 +47,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// Like [`follow`], but kills everything when another thread calls `stop`; the result is then that of a passed
-/// deadline.
+/// Follows `command` like [`follow`], but kills everything when another thread calls `stop`; the result is then that of
+/// a passed deadline.
 ///
 /// # Errors
 /// As [`follow`].

@@ -1,12 +1,12 @@
 //! `dayfly host score`: how well a host handles many concurrent starts, as a JSON document for schedulers.
 //!
-//! The article on mount lock contention ends with routing workloads to suitable hardware. This document is what a
-//! scheduler could route by: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
+//! The article on mount lock contention ends with routing workloads to suitable hardware. A scheduler could route by
+//! this document: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
 //!
 //! *Carried* is the largest number of concurrent starts that still reaches nine tenths of the maximum throughput on all
-//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, one
-//! that declines loses some. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict is an
-//! error.
+//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, and a
+//! declining curve loses a part. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict
+//! is an error.
 //!
 //! So each doubling of *carried* is worth about 16: 1 start scores 17, 8 score 53, 64 and more score 100. The curve is
 //! that of mounts or, without one, as for users other than root, that of the lock. A single thread never waits for that
@@ -28,7 +28,7 @@ use std::time::Duration;
 use topology::Topology;
 
 /// The version of the document, incremented when a field changes its meaning or is removed. New fields do not change
-/// it.
+/// the version.
 pub const VERSION: u32 = 1;
 
 /// The number of concurrent starts with the full score.
@@ -37,7 +37,7 @@ const FULL: f64 = 64.0;
 /// The time to measure each number of threads with `--quick`.
 const QUICK: Duration = Duration::from_millis(25);
 
-/// The placement of schedulers that do not pin.
+/// The placement for schedulers that do not pin containers to CPUs: all CPUs.
 const ANYWHERE: &str = PLACEMENTS[0];
 
 /// The formula, for readers of the document.
@@ -52,7 +52,7 @@ pub struct Document {
     pub version: u32,
     /// The score from 0 to 100.
     pub score: u32,
-    /// The number of concurrent starts that it handles; 0 if a verdict is an error.
+    /// The number of concurrent starts that the host handles; 0 if a verdict is an error.
     pub carried: f64,
     /// The fraction of the maximum throughput that remains with a start on every CPU, from 0 to 1.
     pub kept: f64,
@@ -203,7 +203,7 @@ fn decisive(curves: &[Curve]) -> Option<&Curve> {
     of("mounts").or_else(|| of("lock"))
 }
 
-/// Derives the figures of `curve` on a host with this worst verdict; see the top of this file. A curve without points
+/// Derives the figures of `curve` on a host with this worst verdict; see the module's text. A curve without points
 /// handles no starts.
 #[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {

@@ -6,13 +6,14 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The maximum length of a document (index, manifest, configuration) in bytes; registries and other clients have the
-/// same limit.
+/// The maximum length of a document (index, manifest, configuration) in bytes; the same limit as in registries and
+/// other clients.
 pub const DOCUMENT: u64 = 4 << 20;
-/// The maximum number of strings in a document's lists: annotations, labels, variables. Each takes many times its
-/// length in memory.
+/// The maximum number of strings in a document's lists: annotations, labels, variables. In memory, each string takes
+/// many times its length.
 const WORDS: usize = 20_000;
-/// The maximum number of layers of an image. The kernel mounts 500; each layer is searched from every layer above it.
+/// The maximum number of layers of an image. The kernel mounts up to 500 layers. The limit bounds the time, because
+/// each layer may be searched for every layer above it.
 const LAYERS: usize = 1000;
 
 /// Media types of an index (a list of manifests).

@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// The check above detects a superfluous rule.
+/// Tests that the comparison detects a profile that is wider than the original.
 #[test]
 fn a_wider_one_is_seen() {
     let old = json!({ "defaultAction": "SCMP_ACT_ERRNO", "syscalls": [

@@ -87,7 +87,7 @@ pub(super) struct Bill {
     since: Option<Instant>,
     /// The last measurement.
     kib: Option<f64>,
-    /// The time since the last measurement.
+    /// The time for which no measurement is available yet.
     open_s: f64,
     /// Memory multiplied by time.
     pub(super) kib_s: f64,
@@ -358,7 +358,7 @@ fn handle(pid: Pid) -> Result<OwnedFd, String> {
         .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
 }
 
-/// Whether a process has exited.
+/// Returns whether a process has exited.
 fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
     use rustix::event::{PollFd, Timespec, poll};
     let mut fds = [PollFd::new(handle, PollFlags::IN)];

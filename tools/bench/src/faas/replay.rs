@@ -185,7 +185,7 @@ impl Replay<'_> {
         Ok(Ok(std::mem::take(&mut self.replayed)))
     }
 
-    /// Whether all invocations are done or have failed.
+    /// Returns whether all invocations are done or have failed.
     fn is_over(&self) -> bool {
         self.next == self.workload.invocations.len()
             && self.waiting.is_empty()

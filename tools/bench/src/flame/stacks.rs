@@ -163,7 +163,7 @@ fn function(line: &str) -> Option<String> {
     }
 }
 
-/// Whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
+/// Returns whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
 fn has_kernel(stack: &[String]) -> bool {
     let entries = [
         "entry_SYSCALL",

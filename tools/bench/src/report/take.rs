@@ -105,7 +105,7 @@ impl Take {
     }
 }
 
-/// Whether a value equals the wanted one: the same text or the same number.
+/// Returns whether a value equals the wanted one: the same text or the same number.
 fn says(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text == wanted,

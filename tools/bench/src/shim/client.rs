@@ -38,6 +38,8 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Starts the client.
+    ///
     /// # Errors
     /// The program is missing.
     pub(super) fn start(options: &Shim, stand: &Stand, daemon: &Daemon) -> Result<Self, Error> {

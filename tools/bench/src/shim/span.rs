@@ -57,6 +57,8 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Registers a listener for the kernel's process events.
+    ///
     /// # Errors
     /// Those of socket(2), bind(2), send(2): EPROTONOSUPPORT or ECONNREFUSED if the kernel lacks these events.
     pub(super) fn listen() -> Result<Self, Error> {

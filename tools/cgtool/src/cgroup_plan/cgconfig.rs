@@ -11,7 +11,7 @@ use report::Error;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Whether a text looks more like this format than like TOML.
+/// Returns whether a text looks more like this format than like TOML.
 #[must_use]
 pub fn looks_like(text: &str) -> bool {
     let mut words =

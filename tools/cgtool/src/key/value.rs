@@ -88,7 +88,7 @@ fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
     Ok(bytes(text)?.map(|bytes| bytes / page).filter(|pages| *pages < most))
 }
 
-/// Whether a file holds a size that the kernel rounds to pages.
+/// Returns whether a file holds a size that the kernel rounds to pages.
 #[must_use]
 pub fn is_size(file: &str) -> bool {
     let memory = ["max", "low", "high", "min", "limit_in_bytes"];
