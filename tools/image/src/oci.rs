@@ -12,8 +12,8 @@ pub const DOCUMENT: u64 = 4 << 20;
 /// The maximum number of strings in a document's lists: annotations, labels, variables. In memory, each string takes
 /// many times its length.
 const WORDS: usize = 20_000;
-/// The maximum number of layers of an image. The kernel mounts up to 500 layers. The limit bounds the time, because
-/// each layer may be searched for every layer above it.
+/// The maximum number of layers of an image. The kernel mounts at most 500 layers. More would take long to import,
+/// because each layer is searched from every layer above it.
 const LAYERS: usize = 1000;
 
 /// Media types of an index (a list of manifests).

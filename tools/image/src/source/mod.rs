@@ -215,7 +215,8 @@ fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
 }
 
-/// Returns the length of the tag, which follows the shortest existing prefix, because tags may contain colons.
+/// Returns the length of the tag with its colon. The tag follows the shortest prefix that exists as a path, because
+/// tags may contain colons.
 fn tag_length(text: &str) -> usize {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let found = colons.find(|&at| Path::new(&text[..at]).exists());

@@ -65,8 +65,8 @@ pub struct Shared {
     pub read: AtomicU64,
     /// Set when a layer has failed, so that the others stop.
     pub stop: AtomicBool,
-    /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), because the memory is planned for only
-    /// one such window.
+    /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), so that only one such window is
+    /// allocated at a time.
     pub long_window: Mutex<()>,
     length: AtomicU64,
     bytes: AtomicU64,

@@ -182,7 +182,7 @@ pub fn id(number: u64) -> Result<u32> {
 /// Parses a decimal number.
 ///
 /// # Errors
-/// [`Error::Unfit`] if it is not one.
+/// [`Error::Unfit`] if the text is not such a number.
 pub fn number(text: &[u8]) -> Result<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = str::from_utf8(text).ok().filter(|_| digits);

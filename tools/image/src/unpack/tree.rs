@@ -207,7 +207,8 @@ impl<'a> Tree<'a> {
         Err(Error::errno("open", path)(Errno::NOTDIR))
     }
 
-    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below.
+    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below, or follows
+    /// a link there.
     fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
         match self.find_below(&here.path, word)? {
             None => self.make_implied(here, word, None).map(Step::Into),
