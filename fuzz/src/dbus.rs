@@ -14,7 +14,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// Parses bytes from the bus as a message. Bytes after the message belong to the next one.
+/// Parses bytes from the bus as a message. Bytes after the message belong to the next message.
 fn message(bytes: &[u8]) {
     let Ok(Some(length)) = Message::length(bytes) else { return };
     let Some(bytes) = bytes.get(..length) else { return };

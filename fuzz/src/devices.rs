@@ -1,5 +1,5 @@
 //! Device rules: an input is a list of rules of eight bytes each. The kernel's verifier must accept the compiled
-//! program, and the program must decide like the rules.
+//! program, and the program's decisions must match the rules.
 
 use cgroup::devices::{Access, Rule, program};
 use spec::resources::{DeviceKind, DeviceRule};
@@ -65,7 +65,7 @@ fn is_number(number: Option<u32>, of_device: u32) -> bool {
     number.is_none_or(|number| number == of_device && i32::try_from(number).is_ok())
 }
 
-/// Decides by the rules alone, as the crate documents them.
+/// Returns the decision of the rules, as the crate documents it.
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     let decide = |one: Access| {
         rules.iter().fold(false, |allowed, rule| {

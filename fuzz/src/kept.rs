@@ -27,7 +27,8 @@ pub fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
     text.lines().map(|line| unescape(line).ok_or_else(|| wrong(line))).collect()
 }
 
-/// Stores the files of a directory as the inputs of a target, replacing the earlier ones. Returns how many fit.
+/// Stores the files of a directory as the inputs of a target, replacing the earlier inputs. Returns the number of
+/// inputs that fit.
 ///
 /// # Errors
 /// If the directory cannot be read, or the file cannot be written.

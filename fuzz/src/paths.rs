@@ -1,4 +1,4 @@
-//! Paths: joined and cleaned lexically, and those of cgroups.
+//! Paths that are joined and cleaned lexically, and paths of cgroups.
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 

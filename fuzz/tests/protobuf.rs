@@ -132,7 +132,7 @@ fn shown(message: &impl Debug) -> BTreeMap<String, String> {
     fields
 }
 
-/// Compares one of our types with the generated one.
+/// Compares one of our message types with the type that rust-protobuf generates.
 fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
     let kind = Theirs::descriptor();
     let mut source = Source(1);

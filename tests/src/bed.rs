@@ -181,7 +181,7 @@ impl Bed {
         left
     }
 
-    /// Removes the directory and, if the case failed, what it left behind.
+    /// Removes the directory. If the case failed, also removes everything that it left behind.
     ///
     /// # Panics
     /// As [`Bed::id`].

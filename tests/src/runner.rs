@@ -194,7 +194,7 @@ pub fn runtime_path() -> PathBuf {
     )
 }
 
-/// Returns why no test can run here, if so.
+/// Returns the reason why no test can run here; `None` if tests can run.
 #[must_use]
 pub fn lacking(runtime: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {

@@ -359,7 +359,7 @@ impl Outcome {
         errors.map(|entry| entry["msg"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Returns what the container has printed by now; after `create` and `--detach` this is more than
+    /// Returns everything that the container has printed so far. After `create` and `--detach`, that may be more than
     /// [`Outcome::stdout`].
     #[must_use]
     pub fn output(&self) -> String {

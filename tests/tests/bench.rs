@@ -1,4 +1,4 @@
-//! `dayfly bench`: what remains on the host after it is interrupted or killed; its report.
+//! `dayfly bench`: what remains on the host after an experiment is interrupted or killed; and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -49,7 +49,7 @@ fn bench_and_cgroup() -> Result<(), String> {
     beside("dayfly-cgtool")
 }
 
-/// In v2's view of a hybrid host, the controllers belong to v1.
+/// Checks that cgroup v2 lacks controllers, as in the v2 view of a hybrid host, where they belong to v1.
 fn no_controllers() -> Result<(), String> {
     bench()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();

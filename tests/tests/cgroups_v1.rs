@@ -1,4 +1,4 @@
-//! Limits of v1 controllers: what is written, its effect, and updates.
+//! Limits of v1 controllers: the written values, their effect, and updates.
 
 use crate::cgroups::{HUNGRY, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt};
 use dayfly_tests::bed::Bed;

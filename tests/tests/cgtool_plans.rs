@@ -138,7 +138,7 @@ fn no_plans(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &plan(bed, "empty.toml", "")]).ok().stdout, "");
 }
 
-/// Two values for the same thing would alternate each time the plan is applied.
+/// Two values for the same file or line are rejected: they would alternate each time the plan is applied.
 fn nothing_is_said_twice(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -180,7 +180,7 @@ fn nothing_is_said_twice(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &file]).ok().stdout, "");
 }
 
-/// The kernel formats many values its own way; an applied plan must not show differences because of it.
+/// The kernel formats many values its own way; an applied plan must not show differences because of that.
 fn applied_again_in_the_kernels_words(bed: &Bed) {
     let own = Own::new(bed);
     let text = format!(

@@ -110,7 +110,7 @@ fn directory_and_tmpfs(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\ntmpfs\n700\n755\n");
 }
 
-/// /var/run links to /run, and engines mount below it.
+/// /var/run is a link to /run, and engines mount below /var/run.
 fn link_on_the_way(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     let destination = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -184,7 +184,7 @@ fn rules_with_other_letters(bed: &Bed) {
     reads_alone(bed, "ra");
 }
 
-/// Asserts that a rule with this access lets the container read the kernel log, but not write to it.
+/// Asserts that a device rule with this access allows the container to read the kernel log, but not to write to it.
 fn reads_alone(bed: &Bed, access: &str) {
     let rules = json!({ "devices": [
         { "allow": false, "access": "rwm" },

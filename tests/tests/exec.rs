@@ -482,7 +482,7 @@ fn home_of_the_user(bed: &Bed) {
     assert!(Path::new("/proc/self").exists());
 }
 
-/// Root of a container must not get the host's /dev/null. If the container's /dev lacks it, or has something else of
+/// Root of a container must not get the host's /dev/null. If the container's /dev has no /dev/null, or another file of
 /// that name, streams from the host's /dev/null are replaced by a new device node. Root of a user namespace can't make
 /// a device node: then input ends at once, and output is discarded.
 fn streams_without_a_null(bed: &Bed) {

@@ -51,7 +51,7 @@ const WITHOUT: &str = "crowd-check";
 
 pub const KINDS: [&str; 2] = ["fail", "kill"];
 
-/// Checks that the runtime has fault points: tests/README.md explains how to build it.
+/// Checks that the runtime has fault points: tests/README.md explains how to build such a runtime.
 pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
@@ -111,7 +111,7 @@ fn every_kind_of_step(_: &Bed) {
     }
 }
 
-/// Mount table, /run and pinned programs are the same after every fault.
+/// The mount table, /run and the pinned programs are the same after every fault as before.
 fn host_stays_as_it_is(bed: &Bed) {
     let rules = json!([
         { "allow": false, "access": "rwm" },

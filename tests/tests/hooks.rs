@@ -222,7 +222,8 @@ fn home_where_no_environment_is_given(bed: &Bed) {
     }
 }
 
-/// Returns a hook that writes to `out` what it may and may not do.
+/// Returns a hook that tries to make a directory, and writes the result, its capabilities, no_new_privs and the seccomp
+/// mode to `out`.
 fn confined_hook(dir: &std::path::Path) -> Value {
     hook(&format!(
         "(mkdir /tmp/d && echo made; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' \
@@ -265,7 +266,8 @@ fn start_container_under_the_filter(bed: &Bed) {
     }
 }
 
-/// This filter lacks clone3(2) and memfd_create(2).
+/// startContainer hooks run under the engines' filter, which here refuses clone3(2), memfd_create(2), poll(2), ppoll(2)
+/// and waitid(2).
 fn start_container_under_the_engines_filter(bed: &Bed) {
     let mut filter = dayfly_tests::profile::seccomp(dayfly_tests::bundle::CAPABILITIES);
     let refused = json!({
@@ -359,8 +361,8 @@ fn failing_poststart_ends_the_container(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Specification 1.3 (runtime.md, "Lifecycle", 7, 9, 12 and 13): an error, and the removal of the container and of all
-/// that was made for it.
+/// Specification 1.3 (runtime.md, "Lifecycle", 7, 9, 12 and 13): a failing hook of `start` is an error, and the
+/// container is removed with everything that was made for it.
 fn failing_hooks_of_start_remove_the_container(bed: &Bed) {
     for kind in ["startContainer", "poststart"] {
         let (bundle, dir) = journal(bed, bed.bundle());

@@ -355,7 +355,7 @@ fn locks_bad_input(bed: &Bed) {
 
 const CPUS: &str = "grep Cpus_allowed_list: /proc/self/status";
 
-/// Returns the last CPU that this process may run on, and all of them.
+/// Returns the last CPU on which this process may run, and the list of all of them.
 fn own_cpus() -> (String, String) {
     let status = fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

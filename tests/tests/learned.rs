@@ -83,7 +83,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("path")
 }
 
-/// Returns what runs have left beside bundles.
+/// Returns the files that runs have left beside the bundles.
 fn left(bed: &Bed) -> Vec<String> {
     let entries = fs::read_dir(&bed.dir).expect("list").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

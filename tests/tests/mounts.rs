@@ -557,7 +557,7 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     c.run().fails("is on the top of");
 }
 
-/// The network namespace may be joined late, and a sysfs mounted then, unless a later mount covers it.
+/// If the network namespace is joined late, a sysfs is mounted late, too, unless a later mount covers it.
 fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
     let c = bed
         .bundle()

@@ -297,8 +297,8 @@ fn delete_at_once_what_changes(bed: &Bed) {
     }
 }
 
-/// The kernel announces the close of a directory a moment before it releases its lock. A `delete` that tries to lock in
-/// that moment gets no further event. It must notice the release all the same, without constant polling.
+/// The kernel reports the close of a directory a moment before it releases the directory's lock. A `delete` that tries
+/// to lock in that moment gets no further event. It must notice the release all the same, without constant polling.
 fn delete_waits_for_who_is_at_work(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let works = std::fs::File::open(bed.root().join(&c.id)).expect("open");
@@ -320,7 +320,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }
 
-/// A new container with the same name may exist before the last command that deletes the old one has finished.
+/// A new container with the same name may exist before the last command that deletes the old container has finished.
 fn delete_while_it_is_made_again(bed: &Bed) {
     let c = bed.bundle().make();
     let end = Instant::now() + Duration::from_secs(3);

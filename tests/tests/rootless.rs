@@ -477,7 +477,7 @@ fn delegated_limits(bed: &Bed) {
     assert!(events.stdout.contains("\"pids\""), "{events}");
 }
 
-/// CVE-2023-25809: what the user may write in the host's cgroups must not be writable in the container.
+/// CVE-2023-25809: cgroup files that the user may write on the host must not be writable in the container.
 fn cgroups_are_read_only(bed: &Bed) {
     let user = User::delegated(bed);
     let script = "find() { for at in \"$1\"/*; do [ ! -d \"$at\" ] || { echo \"$at\"; find \"$at\"; }; done; }; \

@@ -353,7 +353,7 @@ fn errno_of_an_action_without_one(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
 }
 
-/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure all the same.
+/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure of exec all the same.
 fn filter_that_forbids_to_end(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ERRNO",

@@ -372,7 +372,7 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// Without a bus, systemd's private socket is used.
+/// If there is no bus, dayfly uses systemd's private socket.
 fn private_socket(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice");
     let bundle = c.container.bundle.to_string_lossy().into_owned();

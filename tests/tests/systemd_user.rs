@@ -287,7 +287,8 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// When the user's systemd ends, its scopes end, too. The rest of a container can be deleted without it.
+/// When the user's systemd ends, its scopes end, too. The rest of a container can be deleted without the user's
+/// systemd.
 fn end_of_the_users_systemd(bed: &Bed) {
     let mut user = User::managed(bed);
     let (id, directory) = {

@@ -160,8 +160,8 @@ fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     bed.program("python3", &["-c", script, &path]).run().ok();
 }
 
-/// Mounting sysfs requires owning the network namespace: otherwise the host's is bound, with all mounts below it,
-/// read-only (as by crun).
+/// Mounting sysfs requires owning the network namespace: otherwise the host's sysfs is bind-mounted read-only, with all
+/// mounts below it, as crun does.
 fn sysfs_of_the_hosts_network(bed: &Bed) {
     let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
         grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";

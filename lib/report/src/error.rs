@@ -54,7 +54,7 @@ impl Error {
         What::Refused(reason.into()).into()
     }
 
-    /// Adds what the user can do.
+    /// Adds advice: what the user can do.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }

@@ -33,7 +33,7 @@ pub struct Assembled {
     pub copies: Vec<OwnedFd>,
 }
 
-/// A root filesystem under construction. Dropping it unmounts what it attached on the host.
+/// A root filesystem under construction. Dropping it unmounts the mounts that it attached on the host.
 #[derive(Debug)]
 pub struct Assembly<'a> {
     recipe: &'a Recipe,
@@ -240,7 +240,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Unmounts what was attached on the host.
+    /// Unmounts all mounts that were attached on the host.
     ///
     /// # Errors
     /// Those of umount2(2).
@@ -317,7 +317,8 @@ fn failed<T>(
     Err(sys::Error::new(op, object, errno).into())
 }
 
-/// Sets the id mapping of a detached mount to that of a user namespace; with `recursive`, of all mounts below it too.
+/// Sets the id mapping of a detached mount to that of a user namespace; with `recursive`, also the id mappings of all
+/// mounts below it.
 ///
 /// # Errors
 /// Those of mount_setattr(2): EINVAL for a filesystem that does not support idmapped mounts.

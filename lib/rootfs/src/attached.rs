@@ -187,8 +187,8 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Unmounts what an assembly may have left in its directory; returns the number of mounts. Finding none is not an
-/// error.
+/// Unmounts any mounts that an assembly has left in its directory; returns their number. It is not an error if there
+/// are none.
 ///
 /// # Errors
 /// Those of umount2(2).

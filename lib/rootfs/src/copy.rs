@@ -151,7 +151,8 @@ impl Copier<'_> {
         Ok((below, into))
     }
 
-    /// Creates an entry that is not a directory; returns false if there is nothing left to do for it.
+    /// Creates an entry that is not a directory; returns false for a whiteout, and for a hard link to a copied file:
+    /// they need no owner and attributes.
     fn file(
         &mut self,
         from: BorrowedFd<'_>,

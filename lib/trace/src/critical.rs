@@ -47,8 +47,8 @@ pub struct PathSum<'a> {
 /// the command.
 ///
 /// The path is followed backwards from the end of the command. Where the row had waited for another row, the path
-/// continues in that row with the last thing it did; the rest of the wait is wake-up latency. Where a row begins, the
-/// path continues in the row that created it.
+/// continues in the other row with the last step of that row; the rest of the wait is wake-up latency. Where a row
+/// begins, the path continues in the row that created it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
     path(timeline, &cuts(timeline))
 }

@@ -78,7 +78,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Returns the format for a file's suffix, or the table for any other.
+    /// Returns the format for a file's suffix; for any other suffix, returns the table.
     pub fn of_path(path: &str) -> Self {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }

@@ -228,7 +228,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that does a single thing, from `start` to `end`.
+    /// Adds a process that executes a single step, from `start` to `end`.
     pub fn lived(
         &self,
         name: &'static str,

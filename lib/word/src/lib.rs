@@ -1,6 +1,6 @@
 //! Suggestions for misspelt words.
 //!
-//! The crate `strsim` would do this, but it needs std, which the runtime does not have.
+//! The crate `strsim` has the same function, but requires std, which the runtime does not use.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -111,7 +111,7 @@ impl<'a> Ground<'a> {
         self.assert_gone(&c, "nothing");
     }
 
-    /// Walks through what `start` does besides releasing init.
+    /// Walks through the steps of `start`, except the release of init.
     pub fn start(&self) {
         for kind in KINDS {
             let steps = walk_through("command", kind, |step, fault| {

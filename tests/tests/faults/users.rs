@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
     case!(scopes).needs(managed_users).on(&[View::V2]),
 ];
 
-/// Checks for fault points, and for what users require.
+/// Checks for fault points, and for the requirements of tests with users.
 pub fn users() -> Result<(), String> {
     fault_points().and_then(|()| can_be())
 }

@@ -118,8 +118,8 @@ fn tracer(bed: &Bed) -> Bundle<'_> {
     })
 }
 
-/// Returns what a process of the container finds of the host in a stopped dayfly process: through its descriptors, root
-/// and working directory.
+/// Returns which host files a process of the container can reach through a stopped dayfly process: through its
+/// descriptors, root and working directory.
 fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     let marker = bed.dir.to_string_lossy();
     let script = format!(

@@ -278,7 +278,7 @@ fn files_of_layers(bed: &Bed) -> Evidence {
     })
 }
 
-/// Each container has an empty file system of its own: what one writes there, others do not see.
+/// Each container has an empty file system of its own: a file that one container writes there is not visible in others.
 fn mask_of_a_directory(bed: &Bed) -> Evidence {
     let c = with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
     let other =

@@ -207,7 +207,7 @@ fn with_window(window: u32, text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("zstd")
 }
 
-/// Decoding a zstd frame allocates its window: several large ones must not exist at the same time.
+/// Decoding a zstd frame allocates its window: several large windows must not be allocated at the same time.
 fn windows(bed: &Bed) {
     let too_long = "wants a window of zstd of 256 MiB, and 128 MiB is the most that is read";
     for (window, count, refused) in [(27, 1, None), (27, 6, None), (28, 1, Some(too_long))] {

@@ -28,7 +28,8 @@ const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// Prints what the layers should show: a removed file, a replaced directory, a user and a directory of the image.
+/// Prints the expected effects of the layers: a removed file, a replaced directory, a user and a directory of the
+/// image.
 const LOOK: &str =
     "id -u; id -g; pwd; echo $A; ls /gone /replaced; cat /shared; echo x >/srv/new; ls /srv";
 const SEEN: &str = "7\n8\n/srv\nb\n/replaced:\nnew\nabove\nnew\n";

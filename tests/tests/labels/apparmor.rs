@@ -170,7 +170,7 @@ fn of_a_user(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Hooks that run in the container just before its program have the program's profile; earlier ones have none.
+/// Hooks that run in the container just before its program have the program's profile; earlier hooks have no profile.
 fn hooks_of_the_container(bed: &Bed) {
     let hook = |file: &str| {
         let write = format!("cat /proc/self/attr/current >{file}");

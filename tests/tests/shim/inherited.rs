@@ -1,5 +1,5 @@
-//! The properties that a container inherits from its maker: the same under the shim as under `dayfly run`, except the
-//! shim's OOM score, which equals that of containerd's own shim.
+//! The properties that a container inherits from the process that makes it: they are the same under the shim as under
+//! `dayfly run`, except the shim's OOM score, which equals that of containerd's own shim.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;

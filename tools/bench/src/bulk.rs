@@ -119,7 +119,7 @@ fn figures(rounds: &[Round], figure: fn(&Round) -> f64) -> Vec<f64> {
     rounds.iter().map(figure).collect()
 }
 
-/// Sets what `podman create --cpus 2 -m 4g` sets.
+/// Sets the same limits as `podman create --cpus 2 -m 4g`.
 fn limit(config: &mut Value) {
     config["linux"]["resources"]["cpu"] = json!({ "quota": 200_000, "period": 100_000 });
     config["linux"]["resources"]["memory"] = json!({ "limit": 4_i64 << 30 });

@@ -138,8 +138,8 @@ fn cpu() -> String {
     field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "-".to_owned())
 }
 
-/// Returns type and options of the file system at `path`: of the mounts in `table`, the last one with the longest mount
-/// point above it.
+/// Returns the type and options of the file system at `path`, from the mount table `table`: those of the last mount
+/// with the longest mount point above `path`.
 fn mount_of(table: &str, path: &Path) -> String {
     let mount =
         table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));

@@ -26,7 +26,7 @@ use std::path::Path;
 const WHOLE: &str = staircase::WHOLE;
 const STEPS: [&str; 3] = [WHOLE, "run with the learned profile", "run without seccomp"];
 
-/// What one runtime has learned.
+/// The result of learning with one runtime.
 #[derive(Debug, Serialize)]
 struct Lesson {
     runtime: String,

@@ -51,7 +51,7 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
-/// What is found at a stand's path.
+/// The state of a stand's path.
 #[derive(Debug)]
 enum Found {
     /// Nothing, or something that no stand of this user made.
@@ -77,7 +77,7 @@ fn look(path: &Path) -> Found {
     }
 }
 
-/// Returns a stand's directories without an owner, with their locks; none if the owner of one is alive.
+/// Returns a stand's directories without an owner, with their locks; returns none of them if the owner of any is alive.
 fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     let mut dead = Vec::new();
     for place in places {
@@ -90,8 +90,8 @@ fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     dead
 }
 
-/// Removes a directory with its content. Unmounts what is mounted below it first, and returns the number of mounts. A
-/// missing directory is no error.
+/// Removes a directory with its content. First unmounts everything that is mounted below it; returns the number of
+/// these mounts. A missing directory is no error.
 ///
 /// # Errors
 /// The directory, or a part of it, can't be removed.

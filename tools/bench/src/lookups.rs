@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The program that calls libseccomp, beside this one.
+/// The name of the program that calls libseccomp; it is in this program's directory.
 const PROGRAM: &str = "dayfly-libseccomp";
 /// The name of dayfly's lookup in reports.
 const OURS: &str = "dayfly";

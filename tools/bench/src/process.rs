@@ -47,7 +47,7 @@ impl Add for Sample {
     }
 }
 
-/// Why there is no sample of a command.
+/// The reason why there is no sample of a command.
 #[derive(Debug)]
 pub enum Failure {
     /// The command could not be executed.
@@ -124,7 +124,8 @@ pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure
 }
 
 /// Runs `command` until it ends or is killed at the deadline, ignoring its status, and reaps every other child that
-/// ends meanwhile: orphans of killed commands, for which PID namespaces wait. No other thread may have children.
+/// ends meanwhile. These are orphans of killed commands; a PID namespace does not end before its processes are reaped.
+/// No other thread may have children.
 pub fn run_and_reap(command: &mut Command, deadline: Duration) {
     const MOMENT: Duration = Duration::from_millis(2);
     let Ok(child) = command.process_group(0).spawn() else { return };

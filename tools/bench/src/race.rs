@@ -1,4 +1,4 @@
-//! Interleaved rounds: in each, every entrant does the same, in turns.
+//! Interleaved rounds: in each round, every entrant performs the same operation, in turns.
 
 use crate::Error;
 use crate::accounting;

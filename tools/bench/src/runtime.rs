@@ -65,8 +65,8 @@ impl Runtime {
     }
 }
 
-/// Returns the runtimes that `arguments` name. The default is this dayfly, and those of crun, runc and youki that are
-/// found, each in `peers/bin` of the build directory or else in $PATH.
+/// Returns the runtimes that `arguments` name. The default is this dayfly and, as far as they are found, crun, runc and
+/// youki, each in `peers/bin` of the build directory or else in $PATH.
 ///
 /// # Errors
 /// A named runtime is missing, or none is found.

@@ -1,4 +1,5 @@
-//! `staircase`: measures what the parts of a container cost its start: the same container without each of them.
+//! `staircase`: measures how much time the parts of a container cost its start, by starting the same container without
+//! each of them.
 //!
 //! Giuseppe Scrivano reduced these costs in crun step by step from 2017 on: seccomp, the network namespace, the message
 //! queues, the IPC namespace.

@@ -91,7 +91,7 @@ pub struct Mount {
 pub struct Tree {
     /// The hierarchies in the runtime's representation.
     pub hierarchies: Hierarchies,
-    /// All of them, v1 first.
+    /// All mounted hierarchies, those of v1 first.
     pub mounts: Vec<Mount>,
 }
 

@@ -46,7 +46,7 @@ pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The conversion between the values of a v1 and a v2 file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The same value.
+    /// Both files have the same value.
     Same,
     /// Bytes, or no limit.
     Limit,
@@ -95,7 +95,8 @@ const TABLE: &[(&str, &str, How)] = &[
     ("tasks", "cgroup.threads", How::Same),
 ];
 
-/// Files that exist in one interface only, and why the other rejects them. A name that ends in a dot is a prefix.
+/// Files that exist in one interface only, and the reason why the other rejects them. A name that ends in a dot is a
+/// prefix.
 const ONLY_V1: &[(&str, &str)] = &[
     ("memory.kmem.", "the kernel's memory counts as the group's there; set memory.max"),
     ("memory.swappiness", "it is the host's alone there (vm.swappiness)"),

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// Values about to be written, by file. Other values that depend on these are computed from them.
+/// Values about to be written, by file. Values that depend on others are computed from these.
 pub type Pending = BTreeMap<PathBuf, String>;
 
 /// Returns the hierarchy that contains the file `key`.

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Runs `command` and counts what it and its descendants do.
+/// Runs `command` and counts the system calls or instructions of it and its descendants.
 ///
 /// # Errors
 /// As [`follow`](crate::follow()).

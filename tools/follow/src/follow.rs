@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sys::Context;
 use sys::ptrace::{self, Report, Resume};
 
-/// What is traced.
+/// The kind of tracing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// System calls, of processes that the [`Listener`] selects.
@@ -90,7 +90,7 @@ struct Follower<'a> {
     listener: &'a mut dyn Listener,
     /// The command.
     root: Pid,
-    /// Whether it has been executed; before that, the child runs a copy of this process.
+    /// Whether the command has been executed; before that, the child runs a copy of this process.
     executed: bool,
     /// How the command ended.
     end: Option<End>,
@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds a new process, and handles what it has reported already.
+    /// Adds a new process, and handles the event that it has already reported.
     fn adopt(&mut self, pid: Pid, process: Pid, parent: Option<Pid>) -> Result<(), Error> {
         let process = self.tracees.get(&process).map_or(process, |leader| leader.process);
         self.tracees.insert(pid, Tracee::new(process));

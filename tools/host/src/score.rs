@@ -58,7 +58,7 @@ pub struct Document {
     pub kept: f64,
     /// The number of concurrent starts that `host locks` advises.
     pub width: usize,
-    /// The CPUs to start from, if some are clearly better than all.
+    /// The CPUs to start containers from, if a subset is clearly better than all CPUs.
     pub start_cpus: Option<String>,
     /// The worst verdict.
     pub verdict: Level,
@@ -147,7 +147,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
     output::write(options.output.as_deref(), &format!("{text}\n"))
 }
 
-/// Measures the curves of mounts, or those of the lock without the privilege to mount.
+/// Measures the curves of mounts; without the privilege to mount, measures those of the lock.
 fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
     let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
     locks::curves(&[work], time)
@@ -196,7 +196,7 @@ fn document(
     })
 }
 
-/// Returns the curve on all CPUs: of mounts if there is one, else of the lock.
+/// Returns the curve on all CPUs: the curve of mounts if there is one, else that of the lock.
 fn decisive(curves: &[Curve]) -> Option<&Curve> {
     let of =
         |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);

@@ -1,4 +1,5 @@
-//! Blocking work that signals can interrupt: another thread does it, and the waiting thread checks for signals.
+//! Blocking work that signals can interrupt: a separate thread does the work, while the waiting thread checks for
+//! signals.
 
 use crate::error::{Error, Result};
 use report::interrupt::check;

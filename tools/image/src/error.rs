@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why a command on images failed. Everything that the command had begun has been removed.
+/// The reason why a command on images failed. Everything that the command had begun has been removed.
 #[derive(Debug)]
 pub enum Error {
     /// A system call or a read failed.
@@ -22,7 +22,7 @@ pub enum Error {
     Digest(Mismatch),
     /// A given text is not a valid digest.
     NoDigest(NoDigest),
-    /// A blob is longer or shorter than its descriptor says.
+    /// A blob is longer or shorter than stated in its descriptor.
     Size {
         /// The digest of the blob.
         blob: Digest,

@@ -106,7 +106,7 @@ pub struct Manifest {
 pub struct ImageConfig {
     /// The time of its creation, in RFC 3339 format.
     pub created: Option<String>,
-    /// Who made it.
+    /// The author.
     pub author: Option<String>,
     /// Go's name of the architecture.
     #[serde(default)]

@@ -62,8 +62,8 @@ fn free<'a>() -> impl Iterator<Item = &'a str> {
     ALWAYS.into_iter().chain(WAITS)
 }
 
-/// Returns the profile for learning from a bundle without one: it allows everything, but marks the moment from which
-/// calls count.
+/// Returns the profile for learning from a bundle without one: the profile allows everything, but loading it marks the
+/// time from which calls are recorded.
 #[must_use]
 pub fn permissive() -> Value {
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": native() })

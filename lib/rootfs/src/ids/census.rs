@@ -66,7 +66,8 @@ impl Census {
         Ok(census)
     }
 
-    /// Returns a process that has ids of the range: one of the container that leased it, or of a nested one.
+    /// Returns a process that has ids of the range: a process of the container that leased the range, or of a container
+    /// nested in it.
     pub fn inhabitant(&self, first: u32) -> Option<Pid> {
         let (first, end) = (u64::from(first), u64::from(first) + u64::from(RANGE));
         let is_inside = |start: u64, count: u64| start >= first && start + count <= end;

@@ -222,7 +222,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends containers that are idle for too long, starts planned ones, and gives up overdue ones.
+    /// Ends containers that are idle for too long, starts planned containers, and gives up overdue ones.
     fn keep_time(&mut self, now: Instant) {
         for at in 0..self.instances.len() {
             let of = &mut self.instances[at];
@@ -340,7 +340,7 @@ impl Replay<'_> {
         self.afterwards(at);
     }
 
-    /// Adds up what containers have used so far.
+    /// Adds up the resources that containers have used so far.
     fn settle(&mut self) {
         let (mut kib_s, mut measured_s) = (0.0, 0.0);
         for of in &mut self.instances {

@@ -256,7 +256,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one.
+    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one group.
     fn together(
         &self,
         shown: &mut Shown,

@@ -1,4 +1,4 @@
-//! What remains while a container is idle.
+//! The resources in use while a container is idle.
 
 use crate::Error;
 use crate::container::Container;
@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What exists in addition to one sleeping container.
+/// The resources in use in addition to those of one sleeping container.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Idle {
     /// The number of processes that the runtime has left: those that this process has adopted, and their descendants.

@@ -86,7 +86,7 @@ fn is_bench(command: &[String]) -> bool {
     command.first().is_some_and(|word| word == "bench")
 }
 
-/// Returns the program that executes a command: this one for its own experiments, dayfly for the others.
+/// Returns the program that executes a command: this program for its own experiments, dayfly for other commands.
 fn program(command: &[String]) -> Result<PathBuf, Error> {
     if is_bench(command) {
         // Even if this program has been replaced meanwhile.

@@ -42,7 +42,7 @@ impl Kept {
     }
 }
 
-/// Replaces a file atomically: readers see the old one or the new one.
+/// Replaces a file atomically: readers see the old file or the new one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Error> {
     let new = file.with_extension("new");
     fs::write(&new, text).map_err(Error::at("write", &new))?;

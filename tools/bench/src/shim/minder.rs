@@ -6,7 +6,7 @@ use crate::stand::Entrant;
 use crate::{Error, options};
 use std::path::{Path, PathBuf};
 
-/// The name of dayfly's shim's program, by which containerd finds it.
+/// The name of dayfly's shim program, by which containerd finds it.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
 /// The prefix of the other entrants' names.
 const OTHER: &str = "Go shim + ";

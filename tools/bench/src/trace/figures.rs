@@ -38,7 +38,7 @@ pub struct Figures {
     pub slowest: Vec<Slow>,
     /// The critical path: what the end waited for.
     pub path: Vec<OnPath>,
-    /// The untraced time of the same command; `None` without such starts.
+    /// The untraced time of the same command; `None` without untraced starts.
     pub untraced_us: Option<Summary>,
     /// The ratio of the traced to the untraced median.
     pub times: Option<f64>,

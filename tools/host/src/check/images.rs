@@ -14,7 +14,7 @@ pub struct Store {
     pub layers: u64,
 }
 
-/// Where engines keep manifests, or configurations that list layers.
+/// The places of engines' manifests, or of configurations that list layers.
 const PLACES: [(&str, &str); 4] = [
     ("dayfly", "/var/lib/dayfly/images"),
     ("containerd", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"),

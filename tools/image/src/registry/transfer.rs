@@ -30,7 +30,7 @@ pub struct Transfer {
     progress: u64,
     /// Whether the last chunk arrived too late. The error is reported after the chunk has been read.
     is_late: bool,
-    /// The bytes since progress was last made, and the time spent waiting for them.
+    /// The number of bytes received since `progress` was last reached, and the time spent waiting for them.
     came: u64,
     waited: Duration,
 }

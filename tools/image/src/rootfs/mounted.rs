@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory of the mounts' state in a store.
 const MOUNTS: &str = "mounts";
-/// The record in a mount's directory; without one, its id range can be freed.
+/// The record in a mount's directory; without a record, the mount's id range can be freed.
 const RECORD: &str = "record";
 
 /// A mount.
@@ -31,7 +31,7 @@ pub(super) struct Mounted {
     pub mode: String,
     /// The number of layers.
     pub layers: usize,
-    /// Its first id, the number of ids, and whether they were leased for it.
+    /// Its first id, the number of ids, and whether the ids were leased for this mount.
     pub ids: Option<(u32, u32, bool)>,
     /// Nanoseconds since 1970.
     pub since: u64,

@@ -147,7 +147,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Removes an object: first from view by renaming it, then from the disk.
+    /// Removes an object: hides it by renaming it to `work`, and then deletes it.
     pub(super) fn discard(&self, work: &Work, part: &str, name: &str) -> Result<()> {
         let (from, to) = (self.path(part, name), work.path().join(name));
         match rename(&from, &to, RenameFlags::empty()) {

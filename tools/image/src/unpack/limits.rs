@@ -19,7 +19,7 @@ const PAID: u64 = 4;
 /// The maximum of the memory, as a multiple of [`Limits::memory`], for blobs of any length.
 const MOST_PAID: u64 = 16;
 
-/// Limits on what an image may unpack to.
+/// The limits on the unpacked contents of an image.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The number of bytes in all of its archives.

@@ -294,7 +294,7 @@ impl<'a> Tree<'a> {
         result.map_err(Error::errno(op, place.path.join(name)))
     }
 
-    /// Removes what an earlier entry created.
+    /// Removes the file or directory that an earlier entry created.
     fn clear(&mut self, place: &Place, name: &OsStr) -> Result<()> {
         let path = place.path.join(name);
         self.replaced = true;

@@ -1,4 +1,4 @@
-//! Assigns invocations to containers, and decides what becomes of an idle container.
+//! Assigns invocations to containers, and decides whether an idle container is kept, reused or ended.
 
 use super::{Planned, RAMP, Replay};
 use crate::faas::instance::{Instance, State};
@@ -101,7 +101,7 @@ impl Replay<'_> {
         ready >= usize::from(self.options.pool).min(self.instances.len())
     }
 
-    /// Decides what becomes of a container that has become idle.
+    /// Decides whether a container that has become idle is kept, reused or ended.
     pub(super) fn afterwards(&mut self, at: usize) {
         let now = Instant::now();
         let function = self.instances[at].function;

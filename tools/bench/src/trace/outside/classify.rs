@@ -15,7 +15,7 @@ pub struct Class {
     pub waits: bool,
 }
 
-/// The paths of a container's files, which show what is done with them.
+/// The paths of a container's files, from which the purpose of a call on them is derived.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     /// The root filesystem.

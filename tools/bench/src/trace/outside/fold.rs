@@ -60,7 +60,7 @@ fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     idle
 }
 
-/// Ends spans where another one begins that outlasts them: any two are nested or disjoint.
+/// Ends each span where another one begins that outlasts it, so that any two spans are nested or disjoint.
 fn cut(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut open: Vec<usize> = Vec::new();

@@ -1,5 +1,5 @@
-//! Determines for which process another one waited. No system call shows that, so it is derived from the other
-//! processes' actions meanwhile.
+//! Determines for which process another process waited. No system call shows that, so it is derived from the actions of
+//! other processes during the wait.
 
 use trace::{Awaited, Phase, Row, Timeline};
 
