@@ -99,7 +99,8 @@ fn cgcreate(bed: &Bed) {
     }
 }
 
-/// The commands of the article on consolidation that create its groups, and one command that creates several.
+/// Compares the commands of the article on consolidation that create its groups, and one command that creates several
+/// groups.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {

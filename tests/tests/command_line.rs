@@ -179,7 +179,7 @@ fn every_command_has_its_own_name(bed: &Bed) {
     assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
 }
 
-/// Every command names the container that does not exist by its id.
+/// If a container does not exist, every command's error names its id.
 fn who_does_not_exist(bed: &Bed) {
     let text = "container does not exist: nobody";
     for verb in [

@@ -179,7 +179,7 @@ fn rules_allow_one(bed: &Bed) {
     reads_alone(bed, "r");
 }
 
-/// An `a` means all devices in v1's own lists; as with runc, it is ignored here.
+/// In v1's own lists, an `a` means all devices. As with runc, it is ignored in the configuration's rules.
 fn rules_with_other_letters(bed: &Bed) {
     reads_alone(bed, "ra");
 }

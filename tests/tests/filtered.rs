@@ -180,7 +180,8 @@ fn clone3_of_create_and_exec(bed: &Bed) {
     }
 }
 
-/// clone(2) can't place a child in a cgroup: init must have moved there before its cgroup namespace is created.
+/// clone(2) can't place a child in a cgroup: init must have moved into its cgroup before its cgroup namespace is
+/// created.
 fn clone3_in_its_cgroup(bed: &Bed) {
     let script = "cat /proc/self/cgroup";
     let expected = bed.bundle().sh(script).make().run().ok().stdout;

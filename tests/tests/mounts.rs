@@ -409,7 +409,7 @@ fn root_is_a_mount_point(bed: &Bed) {
     assert!(outcome.lines().contains(&"bin"));
 }
 
-/// The options of config.md that do not depend on the file system.
+/// All options of config.md that do not depend on the file system are supported.
 fn every_generic_option(bed: &Bed) {
     let (set, unset) = (
         ["sync", "dirsync", "lazytime", "silent", "iversion", "mand", "nosuid", "nodev", "noexec"],
@@ -467,7 +467,7 @@ fn overlay_of_host_directories(bed: &Bed) {
     assert!(!lower.join("new").exists());
 }
 
-/// Values longer than fsconfig(2) accepts, combined with all other options.
+/// Values that are longer than fsconfig(2) accepts work in combination with all other options.
 fn overlay_with_long_options(bed: &Bed) {
     let layers: Vec<String> = (0..4)
         .map(|number| {

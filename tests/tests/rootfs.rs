@@ -552,7 +552,7 @@ fn errors_leave_nothing(bed: &Bed) {
     }
 }
 
-/// SIGKILL at moments spread over a run: afterwards `delete --force` leaves nothing.
+/// After a SIGKILL at any moment of a run, `delete --force` leaves nothing.
 fn killed_at_any_moment(bed: &Bed) {
     const ROUNDS: u32 = 15;
     let layers = Layers::new(bed, 10);
@@ -578,8 +578,8 @@ fn killed_at_any_moment(bed: &Bed) {
     }
 }
 
-/// 100 containers of 50 layers, 16 at a time, each with its own ids: the kernel's count of mount operations on the
-/// host.
+/// Counts, by the kernel's reports, the mount operations on the host of 100 containers of 50 layers, 16 at a time, each
+/// with its own ids.
 fn the_kernel_counts_mounts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const LAYERS: usize = 50;

@@ -226,7 +226,7 @@ fn untraceable(bed: &Bed) {
     }
 }
 
-/// CVE-2019-5736 for a runtime that belongs to the user.
+/// Attacks a runtime that belongs to the user, as in CVE-2019-5736.
 fn runs_from_a_sealed_copy(bed: &Bed) {
     let user = User::new(bed);
     let c = user.single().make();
@@ -311,7 +311,7 @@ fn groups(pid: i32) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// crun's annotation, with which `podman run --group-add keep-groups` keeps the caller's groups.
+/// Tests crun's annotation, with which `podman run --group-add keep-groups` keeps the caller's groups.
 fn groups_kept(bed: &Bed) {
     let user = User::new(bed);
     let grouped = user.setpriv("--groups=4321,4322");

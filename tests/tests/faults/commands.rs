@@ -51,7 +51,7 @@ fn exec_in_a_user_namespace(bed: &Bed) {
     walked();
 }
 
-/// Without a mount namespace of its own, the container's root can only be reached through init.
+/// If the container has no mount namespace of its own, its root can only be reached through init.
 fn exec_without_a_mount_namespace(bed: &Bed) {
     let bundle = || {
         let bundle = bed.bundle().without_namespace("mount");
@@ -160,7 +160,7 @@ fn caller_terminal() -> (OwnedFd, File) {
     (master, terminal)
 }
 
-/// Commands that a service manager waits for, with containers that exit without notifying it.
+/// The steps of commands for which a service manager waits, with containers that exit without a notification.
 fn service_managers(bed: &Bed) {
     let path = bed.dir.join("manager.sock");
     let _manager = UnixDatagram::bind(&path).expect("bind");
@@ -201,8 +201,8 @@ fn hooks_of_the_end(bed: &Bed) {
     walked();
 }
 
-/// The process that makes init from inside a joined user namespace: init also holds the channel, so it does not close
-/// when the intermediate process ends.
+/// The process that makes init from inside a joined user namespace: init also holds the channel, so the channel does
+/// not close when the intermediate process ends.
 fn intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());

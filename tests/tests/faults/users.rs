@@ -103,7 +103,8 @@ fn nested_besides(bed: &Bed) {
     besides(&ground(&User::nested(bed), User::plain));
 }
 
-/// Pods: for a user, the intermediate joins the user namespace; in another user's namespace, only the PID namespace.
+/// The steps of containers of a pod. For a user, the intermediate process joins the user namespace; in a user namespace
+/// of another user, it joins only the PID namespace.
 fn joined(bed: &Bed) {
     for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
         let bundle = || if is_nested { user.plain() } else { user.single() };
@@ -129,7 +130,7 @@ fn joined(bed: &Bed) {
     walked();
 }
 
-/// Containers in scopes of the user's systemd.
+/// The steps of containers in scopes of the user's systemd.
 fn scopes(bed: &Bed) {
     let mut user = User::managed(bed);
     user.asks_systemd();

@@ -22,8 +22,8 @@ const CASES: &[Case] = attacks! {
     inherited_directory without "close-range",
 };
 
-/// The container makes the runtime execute itself inside, keeps it alive by a pipe that nobody reads, opens its
-/// executable and writes to it after it has exited.
+/// The container makes the runtime execute itself inside the container, keeps it alive by a pipe that nobody reads,
+/// opens its executable, and writes to that file after the runtime has exited.
 fn runtime_is_overwritten(bed: &Bed) -> Evidence {
     let script = r#"
         busybox mkfifo /tmp/pipe

@@ -231,8 +231,8 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// The file system below the root of all containers that start from the template; each has a copy of its mount. A
-/// container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything there for others.
+/// Attacks the file system below the root of all containers that start from the template; each has a copy of its mount.
+/// A container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything there for others.
 fn template(bed: &Bed) -> Evidence {
     // A template for this case only, in a mount namespace of its own.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
@@ -251,7 +251,7 @@ fn template(bed: &Bed) -> Evidence {
     (is_bad(&first) || is_bad(&second)).then(|| format!("{first}{second}"))
 }
 
-/// The host directory of the socket on which a container reports that it is ready.
+/// Attacks the host directory of the socket on which a container reports that it is ready.
 fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     let manager = bed.dir.join("manager.sock");
     let _socket = std::os::unix::net::UnixDatagram::bind(&manager).expect("bind");
@@ -264,7 +264,7 @@ fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     })
 }
 
-/// The files of an image, which all its containers share.
+/// Attacks the files of an image, which all its containers share.
 fn files_of_layers(bed: &Bed) -> Evidence {
     let layers = Layers::new(bed, 2);
     let base = layers.store.join("layers/base");

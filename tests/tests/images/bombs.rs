@@ -306,7 +306,7 @@ fn copies_of_holes(bed: &Bed) {
     assert!(outcome.stderr.contains("--max-bytes"), "{outcome}");
 }
 
-/// A short text can take much memory once it is parsed.
+/// A short document can take much memory once it is parsed.
 fn documents(bed: &Bed) {
     let shell = || (Layer::new().file("f", 0o644, b""), Packing::Gzip);
     let process = |name: &str, process: &Value| {
