@@ -1,5 +1,5 @@
-//! `found keep|lay-out TARGET DIRECTORY`: `keep` stores the inputs in `DIRECTORY` as those of a target; `lay-out`
-//! writes the stored inputs as files there. Used by scripts/fuzz.
+//! `found keep|lay-out TARGET DIRECTORY`: `keep` stores the files in `DIRECTORY` as the inputs of `TARGET`; `lay-out`
+//! writes the target's stored inputs to files in `DIRECTORY`. Used by scripts/fuzz.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Measures a thread's memory, in use and at its peak. An allocator counts it, so that the fuzzed code needs no
-//! changes.
+//! Measures a thread's memory, in use and at its peak. A global allocator counts the bytes, so that the fuzzed code
+//! needs no changes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -46,7 +46,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the result of `work`, and the peak number of bytes that this thread allocated in addition meanwhile.
+/// Returns the result of `work`, and the peak of the bytes that this thread had allocated during `work`, in addition to
+/// those before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = IN_USE.get();
     MOST.set(before);

@@ -8,7 +8,7 @@ use spec::resources::Resources;
 
 use crate::scratch;
 
-/// The files of the cgroups.
+/// The names of the cgroup's files.
 const V2: &[&str] = &[
     "cpu.max",
     "cpu.max.burst",
@@ -64,7 +64,7 @@ const V1: &[&str] = &[
     "misc.max",
 ];
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.starts_with('{') {

@@ -3,7 +3,7 @@
 use plan::{Console, Kernel, Plan, Request, FastPaths};
 use spec::Spec;
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Ok(spec) = Spec::parse(data) else {
         // What the quick parser rejects, the thorough one rejects too.

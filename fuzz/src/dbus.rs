@@ -2,7 +2,7 @@
 
 use dbus::{Address, Message, Value};
 
-/// Every input is parsed as a message; an input that is text also as an address and as an annotation's value.
+/// Parses every input as a message, and an input that is text also as an address and as an annotation's value.
 pub fn target(data: &[u8]) {
     message(data);
     if let Ok(text) = std::str::from_utf8(data) {
@@ -14,7 +14,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// Parses bytes from the bus as a message. Bytes after the message belong to the next one.
+/// Parses bytes from the bus as a message. Bytes after the message belong to the next message.
 fn message(bytes: &[u8]) {
     let Ok(Some(length)) = Message::length(bytes) else { return };
     let Some(bytes) = bytes.get(..length) else { return };

@@ -1,11 +1,11 @@
 //! Device rules: an input is a list of rules of eight bytes each. The kernel's verifier must accept the compiled
-//! program, and the program must decide like the rules.
+//! program, and the program's decisions must match the rules.
 
 use cgroup::devices::{Access, Rule, program};
 use spec::resources::{DeviceKind, DeviceRule};
 use sys::bpf::Instruction;
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let rules: Vec<DeviceRule> = data.as_chunks().0.iter().map(rule).collect();
     if rules.len() > 64 {
@@ -59,12 +59,13 @@ fn rule(bytes: &[u8; 8]) -> DeviceRule {
     }
 }
 
-/// Whether a rule's number matches a device's. Linux has no numbers beyond 31 bits, so they match no device.
+/// Returns whether a rule's number matches a device's. Linux has no device numbers beyond 31 bits, so a rule's larger
+/// number matches no device.
 fn is_number(number: Option<u32>, of_device: u32) -> bool {
     number.is_none_or(|number| number == of_device && i32::try_from(number).is_ok())
 }
 
-/// Decides by the rules alone, as the crate documents them.
+/// Returns the decision of the rules, as the crate documents it.
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     let decide = |one: Access| {
         rules.iter().fold(false, |allowed, rule| {
@@ -89,8 +90,8 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x55;
 const JUMP_IF_ANY_BIT: u8 = 0x45;
 const EXIT: u8 = 0x95;
 
-/// Checks what the kernel's verifier checks: known operations, forward jumps within the program, registers set on every
-/// path, reads of whole context words only, and an exit.
+/// Checks a program like the kernel's verifier: known operations, forward jumps within the program, registers set on
+/// every path, reads of whole context words only, and an exit.
 fn verify(program: &[Instruction]) {
     assert!(program.len() <= 4096, "BPF_MAXINSNS: {}", program.len());
     // The registers set on every path to an instruction; `None` if no path leads there.

@@ -2,7 +2,7 @@
 
 use systemd::{Instance, Unit};
 
-/// An accepted id names one file, inside the state root.
+/// Checks that an accepted id names one file inside the state root.
 pub fn target(data: &[u8]) {
     let Ok(id) = std::str::from_utf8(data) else { return };
     let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-.".contains(&byte);

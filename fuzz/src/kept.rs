@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of such a file, in bytes: the inputs left out are longer, and soon found again.
+/// The maximum size of a `.found` file, in bytes. The inputs that do not fit are the longest ones, and are soon found
+/// again.
 const ROOM: usize = 64 << 10;
 
 /// Returns the path of a target's file.
@@ -26,7 +27,8 @@ pub fn inputs(target: &str) -> io::Result<Vec<Vec<u8>>> {
     text.lines().map(|line| unescape(line).ok_or_else(|| wrong(line))).collect()
 }
 
-/// Stores the files of a directory as the inputs of a target, replacing the earlier ones. Returns how many fit.
+/// Stores the files of a directory as the inputs of a target, replacing the earlier inputs. Returns the number of
+/// inputs that fit.
 ///
 /// # Errors
 /// If the directory cannot be read, or the file cannot be written.
@@ -62,7 +64,7 @@ pub fn lay_out(target: &str, directory: &Path) -> io::Result<usize> {
     Ok(inputs.len())
 }
 
-/// The inverse of `escape_ascii`.
+/// Decodes a text written by `escape_ascii`.
 fn unescape(line: &str) -> Option<Vec<u8>> {
     let mut bytes = line.bytes();
     let mut input = Vec::with_capacity(line.len());

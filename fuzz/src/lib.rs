@@ -19,7 +19,7 @@ pub mod trace_lines;
 pub mod ttrpc;
 pub mod unpack;
 
-/// A target: its name, which is also its corpus's, and its function.
+/// A target: its name, which is also the name of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

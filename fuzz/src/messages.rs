@@ -23,7 +23,7 @@ macro_rules! each {
     };
 }
 
-/// Decodes the input as each type; decoding may fail.
+/// Decodes the input as each message type; decoding may fail.
 pub fn target(data: &[u8]) {
     each! { data,
         any: Any;
@@ -59,7 +59,7 @@ fn encode(message: &impl Message) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// A decoded message encodes to the same message, and takes memory in proportion to its bytes.
+/// Checks that a decoded message encodes to the same message, and takes memory in proportion to its bytes.
 fn check<M: Message + Debug + PartialEq>(bytes: &[u8]) {
     let (message, memory) = peak(|| decode::<M>(bytes));
     assert!(memory <= LEAST + GROWTH * bytes.len() as u64, "{memory} bytes for {}", bytes.len());

@@ -3,7 +3,7 @@
 use spec::Str;
 use spec::mount_options::MountOptions;
 
-/// Options are sorted into flags and words, and no word is lost.
+/// Checks that options are sorted into flags and words, and that no word is lost.
 pub fn target(data: &[u8]) {
     let Some(texts) = crate::texts(data) else { return };
     let options: Vec<Str<'_>> = texts.iter().map(|text| (*text).into()).collect();

@@ -1,8 +1,8 @@
-//! Paths: joined and cleaned lexically, and those of cgroups.
+//! Paths that are joined and cleaned lexically, and paths of cgroups.
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
-/// The input's two lines are a base and a path, and also a cgroupsPath and a path below it.
+/// Tests an input of two lines, which are used as a base and a path, and also as a cgroupsPath and a path below it.
 pub fn target(data: &[u8]) {
     let Some(texts) = crate::texts(data) else { return };
     let (base, path) = (texts[0], texts.get(1).copied().unwrap_or_default());

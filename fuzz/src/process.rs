@@ -4,7 +4,7 @@ use plan::ExecRequest;
 use spec::Process;
 use sys::clone::CloneFlags;
 
-/// The file is parsed, validated and compiled; a parsed file can be written and parsed again.
+/// Parses, validates and compiles the file, and checks that a parsed file can be written and parsed again.
 pub fn target(data: &[u8]) {
     let Ok(process) = Process::parse(data) else { return };
     if spec::validate_process(&process).is_err() {

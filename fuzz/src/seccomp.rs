@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use seccomp::{Arch, Insn, Profile, Program, Support};
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Some(program) = Program::from_bytes(data) else { return profile(data) };
     assert_eq!(program.to_bytes(), data);
@@ -33,7 +33,7 @@ fn profile(data: &[u8]) {
     }
 }
 
-/// Checks what the kernel checks (seccomp_check_filter and bpf_check_classic).
+/// Checks a filter as the kernel does (seccomp_check_filter and bpf_check_classic).
 fn verify(filter: &[Insn]) {
     assert!(!filter.is_empty() && filter.len() <= 4096);
     for (at, insn) in filter.iter().enumerate() {
@@ -76,7 +76,7 @@ fn run(filter: &[Insn], number: u32, token: u32, args: [u64; 6]) -> u32 {
     }
 }
 
-/// Returns the verdicts for native calls that only unconditional rules with the same action name.
+/// Returns the verdicts for native calls that are named only by unconditional rules, all with the same action.
 fn plain_verdicts(profile: &serde_json::Value) -> BTreeMap<u32, u32> {
     let mut verdicts: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     for rule in profile["syscalls"].as_array().into_iter().flatten() {
@@ -93,7 +93,7 @@ fn plain_verdicts(profile: &serde_json::Value) -> BTreeMap<u32, u32> {
     verdicts.into_iter().filter_map(|(number, verdict)| Some((number, verdict?))).collect()
 }
 
-/// SECCOMP_RET_* with its data.
+/// Returns the action's SECCOMP_RET_* value, including its data.
 fn verdict(action: &serde_json::Value, errno: &serde_json::Value) -> Option<u32> {
     let errno = errno.as_u64().unwrap_or(1) as u32;
     Some(match action.as_str()? {

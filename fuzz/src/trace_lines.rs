@@ -2,7 +2,8 @@
 
 use trace::{Format, Timeline};
 
-/// A trace that can be parsed can be written in every format; written as JSON lines, it parses to the same trace.
+/// Checks that a trace that can be parsed can be written in every format, and that JSON Lines parse to the same trace
+/// again.
 pub fn target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(timeline) = Timeline::from_lines(text) else { return };

@@ -16,7 +16,8 @@ use crate::allocation::peak;
 const ROOM: u64 = LONGEST as u64 + (256 << 10);
 const GROWTH: u64 = 200;
 
-/// The first byte of an input controls how the others are cut into pieces, which a server and a client receive.
+/// Sends the input, cut into pieces, to a server and to a client. The input's first byte controls how the others are
+/// cut.
 pub fn target(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
     let ((calls, answers), memory) = peak(|| serve(bytes, *cut));
@@ -120,7 +121,7 @@ fn assert_answers(bytes: &[u8]) {
     }
 }
 
-/// Checks that a call, encoded and decoded, stays the same.
+/// Checks that encoding and decoding does not change a call.
 fn same_again(call: Call) {
     let request = Request {
         service: call.service.clone(),

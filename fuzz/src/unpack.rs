@@ -17,13 +17,13 @@ use crate::{allocation, scratch};
 
 /// The limits used here.
 const LIMITS: Limits = Limits { bytes: 8 << 20, entries: 300, ratio: 200, memory: 256 << 10 };
-/// The memory used regardless of the archive's length: buffers (a frame's, a blob's, a file's), the longest header with
+/// The memory used regardless of the archive's length: buffers (of a frame, a blob and a file), the longest header with
 /// its parsed content, and the state of a walk through the deepest path.
 const FIXED: u64 = 20 << 20;
 /// The maximum length of an archive.
 const LONGEST: usize = 256 << 10;
 
-/// See the module's text.
+/// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let archive = archive(data);
     let root = scratch::directory().join("store");

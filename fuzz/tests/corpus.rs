@@ -9,7 +9,7 @@ use dayfly_fuzz::{TARGETS, Target, kept};
 /// The number of changed variants of each input.
 const CHANGES: u64 = 24;
 
-/// Returns `data` with a byte changed, cut, or doubled; `number` determines how.
+/// Returns `data` with a byte changed, shortened, or doubled; `number` determines how.
 fn changed(data: &[u8], number: u64) -> Vec<u8> {
     let mut data = data.to_vec();
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);

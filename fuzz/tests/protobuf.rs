@@ -132,7 +132,7 @@ fn shown(message: &impl Debug) -> BTreeMap<String, String> {
     fields
 }
 
-/// Compares one of our types with the generated one.
+/// Compares one of our message types with the type that rust-protobuf generates.
 fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
     let kind = Theirs::descriptor();
     let mut source = Source(1);
@@ -200,7 +200,7 @@ compare! {
     #[test] statuses: proto::ttrpc::status, theirs_ttrpc::proto: Status;
 }
 
-/// Type URLs are the full names in the .proto files.
+/// Checks that type URLs are the full names in the .proto files.
 #[test]
 fn type_urls() {
     fn same<Ours: proto::message::Packed, Theirs: MessageFull>() {

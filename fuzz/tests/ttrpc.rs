@@ -85,7 +85,7 @@ fn their_client_calls_our_server() {
     assert_eq!(server.join().expect("server"), 103);
 }
 
-/// Collects the topics it receives.
+/// A server that collects the topics of the events it receives.
 #[derive(Clone, Default)]
 struct Topics(Arc<Mutex<Vec<String>>>);
 

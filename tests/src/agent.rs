@@ -66,14 +66,14 @@ impl Agent {
     /// Returns the next container process state received.
     ///
     /// # Panics
-    /// When none arrives in time.
+    /// When no state arrives in time.
     #[track_caller]
     #[must_use]
     pub fn message(&self) -> Value {
         self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
     }
 
-    /// Whether another one has arrived.
+    /// Returns whether another message has arrived.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.messages.try_recv().is_ok()

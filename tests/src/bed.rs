@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Numbers the containers of the whole run.
+/// The number of containers that the whole run has made so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A directory, a state root and the containers made there.
@@ -55,7 +55,7 @@ impl Bed {
         self
     }
 
-    /// Whether the runtime has some defence switched off, so that an attack on it should succeed.
+    /// Returns whether the runtime has some defence switched off, so that an attack on it should succeed.
     #[must_use]
     pub fn is_undefended(&self) -> bool {
         self.environment
@@ -63,7 +63,7 @@ impl Bed {
             .any(|(name, names)| *name == "DAYFLY_UNDEFENDED" && !names.is_empty())
     }
 
-    /// Returns a bed in `dir` with another `runtime`, a script that makes the calls as another user.
+    /// Returns a bed in `dir` with another `runtime`: a script that runs the runtime as another user.
     #[must_use]
     pub(crate) fn of_user(&self, dir: PathBuf, runtime: PathBuf) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl Bed {
         Bundle::new(self, dir)
     }
 
-    /// Deletes every container of the case through the runtime; returns what is left behind anywhere.
+    /// Deletes every container of the case through the runtime; returns everything that is left behind.
     ///
     /// # Panics
     /// As [`Bed::id`].
@@ -181,7 +181,7 @@ impl Bed {
         left
     }
 
-    /// Removes the directory and, if the case failed, what it left behind.
+    /// Removes the directory. If the case failed, also removes everything that it left behind.
     ///
     /// # Panics
     /// As [`Bed::id`].

@@ -30,7 +30,7 @@ impl<'a> Bundle<'a> {
         bundle
     }
 
-    /// Returns a configuration for an existing directory, which may contain others.
+    /// Returns a bundle in an existing directory, which may contain other files.
     #[must_use]
     pub fn beside(bed: &'a Bed, dir: PathBuf) -> Self {
         Self::new(bed, dir)
@@ -117,7 +117,7 @@ impl<'a> Bundle<'a> {
     /// Replaces the mount at `destination`.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there is no such mount.
     #[must_use]
     pub fn remount(mut self, destination: &str, mount: Value) -> Self {
         let mounts = self.config["mounts"].as_array_mut().expect("mounts");

@@ -18,7 +18,7 @@ impl FdSocket {
     /// Makes a socket in `dir`.
     ///
     /// # Panics
-    /// When it can't be bound.
+    /// When the socket can't be bound.
     #[must_use]
     pub fn new(dir: &Path, name: &str) -> Self {
         let path = dir.join(name);

@@ -152,7 +152,7 @@ impl<'a> Container<'a> {
     /// Returns `pid` from `state`.
     ///
     /// # Panics
-    /// When it is not a pid.
+    /// When the value is not a pid.
     #[track_caller]
     #[must_use]
     pub fn pid(&self) -> i32 {
@@ -176,7 +176,7 @@ impl<'a> Container<'a> {
     /// Returns the content of a cgroup file, trimmed.
     ///
     /// # Panics
-    /// When it can't be read.
+    /// When the file can't be read.
     #[track_caller]
     #[must_use]
     pub fn cgroup_read(&self, controller: &str, file: &str) -> String {
@@ -205,7 +205,7 @@ impl<'a> Container<'a> {
         wait::until_none(&format!("anything left by {what}"), find);
     }
 
-    /// Whether the runtime still has a record of the container.
+    /// Returns whether the runtime still has a record of the container.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.id_call("state", &[], &[]).run().code() == 0

@@ -17,8 +17,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Compiles the filter for a call, by name. It uses dayfly's own compiler, which that crate's
-    /// `tests/differential.rs` checks against another one.
+    /// Compiles the filter for a call, by name. It uses dayfly's own compiler, which `tests/differential.rs` of that
+    /// crate checks against another compiler.
     ///
     /// # Panics
     /// For an unknown call.
@@ -55,7 +55,7 @@ impl Refused {
         GIVEN.get_or_init(read).as_ref()
     }
 
-    /// Starts a program under a filter that refuses these calls. It runs as root.
+    /// Starts a program under a filter that refuses these calls. The program runs as root.
     pub(crate) fn spawn(list: &[Self], command: &mut Command) -> io::Result<Child> {
         let start = || {
             for refused in list {

@@ -50,7 +50,7 @@ pub fn store(bed: &Bed) -> PathBuf {
     bed.dir.join("store")
 }
 
-/// Returns `sha256:` and the digits.
+/// Returns the digest of `bytes`: `sha256:` and the hexadecimal digits.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -118,7 +118,7 @@ impl Layer {
         self.entry(EntryType::Regular, name, "", mode, data)
     }
 
-    /// Adds a file with this owner.
+    /// Adds an empty file with this owner.
     #[must_use]
     pub fn owned(mut self, name: &str, uid: u64, gid: u64) -> Self {
         let mut header = Header::new_ustar();
@@ -226,7 +226,7 @@ impl Layout {
     /// Makes an empty layout in `dir`.
     ///
     /// # Panics
-    /// When it can't be made.
+    /// When the directory can't be made.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
         fs::create_dir_all(dir.join("blobs/sha256")).expect("make layout");
@@ -237,7 +237,7 @@ impl Layout {
     /// Writes a blob and returns its descriptor.
     ///
     /// # Panics
-    /// When it can't be written.
+    /// When the blob can't be written.
     #[must_use]
     pub fn blob(&self, kind: &str, bytes: &[u8]) -> Value {
         let digest = digest(bytes);
@@ -288,7 +288,7 @@ impl Layout {
     /// Writes the index, which lists these manifests.
     ///
     /// # Panics
-    /// When it can't be written.
+    /// When the index can't be written.
     pub fn index(&self, manifests: &[Value]) {
         let index = json!({ "schemaVersion": 2, "manifests": manifests });
         fs::write(self.dir.join("index.json"), index.to_string()).expect("write index");
@@ -308,7 +308,7 @@ pub fn layout(bed: &Bed, name: &str, layers: Vec<Layer>) -> Layout {
 /// Imports the image of a layout; returns its directory in the store.
 ///
 /// # Panics
-/// When it can't be imported.
+/// When the image can't be imported.
 #[track_caller]
 pub fn import(bed: &Bed, layout: &Layout) -> PathBuf {
     let source = layout.dir.to_str().expect("path");
@@ -319,7 +319,7 @@ pub fn import(bed: &Bed, layout: &Layout) -> PathBuf {
 /// Returns the directories of an image's layers, the lowest first.
 ///
 /// # Panics
-/// When the image's list of them is missing.
+/// When the image's list of layers is missing.
 #[must_use]
 pub fn layers(image: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(image.join("layers")).expect("layers");

@@ -24,8 +24,8 @@ pub fn loosen(pid: i32, paths: &[&str]) -> String {
     call(pid, &[&["loosen"], paths].concat())
 }
 
-/// Unmounts the container's root in its mount namespace, and tries to make what is below it writable and to create a
-/// directory there. Returns what succeeded, and the directories there.
+/// Unmounts the container's root in its mount namespace, and tries to make the mount under it writable and to create a
+/// directory there. Returns what succeeded, and the names of the directories there.
 ///
 /// # Panics
 /// As [`loosen`].
@@ -41,7 +41,7 @@ fn call(pid: i32, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Performs these calls if the suite's executable was executed for them.
+/// Performs the mount calls of this module if the suite's executable was executed for that purpose.
 pub fn called() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [word, pid, what, paths @ ..] = &args[..] else { return None };

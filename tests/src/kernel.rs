@@ -1,6 +1,6 @@
 //! The running kernel.
 
-/// Returns the major and minor version.
+/// Returns the kernel's major and minor version.
 #[must_use]
 pub fn version() -> (u32, u32) {
     let uname = rustix::system::uname();
@@ -9,7 +9,7 @@ pub fn version() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Checks for Linux 6.15, the first that attaches mounts to detached trees, and copies parts of them.
+/// Checks for Linux 6.15, the first version that attaches mounts to detached trees and copies parts of such trees.
 ///
 /// # Errors
 /// The kernel is older.

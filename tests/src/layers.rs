@@ -20,20 +20,20 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Makes `count` layers; the lowest contains busybox. Each other one adds a file, and writes its number to `/last`.
-    /// The second one also removes a file and replaces a directory of the lowest.
+    /// Makes `count` layers; the lowest contains busybox. Each other layer adds a file, and writes its number to
+    /// `/last`. The second layer also removes a file and replaces a directory of the lowest.
     ///
     /// # Panics
-    /// When they can't be made.
+    /// When the layers can't be made.
     #[must_use]
     pub fn new(bed: &Bed, count: usize) -> Self {
         Self::at(bed, &bed.dir.join(format!("store{count}")), count)
     }
 
-    /// Makes them in another directory.
+    /// Makes `count` layers, as [`Layers::new`] does, in another directory.
     ///
     /// # Panics
-    /// When they can't be made.
+    /// When the layers can't be made.
     #[must_use]
     pub fn at(bed: &Bed, store: &Path, count: usize) -> Self {
         let layers = store.join("layers");
@@ -79,7 +79,7 @@ impl Layers {
         ["--layers".into(), text(&self.list), "--store".into(), text(&self.store)]
     }
 
-    /// Returns the number of layers.
+    /// Returns the number of layers in the list.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count

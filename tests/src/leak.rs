@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Returns every trace of the containers `ids` and of the directory `bed`: mounts, cgroups, processes. Empty if there
-/// is none.
+/// is no trace.
 #[must_use]
 pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
@@ -62,7 +62,7 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
     found
 }
 
-/// Whether `pid` has exited and its parent has not yet waited for it.
+/// Returns whether `pid` has exited and its parent has not yet waited for it.
 #[must_use]
 pub fn is_zombie(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -96,8 +96,8 @@ fn remove_tree(dir: &Path) {
     let _ = fs::remove_dir(dir);
 }
 
-/// The parts of the host that no container should change: the mount table, the names in /run, and what dayfly keeps
-/// between starts. Cached filters are not listed, as they come and go.
+/// The parts of the host that no container should change: the mount table, the names in /run, and dayfly's cache.
+/// Cached filters are left out, because they come and go.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Host {
     entries: Vec<String>,
@@ -118,7 +118,7 @@ impl Host {
         Self { entries }
     }
 
-    /// Returns what has appeared and what has disappeared.
+    /// Returns the differences from the present state: what has appeared and what has disappeared.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {
         let now = Self::look();
@@ -129,7 +129,7 @@ impl Host {
     }
 }
 
-/// The directory of what dayfly keeps between starts.
+/// The directory of dayfly's cache, which outlives a start.
 const CACHE: &str = "/run/dayfly-cache";
 /// The directory of pinned device programs: one for each list of rules, shared by all containers with that list.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";

@@ -14,7 +14,7 @@ impl Mounted {
     /// Mounts a tmpfs on `path`, creating the directory if it is missing.
     ///
     /// # Panics
-    /// When it can't be mounted.
+    /// When the tmpfs can't be mounted.
     #[must_use]
     pub fn tmpfs(path: &Path, options: &str) -> Self {
         fs::create_dir_all(path).expect("make directory");
@@ -26,7 +26,7 @@ impl Mounted {
     /// Makes the directory `path` read-only.
     ///
     /// # Panics
-    /// When it can't be mounted.
+    /// When the mount fails.
     #[must_use]
     pub fn read_only(path: &Path) -> Self {
         mount_bind(path, path).expect("bind");

@@ -33,9 +33,9 @@ pub fn busybox() -> Result<PathBuf, String> {
         .ok_or_else(|| "no busybox: apt-get install busybox-static".to_owned())
 }
 
-/// One copy of busybox beside the beds, and one symbolic link to it beside it. Each rootfs has hard links to both: no
-/// case can change the machine's own file, and no inodes are allocated. ext4's search for a free inode skips those
-/// freed within the last minutes.
+/// A copy of busybox beside the beds, and a symbolic link to that copy. Each rootfs has hard links to both, so that no
+/// case can change the machine's own file, and no inodes are allocated: ext4's search for a free inode has to skip
+/// inodes freed within the last minutes.
 struct Shared {
     busybox: PathBuf,
     applet: PathBuf,

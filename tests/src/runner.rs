@@ -106,12 +106,12 @@ enum Verdict {
 }
 
 thread_local! {
-    /// Receives the panic message of the case on this thread.
+    /// The panic message of the case that runs on this thread.
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the subjects of `folders` that the command line selects: `[--list] [--folder=NAME] [--except=FILTER]…
-/// [FILTER…]`, where a filter is a part of `subject::case`.
+/// Runs the cases that the command line selects: `[--list] [--folder=NAME] [--except=FILTER]… [FILTER…]`, where a
+/// filter is a part of `subject::case`.
 pub fn main(subjects: &[Subject]) -> ExitCode {
     if let Some(code) = crate::inside::called() {
         return code;
@@ -185,7 +185,7 @@ fn report(view: View, passed: usize, failed: &[(String, String)], skipped: usize
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns `DAYFLY`, or the release build of this workspace.
+/// Returns the path of the runtime under test: the value of `DAYFLY`, or the release build of this workspace.
 #[must_use]
 pub fn runtime_path() -> PathBuf {
     std::env::var_os("DAYFLY").map_or_else(
@@ -194,7 +194,7 @@ pub fn runtime_path() -> PathBuf {
     )
 }
 
-/// Returns why no test can run here, if so.
+/// Returns the reason why no test can run here; `None` if tests can run.
 #[must_use]
 pub fn lacking(runtime: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits it, so that
-/// cases pass with such a build as with any other.
+/// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits this line, so
+/// that cases pass with a test build as with any other.
 pub const FOR_TESTS: &str = "warning: this dayfly was built for tests alone, with fault injection, \
                              disabled defences: do not use it for anything else\n";
 
@@ -119,14 +119,14 @@ impl Call {
     /// Runs the call and waits for its end.
     ///
     /// # Panics
-    /// When it does not end in time, see [`crate::wait::patience`].
+    /// When the call does not end in time, see [`crate::wait::patience`].
     #[track_caller]
     #[must_use]
     pub fn run(self) -> Outcome {
         self.spawn().wait()
     }
 
-    /// Runs the call and waits for its end; `tell` is called at every system call, and may interfere.
+    /// Runs the call and waits for its end; `tell` is called at every system call, and may interfere with the process.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -136,7 +136,8 @@ impl Call {
         self.followed_by(&mut tell)
     }
 
-    /// Runs the call and waits for its end; `listener` is notified of the system calls it selects, and may interfere.
+    /// Runs the call and waits for its end; `listener` is notified of the system calls it selects, and may interfere
+    /// with the process.
     ///
     /// # Panics
     /// As [`Call::run`].
@@ -192,7 +193,7 @@ impl Running {
         let _ = rustix::process::kill_process(self.pid(), signal);
     }
 
-    /// Whether the runtime has exited.
+    /// Returns whether the runtime has exited.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
@@ -202,7 +203,7 @@ impl Running {
     /// something.
     ///
     /// # Panics
-    /// After [`patience`](crate::wait::patience), or when it ends.
+    /// After [`patience`](crate::wait::patience), or when the runtime ends.
     #[track_caller]
     pub fn until_it_waits(&self) {
         let directory = format!("/proc/{}", self.pid().as_raw_nonzero());
@@ -219,7 +220,7 @@ impl Running {
         });
     }
 
-    /// What it has printed so far.
+    /// Returns what the runtime has printed so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.call.out)
@@ -283,7 +284,7 @@ impl Outcome {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
 
-    /// Whether a signal killed the runtime itself.
+    /// Returns whether a signal killed the runtime itself.
     #[must_use]
     pub fn died_of_signal(&self) -> bool {
         self.status.signal().is_some()
@@ -309,7 +310,7 @@ impl Outcome {
         self.fails_as(1, text)
     }
 
-    /// Like [`Outcome::fails`], for a tool, which has no log.
+    /// Asserts the same as [`Outcome::fails`] for a tool, which has no log.
     #[track_caller]
     pub fn fails_without_log(self, text: &str) -> Self {
         let outcome = self.exits(1);
@@ -317,7 +318,7 @@ impl Outcome {
         outcome
     }
 
-    /// Like [`Outcome::fails`], with another exit code.
+    /// Asserts the same as [`Outcome::fails`], with another exit code.
     #[track_caller]
     pub fn fails_as(self, code: i32, text: &str) -> Self {
         assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
@@ -328,10 +329,11 @@ impl Outcome {
         self
     }
 
-    /// Like [`Outcome::fails_as`], and asserts exactly one message, the same on standard error and in the log.
+    /// Asserts the same as [`Outcome::fails_as`], and that there is exactly one message, the same on standard error and
+    /// in the log.
     ///
     /// # Panics
-    /// When there are several, or none.
+    /// When there are several messages, or none.
     #[track_caller]
     pub fn fails_once(self, code: i32, text: &str) -> Self {
         let failed = self.fails_as(code, text);
@@ -357,7 +359,7 @@ impl Outcome {
         errors.map(|entry| entry["msg"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Returns what the container has printed by now; after `create` and `--detach` this is more than
+    /// Returns everything that the container has printed so far. After `create` and `--detach`, that may be more than
     /// [`Outcome::stdout`].
     #[must_use]
     pub fn output(&self) -> String {
@@ -401,7 +403,8 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Whether the run uses all fast paths of a start; `DAYFLY_WITHOUT` in the suite's own environment disables some.
+/// Returns whether the run uses all fast paths of a start; `DAYFLY_WITHOUT` in the suite's own environment disables
+/// some.
 #[must_use]
 pub fn uses_every_fast_path() -> bool {
     std::env::var_os("DAYFLY_WITHOUT").is_none()

@@ -70,7 +70,7 @@ impl Events {
     /// Returns the next event.
     ///
     /// # Panics
-    /// When none arrives in time.
+    /// When no event arrives in time.
     #[track_caller]
     pub fn next(&self) -> Envelope {
         match self.heard.recv_timeout(patience()) {
@@ -82,7 +82,7 @@ impl Events {
     /// Returns the next event, of type `M`.
     ///
     /// # Panics
-    /// When it is of another type.
+    /// When the event is of another type.
     #[track_caller]
     pub fn next_of<M: Packed>(&self) -> M {
         let event = self.next();
@@ -101,7 +101,7 @@ impl Events {
     }
 }
 
-/// Answers the calls of one shim until it closes the connection.
+/// Answers the calls of one shim until the shim closes the connection.
 fn hear(stream: UnixStream, tell: &Sender<Envelope>, thaw: &Mutex<()>) {
     let mut connection = Connection::new(stream.into());
     loop {
@@ -215,7 +215,7 @@ impl Line {
     /// Returns the answer to a call.
     ///
     /// # Panics
-    /// When none arrives in time.
+    /// When no answer arrives in time.
     #[track_caller]
     pub fn answer(&self, call: u32) -> Result<Vec<u8>, Status> {
         let answer = self.answer_within(call, patience());
@@ -269,7 +269,7 @@ impl<'a> Shim<'a> {
     /// Starts a shim for a container, as containerd 2.3 and later do.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the shim does not start.
     #[track_caller]
     #[must_use]
     pub fn start(container: &Container<'a>) -> Self {
@@ -279,7 +279,7 @@ impl<'a> Shim<'a> {
     /// Starts a shim with options.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the shim does not start.
     #[track_caller]
     #[must_use]
     pub fn start_with(container: &Container<'a>, options: Options) -> Self {
@@ -290,7 +290,7 @@ impl<'a> Shim<'a> {
     /// Starts a shim with another program, perhaps through a wrapper that executes its arguments.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the shim does not start.
     #[track_caller]
     #[must_use]
     pub fn start_by(
@@ -322,7 +322,7 @@ impl<'a> Shim<'a> {
     }
 }
 
-/// Returns the command line that all of containerd's executions of the program have in common.
+/// Returns the part of the command line that is the same whenever containerd executes the program.
 fn command(wrapper: &[&str], program: &Path, container: &Container<'_>, events: &Path) -> Command {
     let mut all = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(all.next().expect("a program"));
@@ -388,7 +388,7 @@ impl Pipes {
     /// Makes FIFOs in a directory of their own.
     ///
     /// # Panics
-    /// When they can't be made.
+    /// When the FIFOs can't be made.
     #[must_use]
     pub fn new(container: &Container<'_>, name: &str) -> Self {
         let directory = container.bundle.join(format!("fifos-{name}"));
@@ -419,7 +419,7 @@ impl Pipes {
     /// Opens a FIFO for writing.
     ///
     /// # Panics
-    /// When it can't be opened.
+    /// When the FIFO can't be opened.
     #[must_use]
     pub fn writer(&self, name: &str) -> File {
         let path = self.directory.join(name);

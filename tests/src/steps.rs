@@ -1,4 +1,4 @@
-//! The kinds of plan steps, and which of them a test has made fail.
+//! The kinds of plan steps, and a record of the kinds that a test has made fail.
 
 use crate::container::Container;
 use serde_json::Value;
@@ -13,9 +13,9 @@ const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 pub struct Step {
     /// `host` or `init`.
     pub actor: &'static str,
-    /// Its index in the actor's list.
+    /// The step's index in the actor's list.
     pub number: usize,
-    /// The name of its kind.
+    /// The name of the step's kind.
     pub name: String,
 }
 
@@ -83,7 +83,7 @@ static STRUCK: Mutex<BTreeSet<(&'static str, String, &'static str)>> = Mutex::ne
 /// Records that a step was made to fail.
 ///
 /// # Panics
-/// Only if another case panicked while recording one.
+/// Only if another case panicked while recording a step.
 pub fn struck(step: &Step, how: &'static str) {
     STRUCK.lock().expect("struck").insert((step.actor, step.name.clone(), how));
 }

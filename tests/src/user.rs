@@ -21,30 +21,30 @@ pub const RANGE: u32 = 65_536;
 
 /// The number of users of the run so far.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// The first uid, above the ranges of `--userns auto`, whose processes would otherwise count as the user's.
+/// The first uid. It is outside the ranges of `--userns auto`, so that their processes do not count as the user's.
 const FIRST: u32 = 28_700;
 /// The maximum number of users of a run.
 const MOST: u32 = 100;
 
-/// Returns a uid that no other user of this run has, and hardly one of a concurrent run.
+/// Returns a uid that no other user of this run has, and that a user of a concurrent run is unlikely to have.
 fn next_uid() -> u32 {
     FIRST + std::process::id() % 360 * MOST + NEXT.fetch_add(1, Ordering::Relaxed) % MOST
 }
 
-/// A user, and the bed whose calls run as that user.
+/// A user, and a bed whose calls run as that user.
 pub struct User {
     /// Its uid, and gid.
     pub uid: u32,
     /// The first of its subordinate uids, and gids.
     pub first: u32,
-    /// The bed of its calls.
+    /// The bed of the user's calls.
     pub bed: Bed,
     cgroup: Option<PathBuf>,
-    /// The process that holds the mount namespace of its calls.
+    /// The process that holds the mount namespace of the user's calls.
     etc: Child,
     /// The process that holds the namespaces of a nested user.
     holder: Option<Child>,
-    /// Its systemd instance.
+    /// The user's systemd instance.
     systemd: Option<Child>,
     /// Flags added to all calls of the runtime.
     flags: &'static str,
@@ -57,7 +57,7 @@ const BOOTED: &str = "[ -d /run/systemd/system ] || {\n\
     mkdir -p /run/systemd && mount -t tmpfs -o mode=755 tmpfs /run/systemd || exit 99\n\
     mkdir /run/systemd/system\n}\n";
 
-/// Checks the machine for what the calls of a user require.
+/// Checks that the machine has everything that the calls of a user require.
 ///
 /// # Errors
 /// What is missing.
@@ -71,7 +71,7 @@ pub fn can_be() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the machine for what a user with a systemd of its own requires in addition.
+/// Checks that the machine also has everything that a user with a systemd instance of its own requires.
 ///
 /// # Errors
 /// What is missing.
@@ -99,7 +99,7 @@ impl User {
     /// Makes a user in a cgroup of its own, as systemd would delegate one.
     ///
     /// # Panics
-    /// When it can't be made.
+    /// When the cgroup can't be made.
     #[must_use]
     pub fn delegated(bed: &Bed) -> Self {
         let uid = next_uid();
@@ -155,13 +155,13 @@ impl User {
         user
     }
 
-    /// Adds `--systemd-cgroup`, so that its systemd makes all its containers scopes.
+    /// Adds `--systemd-cgroup` to all calls, so that each container is in a scope of the user's systemd.
     pub fn asks_systemd(&mut self) {
         self.flags = "--systemd-cgroup";
         self.write_script();
     }
 
-    /// Returns the scopes that its systemd has made.
+    /// Returns the scopes that the user's systemd has made.
     #[must_use]
     pub fn scopes(&self) -> Vec<PathBuf> {
         let mut scopes = Vec::new();
@@ -180,25 +180,25 @@ impl User {
     /// Makes the user's calls see a machine run by systemd.
     ///
     /// # Panics
-    /// When the directory that marks it can't be made.
+    /// When the directory that marks such a machine can't be made.
     pub fn sees_systemd(&mut self) {
         let made =
             Command::new("nsenter").args([&self.etc_namespace(), "sh", "-c", BOOTED]).status();
         assert!(made.is_ok_and(|status| status.success()), "/run/systemd/system");
     }
 
-    /// Returns the option that makes nsenter(1) enter the mount namespace of its calls.
+    /// Returns the option that makes nsenter(1) enter the mount namespace of the user's calls.
     fn etc_namespace(&self) -> String {
         format!("--mount=/proc/{}/ns/mnt", self.etc.id())
     }
 
-    /// Returns the cgroup of its systemd.
+    /// Returns the cgroup of the user's systemd.
     #[must_use]
     pub fn manager(&self) -> PathBuf {
         self.cgroup().join("manager")
     }
 
-    /// Terminates its systemd, and all that it runs.
+    /// Terminates the user's systemd, and all its units.
     pub fn end_systemd(&mut self) {
         let Some(mut systemd) = self.systemd.take() else { return };
         let pid = rustix::process::Pid::from_child(&systemd);
@@ -366,7 +366,7 @@ impl User {
     }
 }
 
-/// Whatever remains of a user was left by its containers.
+/// Ends and removes everything that remains of the user: it was left by the user's containers.
 impl Drop for User {
     fn drop(&mut self) {
         let mut left = self.bed.finish();
@@ -418,7 +418,7 @@ fn keep_etc(etc: &Path) -> Child {
     keeper
 }
 
-/// Waits until a process has made its namespaces and only holds them.
+/// Waits until a process has made its namespaces and sleeps.
 fn until_asleep(keeper: &Child) {
     let comm = format!("/proc/{}/comm", keeper.id());
     crate::wait::until_true("the user's namespaces", || {
@@ -426,7 +426,7 @@ fn until_asleep(keeper: &Child) {
     });
 }
 
-/// Makes a cgroup if it is missing, and gives it to a user.
+/// Makes a cgroup if it is missing, and makes a user its owner.
 fn own(cgroup: &Path, uid: u32) {
     let _ = fs::create_dir(cgroup);
     give(cgroup, uid);

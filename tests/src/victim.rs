@@ -16,7 +16,7 @@ impl Victim {
     /// Makes a directory beside the bundles of `bed`.
     ///
     /// # Panics
-    /// When it can't be made, or exists already.
+    /// When the directory can't be made, or exists already.
     #[must_use]
     pub fn new(bed: &Bed) -> Self {
         let dir = bed.dir.join("victim");
@@ -25,7 +25,7 @@ impl Victim {
         Self { dir }
     }
 
-    /// Returns a relative path that leads here from anywhere near, with enough `..` to climb out of a rootfs.
+    /// Returns a relative path to this directory, with enough `..` to climb out of any rootfs.
     ///
     /// # Panics
     /// Never: the directory's path is absolute.
@@ -35,7 +35,7 @@ impl Victim {
             .join(self.dir.strip_prefix("/").expect("absolute"))
     }
 
-    /// Returns what was done to it, if anything.
+    /// Returns what was changed in the directory, if anything.
     ///
     /// # Panics
     /// When the directory is gone.
@@ -59,7 +59,7 @@ impl Victim {
         mounts.lines().find(|line| line.contains(&*path)).map(|line| format!("mounted: {line}"))
     }
 
-    /// Asserts that it is unchanged.
+    /// Asserts that the directory is unchanged.
     #[track_caller]
     pub fn assert_untouched(&self) {
         assert_eq!(self.damage(), None);

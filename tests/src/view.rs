@@ -15,7 +15,7 @@ pub enum View {
 
 impl View {
     /// Returns the view of this process's mount namespace. `DAYFLY_VIEW` must agree with what is mounted, so that a
-    /// broken wrapper can't pass for a run of the wrong view.
+    /// broken wrapper can't make the suite test the wrong view.
     ///
     /// # Errors
     /// The disagreement.
@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// Whether resource limits are set through v1 controllers.
+    /// Returns whether resource limits are set through v1 controllers.
     #[must_use]
     pub fn has_v1(self) -> bool {
         self != Self::V2

@@ -13,7 +13,7 @@ pub fn patience() -> Duration {
 /// Polls `check` until it returns a value.
 ///
 /// # Panics
-/// After [`patience`], naming `what`.
+/// After [`patience`], with `what` in the message.
 #[track_caller]
 pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -29,7 +29,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 /// Polls `check` until it returns true.
 ///
 /// # Panics
-/// After [`patience`], naming `what`.
+/// After [`patience`], with `what` in the message.
 #[track_caller]
 pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
     until(what, || check().then_some(()));
@@ -38,7 +38,7 @@ pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
 /// Polls `find` until it returns nothing.
 ///
 /// # Panics
-/// After [`patience`], with what it still returns.
+/// After [`patience`], with the remaining items.
 #[track_caller]
 pub fn until_none(what: &str, mut find: impl FnMut() -> Vec<String>) {
     let start = Instant::now();

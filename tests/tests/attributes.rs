@@ -57,7 +57,7 @@ const IO: &[&str] = &["/bin/busybox", "ionice"];
 const CPUS: &[&str] = &["grep", "Cpus_allowed_list", "/proc/self/status"];
 const NUMA: &[&str] = &["/bin/cat", "/proc/self/numa_maps"];
 
-/// Returns the output of `args` in a container with these properties: as its program, and by exec.
+/// Returns the output of `args` in a container with these properties: run as the container's program, and by exec.
 fn both(bed: &Bed, properties: &[(&str, &Value)], args: &[&str]) -> [String; 2] {
     let bundle = || {
         let mut bundle = bed.bundle();
@@ -176,7 +176,7 @@ fn scheduler_refused(bed: &Bed) {
     }
 }
 
-/// Without settings of its own, a process file gets the container's; otherwise its own.
+/// A process file with settings of its own gets these; otherwise it gets the container's.
 fn scheduler_of_exec(bed: &Bed) {
     let batch = json!({ "policy": "SCHED_BATCH", "nice": 3 });
     let c = bed.bundle().set("/process/scheduler", batch).make().detached();

@@ -1,4 +1,4 @@
-//! `dayfly bench`: what remains on the host after it is interrupted or killed; its report.
+//! `dayfly bench`: what remains on the host after an experiment is interrupted or killed; and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -49,7 +49,7 @@ fn bench_and_cgroup() -> Result<(), String> {
     beside("dayfly-cgtool")
 }
 
-/// In v2's view of a hybrid host, the controllers belong to v1.
+/// Checks that cgroup v2 lacks controllers, as in the v2 view of a hybrid host, where they belong to v1.
 fn no_controllers() -> Result<(), String> {
     bench()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -89,7 +89,7 @@ fn layers(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// Returns what experiments have made, by name: directories, cgroups, mounts in this namespace.
+/// Returns what experiments have made and not removed, by name: directories, cgroups, and mounts in this namespace.
 fn left(bed: &Bed) -> BTreeSet<String> {
     let mut tops = cgroups::hierarchies(bed.view);
     tops.extend([bed.dir.clone(), "/run".into(), "/dev/shm".into()]);
@@ -101,7 +101,7 @@ fn left(bed: &Bed) -> BTreeSet<String> {
     left
 }
 
-/// Returns what one experiment has made.
+/// Returns what one experiment has made and not removed.
 fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
     let name = format!("dayfly-bench-{pid}");
     let of = |path: &String| path.split(['/', ' ']).any(|part| part == name);
@@ -162,7 +162,7 @@ fn interrupted(bed: &Bed) {
     }
 }
 
-/// Mounts vanish with the processes' namespace; the rest is found by name.
+/// After SIGKILL, mounts vanish with the processes' mount namespace; `bench gc` finds and removes the rest by name.
 fn killed(bed: &Bed) {
     let pid = end_by(bed, Signal::KILL);
     wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
@@ -208,7 +208,7 @@ fn flame_sees_the_kernel(bed: &Bed) {
     assert!(left(bed).iter().all(|path| !path.contains(&bed.dir.display().to_string())));
 }
 
-/// The instances' work matches the CPUs that their groups are given; nothing of them remains.
+/// The instances' throughput matches the CPUs of their groups, and nothing of the groups remains.
 fn groups_are_given_cpus(bed: &Bed) {
     let temporary = bed.dir.to_str().expect("path");
     let line =
@@ -231,7 +231,7 @@ fn groups_are_given_cpus(bed: &Bed) {
     assert!(left.iter().all(|path| !path.contains(temporary)), "{left:?}");
 }
 
-/// On a host without controllers it says so, and what to do.
+/// On a host without controllers, the error says so and what to do.
 fn groups_need_controllers(bed: &Bed) {
     let outcome = bed.call_bare(&["bench", "groups", "--view", "v2"]).run().exits(1);
     assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");
@@ -276,7 +276,8 @@ fn functions_interrupted(bed: &Bed) {
     }
 }
 
-/// Containers exit by themselves when no more invocations arrive; their remains are found by name.
+/// After SIGKILL of the replay, its containers exit by themselves, because no more invocations arrive. `bench gc` finds
+/// by name, and removes, what the replay has left.
 fn functions_killed(bed: &Bed) {
     let (pid, _) = end_functions_by(bed, Signal::KILL);
     wait::until_true("the end of all containers", || in_cgroups(pid) == 0);
@@ -302,7 +303,7 @@ fn kept(bed: &Bed, name: &str) -> PathBuf {
     bed.dir.join("report/parts").join(name)
 }
 
-/// A finished part is on the page, in all three formats, and is not run again.
+/// A finished part appears on the page, in all three formats, and is not run again.
 fn report_is_kept(bed: &Bed) {
     let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
     let page = bed.dir.join("report");
@@ -379,7 +380,7 @@ fn measured(bed: &Bed, words: &[&str]) -> Value {
     serde_json::from_str(&outcome.stdout).expect("JSON")
 }
 
-/// dayfly's own table is always timed; libseccomp if the program that queries it was built.
+/// dayfly's own table is always timed; libseccomp's is timed if the program that queries it was built.
 fn lookups_are_timed(bed: &Bed) {
     let result = measured(bed, &["lookups", "--count", "2", "--rounds", "2"]);
     let rows = result["rows"].as_array().expect("rows");

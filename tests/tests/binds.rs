@@ -192,7 +192,8 @@ fn bind_by_type(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// A source in the root filesystem, below an earlier mount, shows what the container has there.
+/// A source in the root filesystem, below an earlier mount, shows the container's content at that path, not the
+/// image's.
 fn bind_of_what_is_mounted_by_then(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     fs::create_dir(dir.join("sub")).expect("make");
@@ -228,7 +229,7 @@ fn rbind_of_what_has_mounts_by_then(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// Mounts that are read-only on the host stay so, unless the options say otherwise.
+/// Mounts that are read-only on the host stay read-only, unless the options make them writable.
 fn flags_are_added_to_the_sources(bed: &Bed) {
     let dir = host_dir(bed, "outer");
     bed.program("mount", &["-t", "tmpfs", "-o", "ro,noexec", "tmpfs", text(&dir)]).run().ok();
@@ -331,7 +332,7 @@ fn many_mounts(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "60\n");
 }
 
-/// Callers pass the same options to all mounts, and crun ignores those of other file systems.
+/// Callers pass the same options to all mounts, and crun ignores options of other file systems.
 fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let source = bed.dir.join("source");
     fs::create_dir_all(&source).expect("make");
@@ -342,7 +343,7 @@ fn options_of_filesystems_are_passed_over(bed: &Bed) {
     assert!(line.contains("ro,nosuid") && !line.contains("size=1k"), "{line}");
 }
 
-/// Makes a shared mount on the host with another one in it.
+/// Makes a shared mount on the host with another mount in it.
 fn shared_tree(bed: &Bed) -> PathBuf {
     let dir = bed.dir.join("tree");
     fs::create_dir(&dir).expect("make");

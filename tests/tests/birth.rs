@@ -1,5 +1,5 @@
 //! Init between clone and exec, in the runtime's memory or in its own: who can access it, what it inherits, and what
-//! remains if either of the two is killed.
+//! remains if either init or the runtime is killed.
 
 use crate::template::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;
@@ -141,8 +141,8 @@ fn exec_while_it_is_made_is_refused(bed: &Bed) {
     }
 }
 
-/// A hook in the container that is a program of the image may trace init, if the container has the capability. It must
-/// not reach the memory of the runtime outside.
+/// A hook that runs in the container may trace init if the container has CAP_SYS_PTRACE. The hook must not reach the
+/// memory of the runtime outside.
 fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
     // Writes to the last bytes of init's first writable mapping, and prints the address.
     let script = r#"end=$(awk '$2 ~ /^rw/ { sub(".*-", "", $1); print $1; exit }' /proc/1/maps)

@@ -1,5 +1,5 @@
 //! Features of test builds: defences that can be disabled and faults that can be injected. The runtime under test has
-//! none of them, and a build with them says so wherever it can.
+//! none of these features, and a test build reports that it has them wherever it can.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -21,7 +21,7 @@ const CASES: &[Case] = &[
 const SWITCHES: [&str; 4] =
     ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT", "DAYFLY_PAUSE", "built for tests"];
 
-/// For `faults`, the test build itself may be under test.
+/// Checks that the runtime under test is not the test build, as it may be for `faults`.
 fn other_than_the_test_build() -> Result<(), String> {
     let test_build = std::env::var_os("DAYFLY_UNDEFENDED_BUILD");
     let under_test = fs::canonicalize(runtime_path()).ok();
@@ -85,8 +85,8 @@ fn test_build_has_them_and_says_so(bed: &Bed) {
     }
 }
 
-/// An init that shares its parent's memory must not allocate; test builds check this. None of the suite's containers
-/// violates it (`faults` has one for each kind of step), except this one.
+/// An init that shares its parent's memory must not allocate; test builds check this. Only this container violates that
+/// rule: all others of the suite obey it, including those of `faults`, which cover each kind of step.
 fn an_init_that_allocates_is_caught(bed: &Bed) {
     let c = bed.bundle().sh("true").make();
     let run =

@@ -159,7 +159,7 @@ fn pause_and_resume(bed: &Bed) {
     wait::until_true("the count to go on", || count(&c) != before);
 }
 
-/// Its frozen init accepts no connections, so commands must not wait for it.
+/// The frozen init of a created container accepts no connections, so commands must not wait for it.
 fn pause_created(bed: &Bed) {
     let c = bed.bundle().sh("touch /ran").make();
     c.create().ok();

@@ -1,4 +1,4 @@
-//! Limits of v1 controllers: what is written, its effect, and updates.
+//! Limits of v1 controllers: the written values, their effect, and updates.
 
 use crate::cgroups::{HUNGRY, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt};
 use dayfly_tests::bed::Bed;
@@ -73,15 +73,15 @@ fn memory_limit_is_felt(bed: &Bed) {
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
 }
 
-/// The intermediate that makes an exec's process is in the cgroup with it for a moment.
+/// For a moment, the process that exec adds and the intermediate process that makes it are both in the cgroup.
 fn exec_takes_the_last_pid(bed: &Bed) {
     let c = limited(bed, json!({ "pids": { "limit": 2 } })).make().detached();
     let outcome = c.exec(&["cat", "/proc/self/cgroup"]).ok();
     assert!(outcome.lines().iter().any(|line| line.ends_with(":pids:/")), "{outcome}");
 }
 
-/// As above, for the intermediate of a container that joins a PID namespace; the container's cgroup namespace starts at
-/// its cgroup.
+/// For a moment, init and the intermediate process that makes it, because the container joins a PID namespace, are both
+/// in the cgroup; the container's cgroup namespace starts at its cgroup.
 fn pod_member_takes_the_only_pid(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());
@@ -100,8 +100,8 @@ fn pod_member_takes_the_only_pid(bed: &Bed) {
     assert_eq!(procs.trim(), c.pid().to_string());
 }
 
-/// A process that shares memory with the OOM killer's victim is killed with it: this must not happen to a command. The
-/// limit is hit by file pages, which can't be reclaimed and which no kill frees.
+/// A process that shares memory with the OOM killer's victim is killed as well: this must not happen to a command. The
+/// limit is hit by file pages that can't be reclaimed, and that killing a process does not free.
 fn exec_at_the_memory_limit(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let limit = c.cgroup_file("memory", "memory.limit_in_bytes");
@@ -124,7 +124,8 @@ fn exec_at_the_memory_limit(bed: &Bed) {
     }
 }
 
-/// An intermediate process shares the command's memory only if neither the cgroup nor one above it has a memory limit.
+/// An intermediate process shares the command's memory only if neither the container's cgroup nor one above it has a
+/// memory limit.
 fn exec_shares_no_limited_memory(bed: &Bed) {
     let id = bed.id();
     let pod = cgroups::path_of(&format!("{id}-pod"));
@@ -146,7 +147,7 @@ fn exec_shares_no_limited_memory(bed: &Bed) {
     assert_eq!(seen, [true, false, false]);
 }
 
-/// Whether an exec clones with CLONE_VM.
+/// Returns whether an exec clones with CLONE_VM.
 fn shares_memory(c: &Container<'_>) -> bool {
     let mut is_shared = false;
     let outcome = c.id_call("exec", &[], &["true"]).follow(&mut |pid, event| {
@@ -276,8 +277,8 @@ fn swappiness_and_oom_control(bed: &Bed) {
     assert!(c.cgroup_read("memory", "memory.oom_control").starts_with("oom_kill_disable 1"));
 }
 
-/// A container that may write to its freezer has frozen itself in a cgroup below: on v1, frozen processes don't die of
-/// SIGKILL.
+/// A container with write access to its freezer has frozen itself in a child cgroup: on v1, frozen processes don't die
+/// of SIGKILL.
 fn frozen_below(bed: &Bed) {
     for init_too in [true, false] {
         let c = bed.bundle().make().detached();

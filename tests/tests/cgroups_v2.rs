@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
     case!(statistics).on(V2).when(all_controllers),
 ];
 
-/// Whether the view's cgroup v2 has the controllers that containers need.
+/// Returns whether the view's cgroup v2 has the controllers that containers need.
 fn all_controllers() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     ["cpuset", "cpu", "io", "memory", "pids"]
@@ -270,7 +270,7 @@ fn statistics(bed: &Bed) {
     assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
 }
 
-/// It would move a process of the host into the container, to be killed with it.
+/// Writing `cgroup.procs` through `unified` would move a process of the host into the container, to be killed with it.
 fn unified_takes_no_processes(bed: &Bed) {
     let mut victim = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
     let pid = victim.id().to_string();

@@ -49,7 +49,7 @@ pub fn tool() -> Result<(), String> {
 /// A group of the case's own, removed with its descendants when dropped.
 pub struct Own<'a> {
     bed: &'a Bed,
-    /// Its name.
+    /// The group's name.
     pub name: String,
 }
 
@@ -64,7 +64,8 @@ impl<'a> Own<'a> {
         format!("{}/{name}", self.name)
     }
 
-    /// Returns the content of its file in a controller's hierarchy, without the final line break.
+    /// Returns the content of a file of the group or its child in a controller's hierarchy, without the final line
+    /// break.
     pub fn read(&self, controller: &str, child: &str, file: &str) -> String {
         let path = self.directory(controller, child).join(file);
         let text = fs::read_to_string(&path);
@@ -180,7 +181,7 @@ fn watched(bed: &Bed) {
     assert!(table.contains(&own.child("one")), "{table}");
 }
 
-/// libcgroup's command line, which has -g instead of a GROUP, on either interface.
+/// libcgroup's command line, which uses -g instead of a GROUP, works on either interface.
 fn made_by_libcgroup_s_line(bed: &Bed) {
     let own = Own::new(bed);
     let (one, two) = (own.child("one"), own.child("two"));
@@ -214,7 +215,7 @@ fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
     heading.zip(lines.next().expect("a row")).collect()
 }
 
-/// For a group in one hierarchy only, the others count nothing.
+/// If a group exists in one hierarchy only, the figures of other hierarchies are unknown, not zero.
 fn unknown_is_not_zero(bed: &Bed) {
     let own = Own::new(bed);
     for (group, counted, not) in [
@@ -240,7 +241,7 @@ fn unknown_is_not_zero(bed: &Bed) {
     assert_ne!(cells[4..], ["-", "-"], "{table}");
 }
 
-/// A group whose parent does not delegate the memory controller.
+/// If a group's parent does not delegate the memory controller, its memory usage is unknown, not zero.
 fn unknown_is_not_zero_on_v2(bed: &Bed) {
     let own = Own::new(bed);
     let name = own.child("one");
@@ -263,7 +264,7 @@ fn script() -> Result<(), String> {
     there.then_some(()).ok_or_else(|| "no script(1)".to_owned())
 }
 
-/// On a terminal of 60 columns and 8 rows, ended by q and by an interrupt; the terminal is restored.
+/// `top` on a terminal of 60 columns and 8 rows is ended by q and by an interrupt, and restores the terminal.
 fn watched_until_told(bed: &Bed) {
     let own = Own::new(bed);
     let long = "a-name-that-is-longer-than-all-that-the-terminal-has-room-for-in-one-line";

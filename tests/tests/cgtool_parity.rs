@@ -41,7 +41,7 @@ fn libcgroup() -> Result<(), String> {
     }
 }
 
-/// Runs a libcgroup program. It does not support cgroup v2 beside v1, so v2 is hidden from it.
+/// Runs a libcgroup program. libcgroup does not support cgroup v2 beside v1, so v2 is hidden from the program.
 fn theirs(bed: &Bed, args: &[&str]) -> Outcome {
     let script = "while umount /sys/fs/cgroup/unified 2>/dev/null; do :; done; exec \"$@\"";
     let unshare = ["-m", "--propagation", "private", "sh", "-c", script, "sh"];
@@ -99,7 +99,8 @@ fn cgcreate(bed: &Bed) {
     }
 }
 
-/// The commands of the article on consolidation that create its groups, and one command that creates several.
+/// Compares the commands of the article on consolidation that create its groups, and one command that creates several
+/// groups.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {
@@ -159,7 +160,8 @@ fn cgcreate_modes(bed: &Bed) {
     same(&own, &["cpu", "memory"]);
 }
 
-/// Creates both groups with dayfly, in the hierarchies where the cases set values.
+/// Creates the group for libcgroup and the one for dayfly, both by dayfly, in the hierarchies where the cases set
+/// values.
 fn both(bed: &Bed, own: &Own<'_>) -> (String, String) {
     let (t, o) = (own.child("theirs"), own.child("ours"));
     let in_all = |group: &str| format!("cpu,memory,blkio,cpuset,pids,freezer:{group}");
@@ -315,7 +317,7 @@ fn cgdelete(bed: &Bed) {
     assert!(!own.directory("cpu", "theirs").exists() && !own.directory("cpu", "ours").exists());
 }
 
-/// Returns a configuration file with one group, valid for both.
+/// Returns a configuration file with one group, valid for libcgroup and dayfly.
 fn config(group: &str) -> String {
     format!(
         "# a comment\ngroup {group} {{\n  perm {{\n    task {{ uid = daemon; gid = bin; fperm = 660; }}\n    \

@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
     case!(kept_as_it_can_be_read).needs(tool),
 ];
 
-/// Checks for the v2 controllers that v1 has on other hosts.
+/// Checks that the controllers are on cgroup v2: on other hosts v1 has them.
 fn controllers() -> Result<(), String> {
     tool()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -107,7 +107,7 @@ fn planned_wrongly(bed: &Bed) {
     let _ = running.wait();
 }
 
-/// Files that are not plans.
+/// Files that are not plans are rejected.
 fn no_plans(bed: &Bed) {
     for (name, content, says) in [
         (
@@ -138,7 +138,7 @@ fn no_plans(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &plan(bed, "empty.toml", "")]).ok().stdout, "");
 }
 
-/// Two values for the same thing would alternate each time the plan is applied.
+/// Two values for the same file or line are rejected: they would alternate each time the plan is applied.
 fn nothing_is_said_twice(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -180,7 +180,7 @@ fn nothing_is_said_twice(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &file]).ok().stdout, "");
 }
 
-/// The kernel formats many values its own way; an applied plan must not show differences because of it.
+/// The kernel formats many values its own way; an applied plan must not show differences because of that.
 fn applied_again_in_the_kernels_words(bed: &Bed) {
     let own = Own::new(bed);
     let text = format!(
@@ -394,7 +394,7 @@ fn values_plans_and_exchange_on_v2(bed: &Bed) {
     let _ = running.wait();
 }
 
-/// The copy is read at boot as the plan is now, and the unit and script are valid.
+/// The plan's copy is applied at boot exactly as the plan is now, and the unit and the script are valid.
 fn kept_as_it_can_be_read(bed: &Bed) {
     let root = bed.dir.join("image");
     let root = root.to_str().expect("path");

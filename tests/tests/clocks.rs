@@ -83,7 +83,7 @@ fn without_offsets(bed: &Bed) {
     assert!(outcome.lines()[1].parse::<u64>().expect("seconds") <= uptime());
 }
 
-/// Init is in its time namespace from the beginning, and so is a process that exec adds before `start`.
+/// Init is in its time namespace from the beginning, and so is a process that `exec` adds before `start`.
 fn before_start_and_after(bed: &Bed) {
     let c = shifted(bed.bundle()).make();
     c.create().ok();
@@ -137,7 +137,7 @@ fn users_and_time_namespaces() -> Result<(), String> {
     can_be().and_then(|()| time_namespaces())
 }
 
-/// Init creates it itself, as root of its user namespace.
+/// Init itself creates the time namespace, as root of its user namespace.
 fn without_root(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {
@@ -154,7 +154,7 @@ fn without_root(bed: &Bed) {
     bundle.args(&["/bin/true"]).make().run().ok();
 }
 
-/// In its trace, init's clock continues as it was before.
+/// In the trace, init's times continue without a jump when init enters its time namespace.
 fn trace_without_root(bed: &Bed) {
     let user = User::new(bed);
     let c = shifted(user.ranges()).args(&["/bin/true"]).make();
@@ -173,7 +173,7 @@ fn join_with_a_user_namespace(bed: &Bed) {
     assert_eq!(is_a_week_ahead(&second.run().ok().stdout), namespace(&first.pid().to_string()));
 }
 
-/// Returns a hook that writes its time namespace to a file.
+/// Returns a hook that writes the time namespace it runs in to a file.
 fn hook(file: &Path) -> Value {
     let script = format!("readlink /proc/self/ns/time >{}", file.display());
     json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] })
@@ -193,7 +193,7 @@ fn hooks_of_the_host_stay_there(bed: &Bed) {
     assert_eq!(seen, [host.clone(), container, host.clone(), host]);
 }
 
-/// Init's clock differs from the command's; its row must not show this.
+/// Init's clock differs from the command's, but its row in the trace must not show the difference.
 fn traces_are_of_one_clock(bed: &Bed) {
     let c = shifted(bed.bundle()).make();
     let file = bed.dir.join("trace.jsonl");

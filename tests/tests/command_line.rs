@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     case!(stop_of_one_that_has_ended).unlike_runc(),
 ];
 
-/// The message has two lines, and the exit status is 1.
+/// The message of a mistyped command line has two lines, and the exit status is 1.
 fn what_was_meant(bed: &Bed) {
     for (words, message, usage) in [
         (
@@ -113,7 +113,7 @@ fn tools_list_their_commands(bed: &Bed) {
     }
 }
 
-/// Returns the output of `dayfly ARGS…` on a terminal with so many columns.
+/// Returns the output of `dayfly ARGS…` on a terminal with this many columns.
 fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("openpt");
     grantpt(&master).expect("grantpt");
@@ -191,7 +191,7 @@ fn who_does_not_exist(bed: &Bed) {
     bed.call(&["exec", "nobody", "true"]).run().fails_as(255, text);
 }
 
-/// Whether the container's program handles a signal.
+/// Returns whether the container's program handles a signal.
 fn catches(c: &Container<'_>, signal: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", c.state()["pid"])).expect("status");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("SigCgt");

@@ -57,7 +57,7 @@ fn apparmor_is_missing_for_exec(bed: &Bed) {
     assert_eq!(c.status(), "running");
 }
 
-/// Engines set this for a privileged container, whatever the kernel supports.
+/// Engines set `unconfined` for a privileged container, whatever the kernel supports.
 fn unconfined(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!("unconfined")).make().detached();
     c.exec_with(&["--apparmor", "unconfined"], &["true"]).ok();

@@ -43,7 +43,7 @@ fn with_links<'a>(bed: &'a Bed, links: &[(&str, &str)]) -> Bundle<'a> {
     bundle
 }
 
-/// Binds a file over the link at /etc/resolv.conf; it can be read there and at the link's target.
+/// Binds a file over the link at /etc/resolv.conf, and asserts that it can be read there and at the link's target.
 #[track_caller]
 fn binds_file(bed: &Bed, bundle: Bundle<'_>, made: &str) {
     let dir = host_dir(bed, &format!("shared{}", bundle.dir.file_name().expect("name").display()));
@@ -110,7 +110,7 @@ fn directory_and_tmpfs(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\ntmpfs\n700\n755\n");
 }
 
-/// /var/run links to /run, and engines mount below it.
+/// /var/run is a link to /run, and engines mount below /var/run.
 fn link_on_the_way(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     let destination = "/var/run/secrets/kubernetes.io/serviceaccount";

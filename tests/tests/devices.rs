@@ -178,12 +178,12 @@ fn rules_allow_one(bed: &Bed) {
     reads_alone(bed, "r");
 }
 
-/// An `a` means all devices in v1's own lists; as with runc, it is ignored here.
+/// In v1's own lists, an `a` means all devices. As with runc, it is ignored in the configuration's rules.
 fn rules_with_other_letters(bed: &Bed) {
     reads_alone(bed, "ra");
 }
 
-/// Asserts that a rule with this access lets the container read the kernel log, but not write to it.
+/// Asserts that a device rule with this access allows the container to read the kernel log, but not to write to it.
 fn reads_alone(bed: &Bed, access: &str) {
     let rules = json!({ "devices": [
         { "allow": false, "access": "rwm" },
@@ -225,7 +225,7 @@ fn mknod_allowed_by_default(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "fine\n");
 }
 
-/// The kernel would truncate them, and the node would be another device's.
+/// The kernel would truncate such numbers, and the node would be another device's.
 fn numbers_beyond_the_kernels(bed: &Bed) {
     let node = |major: u32, minor: u32| {
         let device = json!({ "type": "c", "path": "/dev/odd", "major": major, "minor": minor });

@@ -129,7 +129,7 @@ fn in_a_paused_container(bed: &Bed) {
     c.exec(&["true"]).ok();
 }
 
-/// The process exists, and stays frozen with the others until the container is resumed.
+/// The new process exists, and stays frozen with the others until the container is resumed.
 fn ignore_paused(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
@@ -482,9 +482,9 @@ fn home_of_the_user(bed: &Bed) {
     assert!(Path::new("/proc/self").exists());
 }
 
-/// Root of a container must not get the host's /dev/null. If the container's /dev lacks it, or has something else of
-/// that name, streams from the host's are replaced by a new device node. Root of a user namespace can't make one: then
-/// input ends at once, and output is discarded.
+/// Root of a container must not get the host's /dev/null. If the container's /dev has no /dev/null, or another file of
+/// that name, streams from the host's /dev/null are replaced by a new device node. Root of a user namespace can't make
+/// a device node: then input ends at once, and output is discarded.
 fn streams_without_a_null(bed: &Bed) {
     let dev = bed.dir.join("dev");
     fs::create_dir(&dev).expect("make");
@@ -523,13 +523,13 @@ pub fn with_null_output(c: &Container<'_>, script: &str) -> Outcome {
     c.bed.program("/bin/sh", &args).run()
 }
 
-/// Other shells can't redirect descriptors above 9.
+/// Checks for bash: other shells can't redirect descriptors above 9.
 fn bash() -> Result<(), String> {
     let found = ["/bin/bash", "/usr/bin/bash"].iter().any(|path| Path::new(path).exists());
     found.then_some(()).ok_or_else(|| "no bash".to_owned())
 }
 
-/// The limit applies to the process, not to descriptors open while it is made.
+/// The limit applies to the new process, not to descriptors that are open while it is made.
 fn more_descriptors_than_its_limit(bed: &Bed) {
     let path = bed.dir.join("shared");
     fs::write(&path, "shared\n").expect("write");

@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
 /// The cases whose steps count for [`every_kind_of_step`], which runs last.
 const WALKS: [&[Case]; 4] = [create::CASES, commands::CASES, users::CASES, layers::CASES];
 
-/// The number of them that have finished.
+/// The number of [`WALKS`] that have finished.
 static WALKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts one of [`WALKS`] as finished.
@@ -46,12 +46,12 @@ pub fn walked() {
     WALKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Steps must not depend on the machine's load.
+/// Leaves out the check for other starts: steps must not depend on the machine's load.
 const WITHOUT: &str = "crowd-check";
 
 pub const KINDS: [&str; 2] = ["fail", "kill"];
 
-/// Checks that the runtime has fault points: tests/README.md explains how to build it.
+/// Checks that the runtime has fault points: tests/README.md explains how to build such a runtime.
 pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
@@ -91,7 +91,7 @@ const NOT_HERE: &[(&str, &str, &str)] = &[
     ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/guest-labels"),
 ];
 
-/// Runs after all walks: no kind of step was left out.
+/// Checks, after all walks, that no kind of step was left out.
 fn every_kind_of_step(_: &Bed) {
     let (walked, all) =
         (WALKED.load(Ordering::Relaxed), WALKS.iter().map(|cases| cases.len()).sum());
@@ -111,7 +111,7 @@ fn every_kind_of_step(_: &Bed) {
     }
 }
 
-/// Mount table, /run and pinned programs are the same after every fault.
+/// The mount table, /run and the pinned programs are the same after every fault as before.
 fn host_stays_as_it_is(bed: &Bed) {
     let rules = json!([
         { "allow": false, "access": "rwm" },

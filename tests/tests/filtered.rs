@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
 
 const REFUSALS: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
-/// Every fast path, and none of those that the filter affects.
+/// The ways of starting: with every fast path, and without those that the filter affects.
 const WAYS: [&str; 2] = ["", "clone-into-cgroup,template-namespace,shared-memory,parallel-network"];
 
 fn run(c: &Container<'_>, call: &str, errno: Errno) -> Outcome {
@@ -180,7 +180,8 @@ fn clone3_of_create_and_exec(bed: &Bed) {
     }
 }
 
-/// clone(2) can't place a child in a cgroup: init must have moved there before its cgroup namespace is created.
+/// clone(2) can't place a child in a cgroup: init must have moved into its cgroup before its cgroup namespace is
+/// created.
 fn clone3_in_its_cgroup(bed: &Bed) {
     let script = "cat /proc/self/cgroup";
     let expected = bed.bundle().sh(script).make().run().ok().stdout;
@@ -190,7 +191,8 @@ fn clone3_in_its_cgroup(bed: &Bed) {
     }
 }
 
-/// Nor can it with a cgroup that delegates controllers.
+/// clone(2) can't place the process of an exec in init's cgroup either. The container's own cgroup delegates
+/// controllers here, so it can't have processes.
 fn clone3_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);
@@ -205,7 +207,7 @@ fn limits_pids() -> bool {
     v2.is_none_or(|have| have.split_whitespace().any(|name| name == "pids"))
 }
 
-/// Moving into a cgroup is not checked against pids.max; an intermediate process has no room there.
+/// Moving into a cgroup is not checked against pids.max, but the limit leaves no room for an intermediate process.
 fn clone3_with_one_process_allowed(bed: &Bed) {
     let limit = || json!({ "limit": 1 });
     for errno in REFUSALS {

@@ -172,7 +172,7 @@ fn empty_environment(bed: &Bed) {
     }
 }
 
-/// Hooks outside the container get the command's environment, and those inside the process's.
+/// Without `env`, hooks outside the container get the command's environment, and hooks inside get the process's.
 fn environment_where_none_is_given(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for kind in KINDS {
@@ -222,7 +222,8 @@ fn home_where_no_environment_is_given(bed: &Bed) {
     }
 }
 
-/// Returns a hook that writes to `out` what it may and may not do.
+/// Returns a hook that tries to make a directory, and writes the result, its capabilities, no_new_privs and the seccomp
+/// mode to `out`.
 fn confined_hook(dir: &std::path::Path) -> Value {
     hook(&format!(
         "(mkdir /tmp/d && echo made; grep -E '^(CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' \
@@ -231,8 +232,8 @@ fn confined_hook(dir: &std::path::Path) -> Value {
     ))
 }
 
-/// As with runc and crun, these hooks run under the program's filter; they have its capabilities, without the one
-/// needed to load a filter.
+/// As with runc and crun, startContainer hooks run under the container's seccomp filter. They have the program's
+/// capabilities; CAP_SYS_ADMIN is not kept just because it was needed to load the filter.
 fn start_container_under_the_filter(bed: &Bed) {
     for no_new_privileges in [true, false] {
         for uid in [0, 1000] {
@@ -265,7 +266,8 @@ fn start_container_under_the_filter(bed: &Bed) {
     }
 }
 
-/// This filter lacks clone3(2) and memfd_create(2).
+/// startContainer hooks run under the engines' filter, which here refuses clone3(2), memfd_create(2), poll(2), ppoll(2)
+/// and waitid(2).
 fn start_container_under_the_engines_filter(bed: &Bed) {
     let mut filter = dayfly_tests::profile::seccomp(dayfly_tests::bundle::CAPABILITIES);
     let refused = json!({
@@ -289,7 +291,7 @@ fn start_container_under_the_engines_filter(bed: &Bed) {
     assert!(out.starts_with("made\n") && out.ends_with("Seccomp:\t2\n"), "{out}");
 }
 
-/// A hook that the filter allows nothing fails, and the error names the step.
+/// If the filter denies execve(2), a startContainer hook fails, and the error names the hook.
 fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW",
@@ -359,8 +361,8 @@ fn failing_poststart_ends_the_container(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Specification 1.3 (runtime.md, "Lifecycle", 7, 9, 12 and 13): an error, and the removal of the container and of all
-/// that was made for it.
+/// Specification 1.3 (runtime.md, "Lifecycle", 7, 9, 12 and 13): a failing hook of `start` is an error, and the
+/// container is removed with everything that was made for it.
 fn failing_hooks_of_start_remove_the_container(bed: &Bed) {
     for kind in ["startContainer", "poststart"] {
         let (bundle, dir) = journal(bed, bed.bundle());

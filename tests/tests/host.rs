@@ -1,4 +1,4 @@
-//! `dayfly host`, and the effects of its advice. What would change this host is tested in the guest
+//! `dayfly host`, and the effects of its advice. Commands that would change this host are tested in the guest
 //! (scripts/guest-favordynmods).
 
 pub mod score;
@@ -46,7 +46,7 @@ pub fn tool() -> Result<(), String> {
     tool.exists().then_some(()).ok_or_else(missing)
 }
 
-/// Checks that the kernel can't turn favordynmods off again, so that nothing here turns it on.
+/// Checks that the kernel can't turn favordynmods off again, so that these cases never turn it on.
 fn favordynmods_stays() -> Result<(), String> {
     tool()?;
     match kernel::version() {
@@ -55,7 +55,7 @@ fn favordynmods_stays() -> Result<(), String> {
     }
 }
 
-/// Checks for numactl(8), which lists the memory nodes that it may use itself.
+/// Checks for numactl(8), which lists the memory nodes that the process may use.
 fn numactl() -> Result<(), String> {
     tool()?;
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -308,7 +308,7 @@ fn favordynmods_is_refused_beside_v1(bed: &Bed) {
     }
 }
 
-/// Turning it on temporarily requires a kernel that can turn it off again.
+/// Turning favordynmods on temporarily requires a kernel that can turn it off again.
 fn favordynmods_is_not_for_a_while(bed: &Bed) {
     let made = bed.dir.join("made");
     let touch = ["host", "favordynmods", "auto", "--", "touch", made.to_str().expect("path")];
@@ -355,7 +355,7 @@ fn locks_bad_input(bed: &Bed) {
 
 const CPUS: &str = "grep Cpus_allowed_list: /proc/self/status";
 
-/// Returns the last CPU that this process may run on, and all of them.
+/// Returns the last CPU on which this process may run, and the list of all of them.
 fn own_cpus() -> (String, String) {
     let status = fs::read_to_string("/proc/self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

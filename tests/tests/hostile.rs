@@ -1,6 +1,6 @@
 //! Known attacks on container runtimes. Each attack runs twice: on the runtime under test, where it must fail, and on a
-//! build without the defence in question (`sys::defence`), where it must succeed: a test that cannot fail proves
-//! nothing.
+//! build without the defence in question (`sys::defence`), where it must succeed, because a test that cannot fail
+//! proves nothing.
 //!
 //! | CVE | attack | defences without which it succeeds |
 //! |---|---|---|
@@ -71,7 +71,7 @@ use dayfly_tests::bed::Bed;
 /// The proof that an attack has succeeded.
 type Evidence = Option<String>;
 
-/// Every fast path, and the way of starting in which init first sees the host's mounts.
+/// The ways of starting: with every fast path, and the one in which init first sees the host's mounts.
 const WAYS: [&str; 2] = ["", "template-namespace"];
 
 /// Asserts that the attack fails.
@@ -91,9 +91,10 @@ fn falls(bed: &Bed, name: &str, attack: fn(&Bed) -> Evidence) {
     }
 }
 
-/// The cases of attacks: each runs on the runtime under test, then on the build without the defence. An attack that is
-/// `paused` needs that build in both cases, since ordinary builds can't be stopped halfway; one that succeeds on runc
-/// 1.5.1 is `unlike_runc`. The requirements of both cases come last.
+/// The cases of attacks: each runs on the runtime under test, then on the build without the defence. Both cases of a
+/// `paused` attack need the build in which defences can be switched off, because ordinary builds can't be stopped
+/// halfway. An attack that succeeds on runc 1.5.1 is `unlike_runc`. Requirements (`needs`) apply to both cases, and are
+/// the last element of a line.
 macro_rules! attacks {
     ($($attack:ident without $names:literal $($property:ident)* $((needs $need:path))?,)*) => {
         &[$(

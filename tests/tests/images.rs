@@ -1,4 +1,4 @@
-//! The image store: a layer's content is in its directory, and nothing else is anywhere.
+//! The image store: a layer's content is in its directory, and nothing is written anywhere else.
 
 #[path = "images/bombs.rs"]
 pub mod bombs;

@@ -83,7 +83,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("path")
 }
 
-/// Returns what runs have left beside bundles.
+/// Returns the files that runs have left beside the bundles.
 fn left(bed: &Bed) -> Vec<String> {
     let entries = fs::read_dir(&bed.dir).expect("list").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -130,7 +130,8 @@ fn what_was_not_made_is_refused(bed: &Bed) {
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
-/// The former profile refuses some calls, by name or by arguments, that the program tries.
+/// The program tries calls that the former profile refuses, by name or by arguments: the learned profile must not allow
+/// them.
 fn never_wider_than_before(bed: &Bed) {
     let mut old = engines_profile();
     let rules = old["syscalls"].as_array_mut().expect("rules");

@@ -211,7 +211,8 @@ fn kill_created(bed: &Bed) {
     c.delete().ok();
 }
 
-/// Its init terminates on the signals that terminate programs, like runc's; other signals have no effect.
+/// The init of a created container terminates on the signals that terminate programs, like runc's; other signals have
+/// no effect.
 fn signals_end_a_created_one(bed: &Bed) {
     for signal in ["TERM", "INT", "HUP", "QUIT", "ABRT"] {
         let c = bed.bundle().make();
@@ -287,8 +288,8 @@ fn kill_all_of_host_pid(bed: &Bed) {
     c.delete().ok();
 }
 
-/// Without its own PID namespace, init's death does not end the others: SIGKILL goes to each, other signals to init
-/// only.
+/// Without a PID namespace of the container's own, init's death does not end the other processes: `kill` sends SIGKILL
+/// to each of them, and other signals to init only.
 fn kill_without_pid_namespace(bed: &Bed) {
     let script = "sleep 1001 & trap 'echo got' TERM; echo ready; while :; do sleep 0.02; done";
     for joined in [false, true] {

@@ -48,7 +48,7 @@ pub fn profile(socket: &str, names: &[&str]) -> Value {
 
 const MKDIR: [&str; 2] = ["mkdir", "mkdirat"];
 
-/// Returns a container whose mkdir is answered by `agent`.
+/// Returns a bundle whose container's mkdir calls are answered by `agent`.
 fn asking<'a>(bed: &'a Bed, agent: &Agent) -> Bundle<'a> {
     bed.bundle().set("/linux/seccomp", profile(agent.path(), &MKDIR))
 }
@@ -286,7 +286,7 @@ fn hooks_get_no_descriptor(bed: &Bed) {
     c.wait_status("stopped");
 }
 
-/// They run under the filter, like the program.
+/// startContainer hooks run under the filter, like the program.
 fn start_container_hooks_ask(bed: &Bed) {
     let agent = refusing(bed);
     for no_new_privileges in [true, false] {

@@ -49,7 +49,8 @@ fn masked_directory_is_empty_and_read_only(bed: &Bed) {
     assert_eq!(outcome.stderr.matches("Read-only file system").count(), 2, "{outcome}");
 }
 
-/// A sysfs is mounted after the network is ready, and masks above it after the sysfs, whose mount point may be missing.
+/// A sysfs is mounted after the network is ready, and the masks above it after the sysfs; the sysfs's mount point may
+/// be missing.
 fn masks_cover_what_is_mounted_below(bed: &Bed) {
     let c = bed
         .bundle()

@@ -106,7 +106,7 @@ fn tmpfs_over_existing_mode(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "710\n");
 }
 
-/// At a missing mount point everyone may write, as in /tmp.
+/// If the mount point was missing, everyone may write to the tmpfs, as in /tmp.
 fn tmpfs_where_nothing_was(bed: &Bed) {
     let c = bed
         .bundle()
@@ -122,7 +122,7 @@ fn tmpfs_where_nothing_was(bed: &Bed) {
     assert!(!lines[3].contains("mode="), "{outcome}");
 }
 
-/// The mount table shows the mode, so that the mount can be remounted and compared.
+/// The mount table shows the mode that a tmpfs takes over, so that the mount can be remounted and compared.
 fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     let bundle = bed.bundle();
     let data = bundle.rootfs().join("data");
@@ -136,7 +136,8 @@ fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
 }
 
-/// Mounts into a tmpfs just before them use its descriptor, not a path that is covered meanwhile.
+/// Mounts that directly follow a tmpfs and lie below it use the tmpfs's descriptor, not a path that may be covered
+/// meanwhile.
 fn tmpfs_is_filled_in_the_configs_order(bed: &Bed) {
     let bundle = bed.bundle();
     symlink("t", bundle.rootfs().join("link")).expect("link");
@@ -408,7 +409,7 @@ fn root_is_a_mount_point(bed: &Bed) {
     assert!(outcome.lines().contains(&"bin"));
 }
 
-/// The options of config.md that do not depend on the file system.
+/// All options of config.md that do not depend on the file system are supported.
 fn every_generic_option(bed: &Bed) {
     let (set, unset) = (
         ["sync", "dirsync", "lazytime", "silent", "iversion", "mand", "nosuid", "nodev", "noexec"],
@@ -466,7 +467,7 @@ fn overlay_of_host_directories(bed: &Bed) {
     assert!(!lower.join("new").exists());
 }
 
-/// Values longer than fsconfig(2) accepts, combined with all other options.
+/// Values that are longer than fsconfig(2) accepts work in combination with all other options.
 fn overlay_with_long_options(bed: &Bed) {
     let layers: Vec<String> = (0..4)
         .map(|number| {
@@ -500,7 +501,8 @@ fn overlay_of_relative_layers(bed: &Bed) {
     }
 }
 
-/// Such a root is attached nowhere, so the working directory and mount(2) can't reach it.
+/// Without a mount namespace, an overlay's root is attached nowhere, so the working directory and mount(2) can't reach
+/// it.
 fn overlay_without_a_mount_namespace(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     let other = host_dir(bed, "other");
@@ -555,7 +557,7 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     c.run().fails("is on the top of");
 }
 
-/// The network namespace may be joined late, and a sysfs mounted then, unless a later mount covers it.
+/// If the network namespace is joined late, a sysfs is mounted late, too, unless a later mount covers it.
 fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
     let c = bed
         .bundle()

@@ -153,7 +153,8 @@ fn tool_is_everywhere(bed: &Bed) {
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");
 }
 
-/// A cpuset made by mkdir has no CPUs and accepts no process: dayfly fills its own, and reports what others lack.
+/// A cpuset made by mkdir has no CPUs and accepts no process: dayfly fills the cpusets that it makes, and reports what
+/// is missing in others.
 fn cpuset_without_cpus(bed: &Bed) {
     let own = Own::new(bed);
     let directory = own.directory("cpuset", "");
@@ -170,8 +171,8 @@ fn cpuset_without_cpus(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// If a user owns a directory's `cgroup.procs` but not its `tasks`, the move uses the former; in groups that the user
-/// creates below, the user owns both.
+/// If a user owns a directory's `cgroup.procs` but not its `tasks`, the move uses `cgroup.procs`; in groups that the
+/// user creates below, the user owns both.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

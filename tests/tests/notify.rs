@@ -32,7 +32,7 @@ const CASES: &[Case] = &[
 
 const INSIDE: &str = "/run/notify/notify.sock";
 
-/// The service manager's end.
+/// The service manager's socket, as NOTIFY_SOCKET.
 struct Manager {
     socket: UnixDatagram,
     path: PathBuf,
@@ -66,7 +66,7 @@ impl Manager {
         nothing
     }
 
-    /// Asserts the messages of a detached command about `c`.
+    /// Asserts that the messages are those of a detached command about `c`.
     #[track_caller]
     fn hears_ready(&self, c: &Container<'_>) {
         assert_eq!(self.hear(), "READY=1\n");

@@ -1,5 +1,5 @@
-//! Namespaces joined together with a user namespace, whoever owns them: the host's user namespace, another container's,
-//! or the joined one.
+//! Namespaces joined together with a user namespace, for each possible owner: the host's user namespace, another
+//! container's, or the joined one.
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
@@ -39,7 +39,7 @@ fn path(pid: i32, file: &str) -> String {
     format!("/proc/{pid}/ns/{file}")
 }
 
-/// With a time namespace as well.
+/// Starts the container that owns the namespaces; it also has a time namespace.
 fn owner(bundle: Bundle<'_>) -> Container<'_> {
     bundle.push("/linux/namespaces", json!({ "type": "time" })).make().detached()
 }
@@ -133,7 +133,7 @@ fn several_at_once(bed: &Bed) {
     second.exec(&["true"]).ok();
 }
 
-/// Hooks of the host run in the host's namespaces.
+/// Poststart hooks run in the host's namespaces, even if the container joins existing ones.
 fn caller_comes_back(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let out = bed.dir.join("hook");
@@ -151,8 +151,8 @@ fn caller_comes_back(bed: &Bed) {
     assert_eq!(fs::read_to_string(out).expect("hook"), own.concat());
 }
 
-/// Root of a user namespace that another user made can't return from a namespace to one it does not own, so another
-/// process enters it.
+/// Root of a user namespace that another user made can't return to a namespace that it does not own, so a separate
+/// process enters the namespace to be joined.
 fn in_a_nested_user_namespace(bed: &Bed) {
     let user = User::nested(bed);
     let first = user.plain().make().detached();

@@ -97,9 +97,9 @@ fn hundred_runs(bed: &Bed) {
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Lives,
-    /// The command that makes it is killed after this many microseconds.
+    /// The command that makes the container is killed after this many microseconds.
     MakingKilled(u64),
-    /// Its `start` is killed after this many microseconds.
+    /// The container's `start` is killed after this many microseconds.
     StartKilled(u64),
 }
 
@@ -214,8 +214,8 @@ fn same_id_at_once(bed: &Bed) {
     }
 }
 
-/// A `state` of a container that does not exist locks what a killed `create` has left, for a moment. The id is not
-/// taken by that.
+/// For a moment, a `state` of a container that does not exist locks what a killed `create` has left. The id must still
+/// count as free.
 fn created_while_somebody_looks(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -230,7 +230,7 @@ fn created_while_somebody_looks(bed: &Bed) {
 }
 
 /// A `create` is delayed between making its directory and opening it: a `delete` takes the directory for the remains of
-/// a killed one, and another `create` makes the container. The first `create` must leave that container alone.
+/// a killed `create`, and another `create` makes the container. The first `create` must leave that container alone.
 fn directory_is_another_ones(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -273,8 +273,8 @@ fn delete_at_once(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The kernel reports a cgroup's changes at most every 10 ms, and not the last one if the cgroup is removed before: a
-/// waiting command must notice all the same.
+/// The kernel reports a cgroup's changes at most every 10 ms, and does not report the last change if the cgroup is
+/// removed before. A waiting command must notice the removal all the same.
 fn delete_at_once_what_changes(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").sh("sleep 1000 & sleep 1000 & wait").make();
     for _ in 0..8 {
@@ -297,8 +297,8 @@ fn delete_at_once_what_changes(bed: &Bed) {
     }
 }
 
-/// The kernel announces the close of a directory a moment before it releases its lock. A `delete` that tries in that
-/// moment gets no further event, and must notice all the same, without polling all the time.
+/// The kernel reports the close of a directory a moment before it releases the directory's lock. A `delete` that tries
+/// to lock in that moment gets no further event. It must notice the release all the same, without constant polling.
 fn delete_waits_for_who_is_at_work(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let works = std::fs::File::open(bed.root().join(&c.id)).expect("open");
@@ -320,7 +320,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }
 
-/// A new container with the same name may exist before the last command that deletes the old one has finished.
+/// A new container with the same name may exist before the last command that deletes the old container has finished.
 fn delete_while_it_is_made_again(bed: &Bed) {
     let c = bed.bundle().make();
     let end = Instant::now() + Duration::from_secs(3);

@@ -85,7 +85,7 @@ impl Drop for Pool<'_> {
     }
 }
 
-/// Returns its cgroup, as the kernel names it.
+/// Returns the container's cgroup, as the kernel names it.
 fn place(c: &Container<'_>) -> String {
     let text = std::fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("process");
     let is_it = |line: &&str| line.contains("/dayfly-tiers/");

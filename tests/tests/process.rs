@@ -475,7 +475,7 @@ fn sysctl_of_the_hosts_ipc_namespace(bed: &Bed) {
         .fails("is not allowed in the hosts ipc namespace");
 }
 
-/// config.md: they MUST be logged as a warning.
+/// According to config.md, capabilities that cannot be granted MUST be logged as a warning.
 fn capabilities_that_cannot_be_granted(bed: &Bed) {
     let names = json!(["CAP_KILL", "CAP_NEVER", "cap_kill"]);
     let c = bed

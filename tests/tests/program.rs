@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
 
 const KEPT: &str = "/run/dayfly-cache/mounts/programs";
 
-/// Checks that the runtime's copy is on a writable mount; otherwise that mount is used as it is.
+/// Checks that the runtime's copy is on a writable mount; otherwise the runtime uses that mount as it is.
 fn writable() -> Result<(), String> {
     let directory = std::env::temp_dir();
     let statvfs = rustix::fs::statvfs(&directory).map_err(|error| error.to_string())?;
@@ -147,7 +147,7 @@ fn four_at_most(bed: &Bed) {
     }
 }
 
-/// A command that runs from it continues.
+/// A command that runs from the kept mount continues when the cache is cleared.
 fn a_cache_that_is_cleared(bed: &Bed) {
     let runtime = runtime(bed, "runtime");
     runs_from(bed, &runtime, "");

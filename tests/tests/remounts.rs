@@ -56,7 +56,7 @@ fn remount_of_a_bind(bed: &Bed) {
     fs::write(dir.join("more"), "").expect("write");
 }
 
-/// With any options, and without any.
+/// A remount of a path that is not a mount point is refused, with any options and without.
 fn remount_of_nothing(bed: &Bed) {
     for options in [&["remount", "ro"][..], &["remount"], &["remount", "defaults"]] {
         let c = bed.bundle().mount("tmpfs", "tmpfs", "/mnt", options).make();

@@ -99,8 +99,8 @@ pub fn id_call(c: &Container<'_>, verb: &str, flags: &[&str], layers: &Layers) -
     c.id_call(verb, flags, &[]).env("DAYFLY_IDS", &layers.leases.to_string_lossy())
 }
 
-/// Prints what every mode must show: the last layer's content, no file that a layer removed, no content of a directory
-/// that one replaced, and the owners of files.
+/// Prints what every mode must show: the last layer's content, no file that a layer removed, no old content of a
+/// directory that a layer replaced, and the owners of files.
 const LOOK: &str = "cat /last; ls -d /removed /replaced/old 2>/dev/null; ls /replaced; \
     stat -c '%u:%g %a %h' /secret /of-user; stat -c %u:%g /; echo new >/new && stat -c %u:%g /new; cat /new; \
     rm -r /replaced /of-user && mkdir /replaced && ls /replaced";
@@ -231,7 +231,7 @@ fn read_only(bed: &Bed) {
     }
 }
 
-/// Layers on the bed's filesystem, on a tmpfs below it, and one that is a tmpfs itself.
+/// The layers are on the bed's filesystem and on a tmpfs below it, and one layer is a tmpfs itself.
 fn several_filesystems(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let mut list = fs::read_to_string(&layers.list).expect("read list");
@@ -318,8 +318,8 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if that was removed:
-/// the container still runs with these ids.
+/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if the directory was
+/// removed: the container still runs with these ids.
 fn a_range_outlives_its_owners_path(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let auto = ["--userns", "auto", "--detach"];
@@ -552,7 +552,7 @@ fn errors_leave_nothing(bed: &Bed) {
     }
 }
 
-/// SIGKILL at moments spread over a run: afterwards `delete --force` leaves nothing.
+/// After a SIGKILL at any moment of a run, `delete --force` leaves nothing.
 fn killed_at_any_moment(bed: &Bed) {
     const ROUNDS: u32 = 15;
     let layers = Layers::new(bed, 10);
@@ -578,8 +578,8 @@ fn killed_at_any_moment(bed: &Bed) {
     }
 }
 
-/// 100 containers of 50 layers, 16 at a time, each with its own ids: the kernel's count of mount operations on the
-/// host.
+/// Counts, by the kernel's reports, the mount operations on the host of 100 containers of 50 layers, 16 at a time, each
+/// with its own ids.
 fn the_kernel_counts_mounts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const LAYERS: usize = 50;

@@ -215,7 +215,7 @@ fn hooks(bed: &Bed) {
     assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
 }
 
-/// Ids are mapped while init is dumpable; the process that becomes the container is not.
+/// Ids are mapped while init is dumpable; the process that executes the container's program is not dumpable.
 fn untraceable(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {
@@ -226,7 +226,7 @@ fn untraceable(bed: &Bed) {
     }
 }
 
-/// CVE-2019-5736 for a runtime that belongs to the user.
+/// Attacks a runtime that belongs to the user, as in CVE-2019-5736.
 fn runs_from_a_sealed_copy(bed: &Bed) {
     let user = User::new(bed);
     let c = user.single().make();
@@ -311,7 +311,7 @@ fn groups(pid: i32) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// crun's annotation, with which `podman run --group-add keep-groups` keeps the caller's groups.
+/// Tests crun's annotation, with which `podman run --group-add keep-groups` keeps the caller's groups.
 fn groups_kept(bed: &Bed) {
     let user = User::new(bed);
     let grouped = user.setpriv("--groups=4321,4322");
@@ -477,7 +477,7 @@ fn delegated_limits(bed: &Bed) {
     assert!(events.stdout.contains("\"pids\""), "{events}");
 }
 
-/// CVE-2023-25809: what the user may write in the host's cgroups must not be writable in the container.
+/// CVE-2023-25809: cgroup files that the user may write on the host must not be writable in the container.
 fn cgroups_are_read_only(bed: &Bed) {
     let user = User::delegated(bed);
     let script = "find() { for at in \"$1\"/*; do [ ! -d \"$at\" ] || { echo \"$at\"; find \"$at\"; }; done; }; \

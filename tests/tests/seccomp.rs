@@ -186,7 +186,7 @@ fn kill_filter(test: Value) -> Value {
     deny(json!([{ "names": ["kill"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13, "args": [test] }]))
 }
 
-/// Returns which of a few signal numbers `kill` may not send to itself under `filter`.
+/// Returns the signal numbers, of a few that are tried, that `filter` does not let `kill` send.
 fn refused_signals(bed: &Bed, filter: Value) -> String {
     let script = "trap '' 1 2 10 12 15; for s in 1 2 10 12 15; do kill -$s $$ 2>/dev/null || printf '%s ' $s; done";
     bed.bundle().set("/linux/seccomp", filter).sh(script).make().run().ok().stdout
@@ -341,7 +341,7 @@ fn thirty_two_bit_calls_are_covered(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", filter).args(&["/bin/true"]).make().run().ok();
 }
 
-/// config-linux.md: the runtime MUST fail.
+/// According to config-linux.md, the runtime MUST fail if an action without an errno has `errnoRet`.
 fn errno_of_an_action_without_one(bed: &Bed) {
     let rules = json!([{ "names": ["acct"], "action": "SCMP_ACT_KILL", "errnoRet": 5 }]);
     let mut filter = deny(rules);
@@ -353,7 +353,7 @@ fn errno_of_an_action_without_one(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
 }
 
-/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure all the same.
+/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure of exec all the same.
 fn filter_that_forbids_to_end(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ERRNO",

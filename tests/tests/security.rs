@@ -1,5 +1,5 @@
-//! Hostile images and processes. Every case checks at its end that the host is unchanged. Whether the container ran
-//! matters less. Attacks known from CVEs are in `hostile`.
+//! Hostile images and processes. Every case checks at its end that the host is unchanged. Whether the container ran is
+//! less important. Attacks known from CVEs are in `hostile`.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -62,7 +62,7 @@ fn dev_is_a_symlink_and_a_tmpfs_goes_there(bed: &Bed) {
     }
 }
 
-/// Without HOME in the environment, it is looked up in a file that the image or the container wrote.
+/// Without HOME in the environment, the home directory is looked up in a file that the image or the container wrote.
 fn passwd_is_no_ordinary_file(bed: &Bed) {
     const LINKS: [&str; 7] = [
         "/dev/zero",

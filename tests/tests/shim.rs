@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
     case!(slow_hook_keeps_nobody).unlike_runc(),
 ];
 
-/// Whether the shim is missing; prints so.
+/// Returns whether the shim is missing, and prints a note if so.
 fn is_missing(bed: &Bed) -> bool {
     let is_missing = program(bed).is_none();
     if is_missing {

@@ -1,5 +1,5 @@
-//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and at their path in the bundle, for
-//! programs that look for them there.
+//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and mounted at their path in the
+//! bundle, for programs that expect them there.
 
 mod host;
 mod refused;
@@ -103,7 +103,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-/// Returns the call of `run` or `create` with a root filesystem of these mounts.
+/// Returns the call of `run` or `create` with a root filesystem made from these mounts.
 fn call(c: &Container<'_>, verb: &str, mounts: &[Value], flags: &[&str]) -> Call {
     let file = c.bed.dir.join(format!("{}.mounts", c.id));
     fs::write(&file, json!(mounts).to_string()).expect("write mounts");
@@ -406,7 +406,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// SIGKILL at moments spread over a run: no mount is left, and `delete --force` removes the rest.
+/// After a SIGKILL at any moment of a run, no mount is left, and `delete --force` removes the rest.
 fn killed_in_between(bed: &Bed) {
     const ROUNDS: u32 = 15;
     let snapshot = Snapshot::new(bed, 10);
@@ -443,7 +443,7 @@ fn watch() -> Result<(), String> {
     }
 }
 
-/// 100 containers, 16 at a time: the kernel's count of mount operations on the host.
+/// Counts, by the kernel's reports, the mount operations on the host of 100 containers, 16 at a time.
 fn a_hundred_and_no_mount_of_the_hosts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const AT_A_TIME: usize = 16;

@@ -117,7 +117,7 @@ fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
     bed.bundle().set("/linux/resources", resources)
 }
 
-/// Without systemd, the driver says so and makes nothing.
+/// On a host without systemd, the driver reports that, and makes nothing.
 fn other_hosts(bed: &Bed) {
     if systemd().is_ok() {
         return;
@@ -127,7 +127,7 @@ fn other_hosts(bed: &Bed) {
     assert!(!c.container.exists());
 }
 
-/// Each driver refuses the other's form of a path by name.
+/// Each driver refuses a path in the other driver's form, and the error names the missing option or the expected form.
 fn paths_of_the_other_driver(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").container;
     c.create().fails("--systemd-cgroup");
@@ -240,7 +240,7 @@ fn update(bed: &Bed) {
     c.delete();
 }
 
-/// systemd then writes the limits that it knows, which must be ours.
+/// After a daemon-reload, systemd writes the limits of its units again: they must be equal to ours.
 fn daemon_reload(bed: &Bed) {
     let resources = json!({ "memory": { "limit": 67_108_864 }, "pids": { "limit": 50 } });
     let c = scope(bed, limited(bed, resources), "system.slice").detached();
@@ -372,7 +372,7 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// Without a bus, systemd's private socket is used.
+/// If there is no bus, dayfly uses systemd's private socket.
 fn private_socket(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice");
     let bundle = c.container.bundle.to_string_lossy().into_owned();

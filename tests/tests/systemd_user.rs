@@ -68,7 +68,7 @@ impl Scope<'_> {
         self.call_with("", verb, flags)
     }
 
-    /// Runs a command with additions to the environment.
+    /// Runs a command with these additions to the environment.
     fn call_with(&self, with: &str, verb: &str, flags: &[&str]) -> Outcome {
         self.container.scope_call(verb, flags).env("WITH", with).run()
     }
@@ -154,7 +154,7 @@ fn default_unit(bed: &Bed) {
     c.delete();
 }
 
-/// As with Podman: the caller is root of a user namespace, and the bus knows it by another uid.
+/// As with Podman: the caller is root of a user namespace, and the bus sees the caller with another uid.
 fn in_a_user_namespace(bed: &Bed) {
     let mut user = User::managed(bed);
     user.nest();
@@ -287,7 +287,8 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// The scopes of the user's systemd end with it. The rest of a container can be deleted without it.
+/// When the user's systemd ends, its scopes end, too. The rest of a container can be deleted without the user's
+/// systemd.
 fn end_of_the_users_systemd(bed: &Bed) {
     let mut user = User::managed(bed);
     let (id, directory) = {
@@ -312,7 +313,7 @@ fn no_bus(bed: &Bed) {
     c.is_gone();
 }
 
-/// A stale socket.
+/// A stale socket of a bus is reported.
 fn nobody_on_the_bus(bed: &Bed) {
     let mut user = User::managed(bed);
     user.end_systemd();

@@ -1,5 +1,5 @@
 //! The fast start and the slow ones: the same container with every fast path, without each of them and without any; and
-//! what lies behind a root that covers the template.
+//! what is under a root that covers the template.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -63,8 +63,8 @@ pub(crate) fn with_capabilities<'a>(bundle: Bundle<'a>, more: &[&str]) -> Bundle
     )
 }
 
-/// Waits until a start uses all fast paths, and returns its trace: while one start makes the template, others do
-/// without it. The load of the host is ignored here.
+/// Waits until a start uses all fast paths, and returns its trace: while one start makes the template, others do not
+/// use it. The load of the host is ignored here.
 fn await_all(bed: &Bed) -> String {
     let c = bed.bundle().args(&["/bin/true"]).make();
     let mut trace = String::new();
@@ -133,7 +133,7 @@ const REPORT: &str = r#"
     echo END
 "#;
 
-/// Returns a container with a bit of everything that starts can do in several ways.
+/// Returns a container that uses everything that a start can do in more than one way.
 pub(crate) fn rich(bundle: Bundle<'_>) -> Bundle<'_> {
     with_capabilities(bundle, &["CAP_MKNOD"])
         .set(

@@ -96,7 +96,8 @@ fn devices_are_bound(bed: &Bed) {
     );
 }
 
-/// With the requested number, mode and owner, whatever the host's device of that name has; runc binds the host's.
+/// A device has the requested number, mode and owner, whatever the host's device of that name has. runc binds the
+/// host's device instead.
 fn devices_as_they_are_asked_for(bed: &Bed) {
     let node = |path: &str, mode: u32, uid: u32, gid: u32| {
         json!({ "path": path, "type": "c", "major": 1, "minor": 3, "fileMode": mode,
@@ -135,7 +136,7 @@ fn devices_as_they_are_asked_for(bed: &Bed) {
 }
 
 /// Root without CAP_MKNOD on the host, as in a container, gets the host's devices, whose owner appears as nobody
-/// inside. They are on read-only mounts.
+/// inside. These devices are on read-only mounts.
 fn devices_of_who_may_not_make_them(bed: &Bed) {
     let masked = mapped(bed).set("/linux/maskedPaths", json!(["/proc/keys"]));
     let script = "stat -c '%t:%T %u' /dev/null /dev/zero
@@ -150,7 +151,7 @@ fn devices_of_who_may_not_make_them(bed: &Bed) {
     assert_eq!(outcome.lines(), ["1:3 65534", "1:5 65534", "kept", "1"]);
 }
 
-/// mmap(2) with PROT_EXEC fails on a noexec mount: SGX and some compilers need it for a device.
+/// mmap(2) with PROT_EXEC fails on a noexec mount: SGX and some compilers need to map a device in this way.
 fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     let script = "import mmap, os, sys; file = os.open(sys.argv[1], os.O_RDWR); \
         mmap.mmap(file, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)";
@@ -159,8 +160,8 @@ fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     bed.program("python3", &["-c", script, &path]).run().ok();
 }
 
-/// Mounting sysfs requires owning the network namespace: otherwise the host's is bound, with all mounts below it,
-/// read-only (as by crun).
+/// Mounting sysfs requires owning the network namespace: otherwise the host's sysfs is bind-mounted read-only, with all
+/// mounts below it, as crun does.
 fn sysfs_of_the_hosts_network(bed: &Bed) {
     let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
         grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";
@@ -230,8 +231,8 @@ fn kernel_file_systems(bed: &Bed) {
     );
 }
 
-/// The mqueue file system is made with its IPC namespace: its owner appears as nobody unless root of the container made
-/// it.
+/// The mqueue file system is created together with its IPC namespace. The owner of its root appears as nobody unless
+/// root of the container created the namespace.
 fn file_systems_are_its_roots(bed: &Bed) {
     let show = "stat -c '%u %n' /dev /dev/pts /dev/shm /dev/mqueue";
     let expected = ["0 /dev", "0 /dev/pts", "0 /dev/shm", "0 /dev/mqueue"];

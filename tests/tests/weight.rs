@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
 
 /// How many percent heavier than measured a command may be.
 const SLACK: u64 = 3;
-/// Additional instructions allowed for longer paths, since each byte is processed.
+/// The number of additional instructions allowed for longer paths, since each byte is processed.
 const PATHS: u64 = 600;
 /// The maximum number of counts of a command, once everything is cached.
 const ROUNDS: usize = 5;
@@ -69,8 +69,8 @@ fn delete(bed: &Bed) {
     weigh(bed, "delete", prepare, |c| vec!["delete".into(), c.id.clone()]);
 }
 
-/// Returns the container that engines start all day: Podman's defaults with its seccomp profile. The program exits at
-/// once where the command waits for it.
+/// Returns the container that engines start all day: Podman's defaults with its seccomp profile. If the command waits
+/// for the program, the program exits at once.
 fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
     let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
@@ -85,7 +85,7 @@ fn of_bundle(verb: &str, container: &Container<'_>) -> Vec<String> {
 /// The weight of one command.
 struct Weight {
     calls: BTreeMap<String, u64>,
-    /// 0 if they were not counted.
+    /// The number of user-space instructions; 0 if they were not counted.
     instructions: u64,
 }
 
@@ -153,7 +153,7 @@ fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns a sentence if the command has become heavier, with its additional calls.
+/// Returns an error message, with the additional calls, if the command has become heavier.
 fn heavier(command: &str, weight: &Weight) -> Option<String> {
     let table = read();
     let measured = &table[kernel()][command];
@@ -189,7 +189,7 @@ fn heavier(command: &str, weight: &Weight) -> Option<String> {
     (!heavier.is_empty()).then_some(text)
 }
 
-/// A number now, and the measured one.
+/// A present count, and the one measured before.
 struct Sum {
     what: &'static str,
     now: u64,
@@ -199,7 +199,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Returns a sentence if it is above its ceiling. Prints a note if it is far below.
+    /// Returns an error message if the present count exceeds its ceiling. Prints a note if it is far below.
     fn heavier(&self, command: &str) -> Option<String> {
         let Self { what, now, before, allowed } = self;
         let ceiling = before + before * SLACK / 100 + allowed;
@@ -225,7 +225,7 @@ fn read() -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|_| json!({}))
 }
 
-/// Writes the weight of one command into the file, which cases do concurrently.
+/// Writes the weight of one command into the file. Several cases do so concurrently.
 fn record(command: &str, weight: &Weight) {
     static FILE: Mutex<()> = Mutex::new(());
     let _guard = FILE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -183,7 +183,7 @@ impl Outer {
 }
 
 impl Tray {
-    /// Returns the number of cells in its largest group.
+    /// Returns the number of cells in the tray's largest group.
     fn largest(&self) -> i32 {
         to_pixels(self.groups.iter().map(Vec::len).max().unwrap_or(0)).max(1)
     }

@@ -67,12 +67,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis that begins at 0.
+    /// Returns an axis that begins at 0.
     pub fn linear(title: impl Into<String>) -> Self {
         Self { title: title.into(), scale: Scale::Linear }
     }
 
-    /// A logarithmic axis.
+    /// Returns a logarithmic axis.
     pub fn logarithmic(title: impl Into<String>) -> Self {
         Self { title: title.into(), scale: Scale::Logarithmic }
     }

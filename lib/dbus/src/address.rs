@@ -9,7 +9,7 @@ use crate::Error;
 /// The system bus's socket, unless DBUS_SYSTEM_BUS_ADDRESS names another.
 const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 
-/// Where to connect.
+/// An address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A socket in the file system.

@@ -17,7 +17,7 @@ use sys::wait::{Deadline, ready};
 use crate::message::Kind;
 use crate::{Address, Call, Error, Message, Value};
 
-/// Maximum number of signals queued until somebody waits for them.
+/// The maximum number of signals queued until the caller waits for one.
 const MAX_SIGNALS: usize = 64;
 /// Maximum length of a line of the SASL authentication, in bytes.
 const MAX_LINE: usize = 1024;
@@ -36,7 +36,7 @@ pub struct Bus {
     routed: bool,
     /// The timeout of each call and each wait.
     patience: Duration,
-    /// Signals that arrived before somebody waited for them.
+    /// Signals that arrived before the caller waited for one.
     signals: Vec<Message>,
 }
 
@@ -90,8 +90,8 @@ impl Bus {
         Ok(bus)
     }
 
-    /// EXTERNAL: the peer takes our uid from SO_PEERCRED. The uid is not sent, because in a user namespace it differs
-    /// from the one that the peer sees.
+    /// Authenticates by EXTERNAL: the peer takes our uid from SO_PEERCRED. The uid is not sent, because in a user
+    /// namespace our uid differs from the one that the peer sees.
     fn authenticate(&mut self) -> Result<(), Error> {
         let deadline = Deadline::after(self.patience);
         self.send(b"\0AUTH EXTERNAL\r\nDATA\r\n")?;
@@ -122,7 +122,7 @@ impl Bus {
     /// Calls a method and waits for the reply.
     ///
     /// # Errors
-    /// [`Error::Answer`] if the reply is an error; see [`Error`].
+    /// [`Error::Answer`] if the reply is an error; for others see [`Error`].
     pub fn call(&mut self, call: &Call<'_>) -> Result<Message, Error> {
         let deadline = Deadline::after(self.patience);
         self.serial += 1;

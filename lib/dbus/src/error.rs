@@ -15,7 +15,7 @@ pub enum Error {
     },
     /// The client does not support this address.
     Address {
-        /// As given.
+        /// The address as given.
         address: String,
     },
     /// The peer rejected the authentication of this user.
@@ -44,7 +44,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the name of the error reply, if this is one.
+    /// Returns the name of the error reply, if the error is [`Error::Answer`].
     pub fn answer(&self) -> Option<&str> {
         match self {
             Self::Answer { name, .. } => Some(name),

@@ -112,7 +112,7 @@ impl Message {
     /// Returns the length in bytes of the message at the start of `bytes`, or `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If it is no valid message, or exceeds the limits.
+    /// If `bytes` is not a valid message, or exceeds the limits.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         let Some(head) = bytes.get(..FIXED) else { return Ok(None) };
         let big_endian = match head.first() {
@@ -193,7 +193,7 @@ impl Message {
         Some(message)
     }
 
-    /// Returns a reader of its arguments, in the order of its signature.
+    /// Returns a reader of the message's arguments, in the order of its signature.
     pub fn body(&self) -> Reader<'_> {
         Reader::new(&self.body, self.big_endian)
     }

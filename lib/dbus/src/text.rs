@@ -272,7 +272,7 @@ impl Node<'_> {
         }
     }
 
-    /// Converts to a value of the given type, or of the inferred one.
+    /// Converts the node to a value of the given type, or of the inferred type if none is given.
     fn typed(&self, wanted: Option<&str>) -> Result<Value, String> {
         let inferred;
         let kind = match wanted {

@@ -94,7 +94,7 @@ impl Value {
         to.push_str(rest);
     }
 
-    /// Appends its bytes.
+    /// Appends the bytes of the value.
     pub(crate) fn write(&self, to: &mut Writer) {
         match self {
             Self::Byte(value) => to.u8(*value),

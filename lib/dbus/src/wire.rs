@@ -87,12 +87,12 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// A byte.
+    /// Reads a byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
-    /// A `u`.
+    /// Reads a `u`.
     pub fn u32(&mut self) -> Option<u32> {
         self.align(4)?;
         let bytes = self.take(4)?.first_chunk().copied()?;
@@ -102,13 +102,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An `s`, or an `o`.
+    /// Reads an `s` or an `o`.
     pub fn string(&mut self) -> Option<&'a str> {
         let length = self.u32()?;
         self.text(length as usize)
     }
 
-    /// A `g`.
+    /// Reads a `g`.
     pub fn signature(&mut self) -> Option<&'a str> {
         let length = self.u8()?;
         self.text(length.into())

@@ -1,8 +1,8 @@
-//! The limit on concurrent starts of a host, and the queue of starts that wait.
+//! The limit on a host's concurrent starts, and the queue of waiting starts.
 //!
 //! Starts contend for kernel locks. Above some number, more concurrent starts do not increase the throughput: they only
-//! wait for each other and slow down everything else on the host. With a limit they wait in a queue instead, which
-//! costs nothing.
+//! wait for each other and slow down everything else on the host. With a limit, excess starts wait in a queue instead,
+//! which costs nothing.
 //!
 //! The limit is a set of System V semaphores: the number of free permits, the number of all permits, and the maximum
 //! wait. The kernel keeps the queue in FIFO order, wakes one start per permit, and returns the permit of a killed
@@ -68,8 +68,8 @@ pub enum Admission {
 }
 
 impl Limit {
-    /// Returns the limit of this IPC namespace. A set of another user is ignored, because that user could delay our
-    /// starts.
+    /// Returns the limit of this IPC namespace. A semaphore set of another user is ignored, because that user could
+    /// delay our starts.
     #[must_use]
     pub fn find() -> Option<Self> {
         let set = Set::find(KEY).ok()?;
@@ -80,8 +80,8 @@ impl Limit {
         (is_ours && status.changed > 0).then_some(Self { set })
     }
 
-    /// Sets the limit and replaces an existing one: starts that wait there query again, and starts in flight are no
-    /// longer counted.
+    /// Sets the limit and replaces an existing one: starts that wait for a permit of the old limit look up the limit
+    /// again, and starts in flight are no longer counted.
     ///
     /// # Errors
     /// EINVAL for a `width` of 0 or above a semaphore's maximum; EPERM if another user's set has the key; ENOSPC if the
@@ -111,7 +111,7 @@ impl Limit {
         remove()
     }
 
-    /// Returns its current state, or `None` if it was removed.
+    /// Returns the limit's current state, or `None` if the limit was removed.
     #[must_use]
     pub fn state(&self) -> Option<State> {
         Some(State {

@@ -33,12 +33,12 @@ impl Estimate {
     }
 }
 
-/// Whether the n-th samples of two series were taken in the same round.
+/// The relation between the n-th samples of two series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// They were: a resample draws both or neither.
+    /// The samples were taken in the same round: a resample draws both or neither.
     Paired,
-    /// The series are independent.
+    /// The samples were not taken in the same round: the series are resampled independently.
     Independent,
 }
 

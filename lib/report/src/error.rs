@@ -54,7 +54,7 @@ impl Error {
         What::Refused(reason.into()).into()
     }
 
-    /// Adds what the user can do.
+    /// Adds advice: what the user can do.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
@@ -66,7 +66,7 @@ impl Error {
         Self { origin: Some(origin.into()), ..self }
     }
 
-    /// Returns the errno, if the cause has one.
+    /// Returns the cause's errno, if any.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),

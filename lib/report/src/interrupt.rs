@@ -11,9 +11,9 @@ static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// The effect of a second of these signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
-    /// The same as the first.
+    /// The second signal has the same effect as the first.
     Waits,
-    /// It ends the program at once.
+    /// The second signal ends the program at once.
     Ends,
 }
 
@@ -99,7 +99,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Returns whether one has arrived.
+/// Returns whether a signal has arrived.
 #[must_use]
 pub fn came() -> bool {
     CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-/// The exit status that a shell reports for a program killed by SIGPIPE.
+/// The exit status if the reader has closed the pipe: the one that a shell reports for a program killed by SIGPIPE.
 const NOBODY_READS: i32 = 128 + 13;
 
 /// Like `print!`, by [`write()`].
@@ -20,7 +20,7 @@ macro_rules! sayln {
 }
 
 /// Writes to standard output. On failure the program exits: silently if the reader has closed the pipe (`dayfly cgroup
-/// ls | head`), else with the reason. Print messages about changes before making them, therefore.
+/// ls | head`), else with the reason. Therefore, print a message about a change before making the change.
 pub fn write(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     let Err(error) = out.write_fmt(text) else { return };

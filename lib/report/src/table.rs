@@ -17,7 +17,7 @@ impl Table {
         Self { rows: vec![headings], left: vec![0] }
     }
 
-    /// Left-aligns these columns, counted from 0: those with text.
+    /// Left-aligns these columns (counted from 0), usually those that contain text.
     #[must_use]
     pub fn left(mut self, columns: &[usize]) -> Self {
         self.left = columns.to_vec();

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit status for an invalid command line: runc's, whose commands use no other.
+/// The exit status for an invalid command line: the same as runc's for every error.
 const REFUSED: i32 = 1;
 
 /// Parses the process's command line. Exits if it asks for help or is invalid.
@@ -51,7 +51,7 @@ pub fn fail(error: impl Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns what is wrong, and the first line of the usage.
+/// Returns the message for an invalid command line: the mistake, and the first line of the usage.
 fn refusal(error: &Error) -> String {
     let rendered = error.to_string();
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -23,7 +23,7 @@ use crate::options::{Foreign, Recipe};
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy, look};
 
-/// What remains of an assembly.
+/// The result of a finished assembly, besides the root filesystem.
 #[derive(Debug)]
 pub struct Assembled {
     /// The operations on the host's mount table.
@@ -33,7 +33,7 @@ pub struct Assembled {
     pub copies: Vec<OwnedFd>,
 }
 
-/// A root filesystem under construction. Dropping it unmounts what it attached on the host.
+/// A root filesystem under construction. Dropping it unmounts the mounts that it attached on the host.
 #[derive(Debug)]
 pub struct Assembly<'a> {
     recipe: &'a Recipe,
@@ -147,7 +147,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// overlayfs needs at least two directories.
+    /// Returns whether an empty layer must be added, because overlayfs needs at least two directories.
     fn needs_filler(&self) -> bool {
         self.recipe.upper == Upper::None && self.recipe.layers.len() == 1
     }
@@ -240,7 +240,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Unmounts what was attached on the host.
+    /// Unmounts all mounts that were attached on the host.
     ///
     /// # Errors
     /// Those of umount2(2).
@@ -251,7 +251,7 @@ impl<'a> Assembly<'a> {
     /// Copies the files of all layers, and returns the copy as a detached mount.
     ///
     /// # Errors
-    /// Names the file that cannot be copied.
+    /// The error names the file that cannot be copied.
     pub fn copy_layers(&mut self) -> Result<OwnedFd, Error> {
         copy::all(self.recipe)
     }
@@ -317,7 +317,8 @@ fn failed<T>(
     Err(sys::Error::new(op, object, errno).into())
 }
 
-/// Sets the id mapping of a detached mount to that of a user namespace; with `recursive`, of all mounts below it too.
+/// Sets the id mapping of a detached mount to that of a user namespace; with `recursive`, also the id mappings of all
+/// mounts below it.
 ///
 /// # Errors
 /// Those of mount_setattr(2): EINVAL for a filesystem that does not support idmapped mounts.

@@ -1,7 +1,7 @@
 //! The attached modes: the layers are attached on the host while mount(2) mounts overlayfs.
 //!
-//! They have short names in `mnt` of the recipe's directory, which is the working directory meanwhile, so that 500 of
-//! them fit in the option string of mount(2).
+//! The mount points have short names in `mnt` of the recipe's directory, which is the working directory meanwhile, so
+//! that 500 layers fit in the option string of mount(2).
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -111,7 +111,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Returns owner and permissions of the first layer's root.
+    /// Returns the owner and permissions of the first layer's root.
     pub fn top(&self) -> Result<Root, sys::Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = openat(self.places()?, c"0", flags, Permissions::empty());
@@ -187,8 +187,8 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Unmounts what an assembly may have left in its directory; returns the number of mounts. Finding none is not an
-/// error.
+/// Unmounts any mounts that an assembly has left in its directory; returns their number. It is not an error if there
+/// are none.
 ///
 /// # Errors
 /// Those of umount2(2).
@@ -213,7 +213,7 @@ pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
     Ok(count)
 }
 
-/// Removes what an assembly in an attached mode created in its directory.
+/// Removes the mount points that an assembly in an attached mode has created in its directory.
 ///
 /// # Errors
 /// Those of umount2(2) and unlink(2).
@@ -223,7 +223,8 @@ pub fn remove_places(directory: &CStr) -> Result<(), sys::Error> {
     remove_all(&CString::new(places).unwrap_or_default())
 }
 
-/// umount2(2) accepts only paths; a path through our procfs refers to the descriptor.
+/// Unmounts `name` in a directory. umount2(2) accepts only paths, so a path through our procfs refers to the
+/// directory's descriptor.
 pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     use rustix::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());

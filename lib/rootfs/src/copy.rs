@@ -91,9 +91,9 @@ struct Copier<'a> {
     root: BorrowedFd<'a>,
     /// The user and group on the host that root maps to.
     owner: Option<(u32, u32)>,
-    /// The SELinux label of every file, which replaces its own.
+    /// The SELinux label of every file, which replaces the file's own label.
     label: Option<&'a CStr>,
-    /// The path in the copy of the first name of each hard-linked file, by filesystem and inode in the layer.
+    /// For each hard-linked file, by its filesystem and inode in the layer: the path in the copy of its first name.
     links: BTreeMap<(u64, u64), String>,
     /// Buffers for names and a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
     list: Vec<u8>,
@@ -128,8 +128,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Opens a directory of the layer and the matching one of the copy, which is created unless it exists and is
-    /// merged.
+    /// Opens a directory of the layer and the matching one of the copy. The copy's directory is created unless it
+    /// exists and is merged.
     fn enter(
         &self,
         from: BorrowedFd<'_>,
@@ -151,7 +151,8 @@ impl Copier<'_> {
         Ok((below, into))
     }
 
-    /// Creates an entry that is not a directory; returns false if there is nothing left to do for it.
+    /// Creates an entry that is not a directory; returns false for a whiteout, and for a hard link to a copied file:
+    /// they need no owner and attributes.
     fn file(
         &mut self,
         from: BorrowedFd<'_>,
@@ -267,7 +268,7 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     bytes
 }
 
-/// Extended attributes are read and set by path: this one refers to a descriptor and a name.
+/// Returns a path for a name in a directory, given by descriptor: extended attributes are read and set by path.
 fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
     format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
 }

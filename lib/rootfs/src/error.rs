@@ -18,11 +18,11 @@ pub enum Error {
     TooManyLayers(usize),
     /// A layer's path is not absolute.
     BadLayer(String),
-    /// The store has no image of that name.
+    /// The store has no image of this name.
     NoImage {
         /// The directory of the store.
         store: String,
-        /// Its name.
+        /// The given reference.
         reference: String,
         /// Similar names in the store.
         alike: Vec<String>,

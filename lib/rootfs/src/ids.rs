@@ -2,8 +2,8 @@
 //!
 //! A lease on a range is a symbolic link: its name is the first id; its target contains the time, the mount namespace
 //! and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never has two owners,
-//! and never an unnamed one. The lease of a killed owner is recognised by its directory and freed when somebody needs a
-//! range, but never while a process has these ids (`census.rs`).
+//! and never an unnamed one. The lease of a killed owner is recognised by the owner's directory. It is freed when
+//! another owner needs a range, but never while a process has ids of the range (`census.rs`).
 
 mod census;
 mod grants;
@@ -30,7 +30,8 @@ use crate::remove::{names, open_directory};
 
 /// The number of ids of a container.
 pub const RANGE: u32 = 65536;
-/// The time to wait for a process that a killed command has left behind. That process exits as soon as it notices.
+/// The time to wait for a process that a killed command has left behind. It exits as soon as it notices that the
+/// command is gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A file in the directory of an owner that outlives its process: the record of a container.
 const RECORD: &str = "record";
@@ -50,7 +51,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns whether its directory exists. It does not if the creator was killed before creating anything.
+    /// Returns the state of the owner's directory. The directory is missing if the creator was killed before creating
+    /// it.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -74,21 +76,21 @@ impl Owner {
 
 /// The state of an owner's directory.
 enum Presence {
-    /// It exists, with a record or a process that holds the lock.
+    /// The directory exists, with a record or a process that holds the lock.
     There,
-    /// It exists, but its owner will never free the range.
+    /// The directory exists, but the owner will never free the range.
     Left,
-    /// Its path does not exist in this mount namespace.
+    /// The directory's path does not exist in this mount namespace.
     NotSeen,
 }
 
 /// The state of a range that may be abandoned.
 enum State {
-    /// Its owner may still free it.
+    /// The owner may still free the range.
     Taken,
-    /// Its owner is gone, but this process has ids of the range.
+    /// The range's owner is gone, but this process has ids of the range.
     Inhabited(Pid),
-    /// Its owner is gone, and no process has ids of the range.
+    /// The range's owner is gone, and no process has ids of the range.
     Gone,
 }
 
@@ -104,7 +106,7 @@ struct Freed {
 /// Decides whether ranges are abandoned.
 #[derive(Default)]
 struct Judge {
-    /// Taken on first use, once for all ranges.
+    /// A snapshot of the host's processes, taken on first use, once for all ranges.
     census: Option<Census>,
 }
 
@@ -161,7 +163,7 @@ impl Lease {
     }
 }
 
-/// The leased ranges of a host.
+/// The directory of a host's leased ranges.
 #[derive(Debug)]
 pub struct Leases {
     directory: OwnedFd,
@@ -173,7 +175,7 @@ impl Leases {
     /// outlive a boot.
     ///
     /// # Errors
-    /// If it cannot be created, or if other users can write to it.
+    /// If the directory cannot be created, or if other users can write to it.
     pub fn open(path: &str) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || openat(CWD, path, flags, Permissions::empty());
@@ -238,8 +240,8 @@ impl Leases {
         Ok(None)
     }
 
-    /// Returns whether a range was leased for the directory that another owner has now, and no process has its ids: a
-    /// container may have outlived its directory.
+    /// Returns whether a range was leased by a former owner of this owner's directory, and no process has ids of the
+    /// range. A container may have outlived its directory.
     fn is_former(&self, first: u32, owner: &Owner) -> Result<bool, Error> {
         let Some(lease) = self.lease_of(first) else { return Ok(false) };
         Ok(lease.owner.directory == owner.directory
@@ -275,8 +277,8 @@ impl Leases {
         }
     }
 
-    /// Frees all ranges of a directory, whoever leased them, unless a process still has their ids. Waits for a process
-    /// of a killed command, which exits by itself.
+    /// Frees all ranges leased for a directory by any owner, unless a process still has their ids. Waits for a process
+    /// of a killed command, because such a process exits by itself.
     ///
     /// # Errors
     /// As [`Leases::sweep`].
@@ -365,7 +367,7 @@ impl Leases {
     }
 }
 
-/// FNV-1a.
+/// Computes the FNV-1a hash.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -13,7 +13,7 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// The number of digits for which a reference is read as a digest's prefix.
+/// The numbers of digits with which a reference is read as a digest or its prefix.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names in an error.
 const MOST_ALIKE: usize = 3;
@@ -180,7 +180,7 @@ fn split_tag(reference: &str) -> (&str, &str) {
     }
 }
 
-/// Returns a reference with the default tag added if it has none.
+/// Adds the default tag to a reference that has neither tag nor digest.
 fn with_tag(reference: &str) -> String {
     let last = reference.rsplit('/').next().unwrap_or_default();
     match last.contains([':', '@']) {
@@ -199,7 +199,7 @@ pub fn decode(file: &str) -> String {
     file.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Takes a shared lock that keeps images from being removed until it is dropped.
+/// Takes a shared lock. Until the lock is dropped, no image is removed.
 ///
 /// # Errors
 /// If the store cannot be written.

@@ -80,7 +80,7 @@ impl Layers {
         self.stack.len()
     }
 
-    /// Returns whether there are none, which never holds for a parsed list.
+    /// Returns whether there are no layers, which is never so for a parsed list.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How a container gets its layers: a ladder of modes, the best one first.
+//! How a container gets its layers: the modes in order of preference, the best one first.
 
 use core::ffi::CStr;
 
@@ -14,14 +14,14 @@ pub enum Mode {
     /// One detached, idmapped clone of the layers' parent; each layer is passed to overlayfs by descriptor. No mount
     /// table contains it. Needs Linux 6.15.
     Fd,
-    /// The same, but attached on the host while overlayfs is mounted, with each layer passed as a path through
-    /// /proc/self/fd; the overlay itself stays detached. Needs Linux 6.7.
+    /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Each layer is passed
+    /// as a path through /proc/self/fd, and the overlay itself stays detached. Needs Linux 6.7.
     Path,
     /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Needs Linux 5.19.
     Parent,
     /// One idmapped mount per layer, attached on the host while overlayfs is mounted. Needs Linux 5.19.
     PerLayer,
-    /// A copy of all files with changed owners. Works on any kernel and filesystem.
+    /// A copy of all files with changed owners: works on any kernel and filesystem.
     Copy,
 }
 
@@ -45,7 +45,7 @@ impl Mode {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Returns the first mainline kernel version that supports it; distributors may have backported it.
+    /// Returns the first mainline kernel version that supports the mode; distributors may have backported it.
     pub fn needs(self) -> (u32, u32) {
         match self {
             Self::Fd => (6, 15),
@@ -95,7 +95,7 @@ fn takes_descriptors() -> bool {
 }
 
 /// Returns whether the filesystem of a directory supports idmapped mounts (mount_setattr(2)). Unknown filesystems are
-/// assumed to; the mount fails if they do not.
+/// assumed to support them; otherwise the mount fails later.
 fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const BTRFS: u32 = 0x9123_683e;

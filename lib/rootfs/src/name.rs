@@ -14,9 +14,9 @@ use alloc::string::String;
 
 /// Docker Hub's host in names.
 pub const HUB: &str = "docker.io";
-/// Its former host.
+/// Docker Hub's former host.
 const OLD_HUB: &str = "index.docker.io";
-/// The namespace of its names of one component.
+/// The namespace of names with one component on Docker Hub.
 const LIBRARY: &str = "library/";
 
 /// Splits off the registry's host, if the name has one.

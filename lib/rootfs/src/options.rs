@@ -28,7 +28,8 @@ pub struct Recipe {
     pub directory: CString,
     /// The user and group on the host that the image's root maps to; `None` leaves all ids unmapped.
     pub root: Option<(u32, u32)>,
-    /// Changes need not survive a crash of the host, so overlayfs may skip syncing (`volatile`, Linux 5.10).
+    /// Whether overlayfs may skip syncing (`volatile`, Linux 5.10), because changes need not survive a crash of the
+    /// host.
     pub volatile: bool,
     /// The SELinux label of every file.
     pub label: Option<CString>,
@@ -43,7 +44,7 @@ pub struct Recipe {
 /// An overlay described by another program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Foreign {
-    /// Its source in the mount table, which overlayfs ignores.
+    /// The source shown in the mount table, which overlayfs ignores.
     pub source: CString,
     /// Options of overlayfs besides its directories, `key` or `key=value`, in order.
     pub options: Vec<(CString, Option<CString>)>,

@@ -3,8 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-/// Returns the store: the system's for root of the host, else one in the caller's data directory, even for root of a
-/// user namespace. `variable` looks up an environment variable.
+/// Returns the store's directory: the system's for root of the host, else one in the caller's data directory, even for
+/// root of a user namespace. `variable` looks up an environment variable.
 ///
 /// # Errors
 /// A sentence, if the environment names no directory.

@@ -16,14 +16,14 @@ use sys::Context;
 
 /// The maximum number of open directories while a tree is removed; deeper directories are first moved up.
 const DEEPEST: usize = 64;
-/// The directory for those, in the tree itself.
+/// The directory, in the tree itself, to which deeper directories are moved.
 const DEEPER: &CStr = c".dayfly-deeper";
 
 /// Removes a directory tree without following links or crossing mounts; directories that their owner may not write are
 /// removed too. A missing directory is not an error.
 ///
 /// # Errors
-/// EBUSY for a mount below it; EXDEV.
+/// EBUSY for a mount below the directory; EXDEV.
 pub fn remove_all(directory: &CStr) -> Result<(), sys::Error> {
     let object = || directory.to_string_lossy();
     match unlinkat(CWD, directory, AtFlags::REMOVEDIR) {

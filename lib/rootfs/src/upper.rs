@@ -26,7 +26,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Returns those of a directory, as seen through its mount.
+    /// Returns the owner and permissions of a directory, as seen through its mount.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
         Ok(Self::from_stat(&fstat(directory).context("stat", "top layer")?))
     }
@@ -43,7 +43,7 @@ impl Root {
 pub(crate) struct Changes {
     pub upper: OwnedFd,
     pub work: OwnedFd,
-    /// The tmpfs that contains them, while it is detached.
+    /// The tmpfs that contains both directories, while it is detached.
     tmpfs: Option<OwnedFd>,
 }
 

@@ -30,7 +30,8 @@ fn locked(path: &Path, flags: OFlags) -> Option<rustix::fd::OwnedFd> {
     Some(fd)
 }
 
-/// The body of each process: leases a range, checks that nobody else has it, keeps it for a while, and frees it or not.
+/// Runs in each child process: leases a range, checks that no other process has it, keeps it for a while, and then
+/// frees it or exits without freeing it.
 #[test]
 #[ignore = "run by a_thousand_processes"]
 fn child() {

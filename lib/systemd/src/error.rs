@@ -17,14 +17,14 @@ pub enum Error {
     BadPath {
         /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The reason why it is not valid.
         reason: &'static str,
     },
     /// A call failed.
     Call {
         /// The call.
         call: &'static str,
-        /// The unit, or the instance of systemd, that it concerned.
+        /// The unit, or the instance of systemd, that the call concerned.
         unit: String,
         /// The D-Bus error.
         cause: dbus::Error,
@@ -40,7 +40,7 @@ pub enum Error {
     Annotation {
         /// Its key and value.
         annotation: String,
-        /// What is wrong with it.
+        /// The reason why it is not valid.
         reason: String,
     },
 }

@@ -36,7 +36,7 @@ impl Instance {
     /// empty; [`Manager::cgroup`](crate::Manager::cgroup) queries it.
     ///
     /// # Errors
-    /// [`Error::NoUserBus`] if neither leads to a bus.
+    /// [`Error::NoUserBus`] if neither variable leads to a bus.
     pub fn user(bus: Option<&str>, runtime_dir: Option<&str>) -> Result<Self, Error> {
         let bus = match bus.filter(|bus| !bus.is_empty()) {
             Some(bus) => bus.to_string(),
@@ -45,7 +45,7 @@ impl Instance {
         Ok(Self::User { bus, cgroup: String::new() })
     }
 
-    /// Returns whether it is a user's instance.
+    /// Returns whether the instance is a user's.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User { .. })
     }
@@ -96,7 +96,7 @@ mod tests {
         );
     }
 
-    /// Records from before users' instances contain an address or nothing.
+    /// Records that older versions wrote, before users' instances were supported, contain an address or nothing.
     #[test]
     fn former_records_are_read() {
         for (former, instance) in [

@@ -201,7 +201,7 @@ impl Manager {
     }
 }
 
-/// Returns the result of `job` if this signal, JobRemoved(id, job, unit, result), is about it.
+/// Returns the result of `job` if the signal, JobRemoved(id, job, unit, result), concerns that job.
 fn removed(signal: &Message, job: &str) -> Option<String> {
     if signal.interface != MANAGER || signal.member != "JobRemoved" || signal.signature != "uoss" {
         return None;

@@ -11,8 +11,8 @@ const HIGHEST: u32 = 65_535;
 pub struct List(Vec<u32>);
 
 impl List {
-    /// Parses `0-3,7`, or a list with a stride such as `0-31:1/4`: one of every four. An empty text is an empty list.
-    /// Returns `None` for an invalid list.
+    /// Parses `0-3,7`, or a list with a stride such as `0-31:1/4`, the first number of every four. An empty text is an
+    /// empty list. Returns `None` for an invalid list.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = Vec::new();
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -34,7 +34,7 @@ impl List {
         self.0.iter().copied()
     }
 
-    /// Returns how many there are.
+    /// Returns how many numbers the list contains.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -54,7 +54,7 @@ impl List {
         self.0.binary_search(&number).is_ok()
     }
 
-    /// Returns whether it is a subset of `other`.
+    /// Returns whether the list is a subset of `other`.
     pub fn is_within(&self, other: &Self) -> bool {
         self.iter().all(|number| other.contains(number))
     }

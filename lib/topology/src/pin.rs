@@ -37,12 +37,12 @@ pub struct Placement {
     pub mems: List,
 }
 
-/// Why no CPUs match.
+/// The error of a selection that matches no CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinError {
     /// The given selection.
     words: String,
-    /// What is wrong with it.
+    /// The reason why it matches none.
     reason: String,
 }
 
@@ -114,7 +114,7 @@ impl Pin {
     /// Returns the CPUs and memory nodes of the selection on `topology`, limited to those `allowed`.
     ///
     /// # Errors
-    /// Something selected that does not exist, or too few CPUs.
+    /// A selected part does not exist, or too few CPUs match.
     pub fn resolve(&self, topology: &Topology, allowed: &List) -> Result<Placement, PinError> {
         let wrong = |reason: String| PinError { words: self.to_string(), reason };
         let mut cpus = topology.online().intersection(allowed);
@@ -223,7 +223,7 @@ fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     all
 }
 
-/// Picks cores under the smallest cache that has enough of them; else on the smallest such node; else the first cores.
+/// Picks cores under the smallest cache with enough cores; else on the smallest node with enough; else the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
     let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
@@ -389,7 +389,7 @@ impl fmt::Display for PinError {
 }
 
 impl PinError {
-    /// Formats the error for the option that was given.
+    /// Formats the error, naming the command-line option that contained the selection.
     #[must_use]
     pub fn told_of(&self, option: &str) -> String {
         format!("{option} {}: {}", self.words, self.reason)

@@ -43,7 +43,8 @@ fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, E
     Ok(Cpu { id, siblings, l3, l3_bytes, package, node })
 }
 
-/// Caches are numbered in firmware order; level 3 is usually index3.
+/// Reads the level 3 cache of a CPU: the CPUs that share it, and its size. Caches are numbered in firmware order; level
+/// 3 is usually index3.
 fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     for index in [3, 2, 1, 4, 0] {
         let cache = format!("{directory}/cache/index{index}");
@@ -59,7 +60,7 @@ fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     Ok((List::default(), 0))
 }
 
-/// A kernel without NUMA has no such directory: all CPUs are on one node.
+/// Reads the memory nodes. A kernel without NUMA has no such directory: all CPUs are on one node.
 fn nodes(directory: &str, online: &List) -> Result<Vec<Node>, Error> {
     let Some(numbers) = list(&format!("{directory}/online"))? else {
         let all = online.clone();

@@ -88,7 +88,8 @@ impl Topology {
         groups(self.cpus.iter().map(|cpu| cpu.siblings.clone()))
     }
 
-    /// Returns the CPUs under each level 3 cache, ordered by the first one. A socket without one counts as having one.
+    /// Returns the CPUs under each level 3 cache, ordered by the first one. A socket without a level 3 cache counts as
+    /// having a single one.
     pub fn ccxs(&self) -> Vec<Ccx> {
         let mut sizes = BTreeMap::new();
         let mut without = BTreeMap::new();
@@ -116,7 +117,8 @@ impl Topology {
         self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
     }
 
-    /// Returns the nodes with memory nearest to `cpus`: their own, or, if those have no memory, the next by distance.
+    /// Returns the nodes with memory that are nearest to `cpus`: the CPUs' own nodes, or, if those have no memory, the
+    /// next ones by distance.
     pub fn memory_of(&self, cpus: &List) -> List {
         let with_memory = self.memory_nodes();
         let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());

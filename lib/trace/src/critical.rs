@@ -10,7 +10,7 @@ use crate::{Awaited, Phase, Row, Span, Timeline};
 pub struct Stretch {
     /// The index of its row.
     pub row: usize,
-    /// The index of the span in the row; `None` between two spans.
+    /// The index of the span in the row; `None` for the time between two spans.
     pub span: Option<usize>,
     /// Its start time.
     pub start: u64,
@@ -30,14 +30,14 @@ impl Stretch {
     }
 }
 
-/// The part of the critical path in steps of one name in one row.
+/// The total of all pieces of the critical path with the same row and step name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSum<'a> {
     /// The index of the row.
     pub row: usize,
     /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// Their total time, in nanoseconds.
+    /// The total time of these steps on the path, in nanoseconds.
     pub took: u64,
     /// The number of pieces of the path.
     pub pieces: usize,
@@ -47,8 +47,8 @@ pub struct PathSum<'a> {
 /// the command.
 ///
 /// The path is followed backwards from the end of the command. Where the row had waited for another row, the path
-/// continues in that row with the last thing it did; the rest of the wait is wake-up latency. Where a row begins, the
-/// path continues in the row that created it.
+/// continues in the other row with the last step of that row; the rest of the wait is wake-up latency. Where a row
+/// begins, the path continues in the row that created it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
     path(timeline, &cuts(timeline))
 }
@@ -98,8 +98,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns when, during a wait of another row, this row did what that row needed: it ended, sent a message, is still
-/// working on it, or did its last thing before it waited itself.
+/// Returns the time, during another row's wait for this row, at which this row ended the wait: when it ended or sent a
+/// message, the end of the wait if it was still working then, or the end of its last work before it waited itself.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);
@@ -127,7 +127,7 @@ pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a
     order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
 }
 
-/// Compares two sums.
+/// Returns a comparison of two sums by index.
 pub(crate) fn dearest<'a>(sums: &'a [PathSum<'_>]) -> impl Fn(usize, usize) -> Ordering + 'a {
     let took = |index: usize| sums.get(index).map(|sum| sum.took);
     move |a, b| took(b).cmp(&took(a))
@@ -217,7 +217,7 @@ pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> V
     order
 }
 
-/// Returns the first `limit` of them.
+/// Returns the first `limit` indices in that order.
 pub(crate) fn first(
     limit: usize,
     len: usize,

@@ -49,7 +49,7 @@ impl Format {
     /// Their names, in the order of [`Self::ALL`].
     pub const NAMES: [&'static str; 6] = ["table", "chrome", "jsonl", "csv", "folded", "svg"];
 
-    /// The name.
+    /// Returns the format's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -78,7 +78,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Returns the format for a file's suffix, or the table for any other.
+    /// Returns the format for a file's suffix; for any other suffix, returns the table.
     pub fn of_path(path: &str) -> Self {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// For visual inspection: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
+    /// Writes samples for visual inspection: `DAYFLY_TRACE_SAMPLES=DIRECTORY cargo test -p dayfly-trace -- --ignored`.
     #[test]
     #[ignore = "writes files"]
     fn write_samples() {

@@ -46,7 +46,7 @@ impl Phase {
         Self::Program,
     ];
 
-    /// The name as printed.
+    /// Returns the name as printed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Security => "security",

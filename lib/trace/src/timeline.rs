@@ -58,7 +58,7 @@ pub struct Span {
     /// The awaited row, if this is a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Awaited>,
-    /// The errno of its failure, or 0.
+    /// The errno if the operation failed, else 0.
     #[serde(default)]
     pub errno: u16,
 }

@@ -25,7 +25,7 @@ pub struct Label<'a> {
     pub awaits: Option<&'static str>,
 }
 
-/// A list of steps, of which only the indices are recorded while it runs.
+/// A list of steps. While it runs, only indices are recorded.
 pub trait Steps: Debug {
     /// Returns the description of a step.
     fn label(&self, step: usize) -> Option<Label<'_>>;
@@ -82,7 +82,7 @@ enum What {
         awaits: Option<&'static str>,
     },
     Step(&'static dyn Steps, usize),
-    /// A wait for the end of a row.
+    /// A wait for the end of another row.
     Lived(&'static str, String, usize),
 }
 
@@ -115,22 +115,22 @@ impl Tracer {
         self.on.set(true);
     }
 
-    /// Returns the time when it was turned on.
+    /// Returns the time when recording was turned on.
     pub fn turned_on(&self) -> u64 {
         self.began.get()
     }
 
-    /// Sets the creation time of the process, `began`, which is earlier.
+    /// Sets the time when the process was created, which is earlier than the start of recording.
     pub fn began(&self, began: u64) {
         self.began.set(began);
     }
 
-    /// Returns whether it records.
+    /// Returns whether the tracer records.
     pub fn is_on(&self) -> bool {
         self.on.get()
     }
 
-    /// Returns the time if it records, else 0.
+    /// Returns the time if the tracer records, else 0.
     pub fn clock(&self) -> u64 {
         if self.is_on() { now() } else { 0 }
     }
@@ -207,7 +207,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that records its own steps: those of `steps` from `first` on.
+    /// Adds a process that records its own steps, which are those of `steps` from `first` on.
     pub fn joined(
         &self,
         name: &'static str,
@@ -228,7 +228,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that does a single thing, from `start` to `end`.
+    /// Adds a process that executes a single step, from `start` to `end`.
     pub fn lived(
         &self,
         name: &'static str,

@@ -1,14 +1,15 @@
 //! Suggestions for misspelt words.
 //!
-//! The crate `strsim` would do this, but it needs std, which the runtime does not have.
+//! The crate `strsim` has the same function, but requires std, which the runtime does not use.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` with the smallest edit distance to `word`: at most a third of its letters, rounded up,
-/// within 2 to 4. Of equally near words it returns the alphabetically first.
+/// Returns the word of `known` with the smallest edit distance to `word`. The distance may be at most a third of the
+/// letters of `word`, rounded up, but at least 2 and at most 4. Of equally near words it returns the alphabetically
+/// first.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));

@@ -241,7 +241,7 @@ fn bits_of_a_record(bed: &Bed) {
     c.assert_gone("a record with all its bits");
 }
 
-/// From a record of another version, only the process is read, which `delete --force` kills.
+/// Of a record of another version, only the process is read; `delete --force` kills that process.
 fn record_of_another_version(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let pid = c.pid();
@@ -259,7 +259,7 @@ fn record_of_another_version(bed: &Bed) {
     c.assert_gone("a record of another version");
 }
 
-/// Whoever may write to a state root can put anything there; root's `list` must not block on it.
+/// Other users with write access to a state root can put any file there; root's `list` must not block on such a file.
 fn record_is_no_ordinary_file(bed: &Bed) {
     let other = bed.bundle().make().detached();
     let whole = record(&other);
@@ -286,7 +286,7 @@ fn record_is_no_ordinary_file(bed: &Bed) {
     other.assert_gone("special records");
 }
 
-/// The same for the socket that `start` connects to, and for the other files.
+/// No command blocks on another kind of file in place of the socket that `start` connects to, or of the other files.
 fn start_is_no_socket(bed: &Bed) {
     for kind in ["fifo", "zero", "directory", "socket", "sparse", "link"] {
         let c = bed.bundle().make().detached();

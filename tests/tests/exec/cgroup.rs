@@ -39,7 +39,7 @@ fn two_cpus() -> Result<(), String> {
     }
 }
 
-/// Whether cgroups can delegate the hugetlb controller.
+/// Returns whether cgroups can delegate the hugetlb controller.
 pub fn huge_pages() -> bool {
     let have = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     have.split_whitespace().any(|name| name == "hugetlb")
@@ -133,7 +133,7 @@ fn cpus_of_the_caller_do_not_stay(bed: &Bed) {
     assert_eq!((told(&ran.stdout), told(&joined.stdout)), (wanted.clone(), wanted));
 }
 
-/// A container with a writable cgroup tree and no cgroup namespace may do this to itself.
+/// A container with a writable cgroup tree and no cgroup namespace can move its init to another cgroup.
 fn follows_init_to_another_cgroup(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let own = c.cgroup_file("", "");
@@ -148,8 +148,8 @@ fn follows_init_to_another_cgroup(bed: &Bed) {
     wait::until_true("an empty cgroup", || fs::remove_dir(&other).is_ok());
 }
 
-/// Starts a container that delegates a controller to a cgroup of its own, with its init there; returns that cgroup's
-/// path, too. From then on only leaf cgroups can have processes.
+/// Starts a container that delegates a controller to a cgroup of its own, with its init there; also returns that
+/// cgroup's path. From then on only leaf cgroups can have processes.
 pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     let limit = json!([{ "pageSize": "2MB", "limit": 0 }]);
     let c = bundle.set("/linux/resources/hugepageLimits", limit).make().detached();
@@ -162,7 +162,7 @@ pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     (c, path)
 }
 
-/// With a PID namespace, an intermediate process enters first.
+/// In a container with a PID namespace, an intermediate process enters first.
 fn follows_init_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

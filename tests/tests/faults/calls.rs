@@ -27,7 +27,8 @@ const CASES: &[Case] = &[
     case!(exec_in_a_namespace_of_somebody_else).needs(users),
 ];
 
-/// A process's place in the tree: the command is `[]`, its second child `[1]`, whose first child is `[1, 0]`.
+/// A process's place in the tree: the command is `[]`, its second child is `[1]`, and the first child of that is `[1,
+/// 0]`.
 type Descent = Vec<usize>;
 
 /// A system call of a process; the first is 0.
@@ -37,7 +38,7 @@ struct Moment {
     number: usize,
 }
 
-/// The processes of a command, and the calls each has made. At one moment it kills a process.
+/// The processes of a command, and the number of calls that each has made. Kills a process at one moment.
 #[derive(Default)]
 struct Family {
     command: Option<Pid>,
@@ -97,7 +98,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the number of calls killed at.
+    /// Walks through the command; returns the number of calls at which a process was killed.
     fn take(&self) -> usize {
         let call = || (self.call)().env("DAYFLY_WITHOUT", super::WITHOUT);
         // The first start creates what a host keeps between starts.

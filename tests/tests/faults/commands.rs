@@ -51,7 +51,7 @@ fn exec_in_a_user_namespace(bed: &Bed) {
     walked();
 }
 
-/// Only init knows the container's root.
+/// If the container has no mount namespace of its own, its root can only be reached through init.
 fn exec_without_a_mount_namespace(bed: &Bed) {
     let bundle = || {
         let bundle = bed.bundle().without_namespace("mount");
@@ -86,7 +86,8 @@ pub fn patient(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The pid file and the pidfd: the file is removed together with its container, unless no process is left to do so.
+/// The steps for the pid file and the pidfd: the file is removed together with its container, unless no process is left
+/// to do so.
 fn announcements(bed: &Bed) {
     let directory = bed.dir.join("announced");
     fs::create_dir(&directory).expect("make");
@@ -118,7 +119,7 @@ fn announcements(bed: &Bed) {
     walked();
 }
 
-/// A terminal that is sent to a socket, and one that is relayed to the caller's own.
+/// The steps for a terminal that is sent to a socket, and for one that is relayed to the caller's own.
 fn terminals(bed: &Bed) {
     let socket = patient(&bed.dir.join("console.sock"));
     let sent = ["--console-socket", &socket];
@@ -159,7 +160,7 @@ fn caller_terminal() -> (OwnedFd, File) {
     (master, terminal)
 }
 
-/// Commands that a service manager waits for, with containers that exit without notifying it.
+/// The steps of commands for which a service manager waits, with containers that exit without a notification.
 fn service_managers(bed: &Bed) {
     let path = bed.dir.join("manager.sock");
     let _manager = UnixDatagram::bind(&path).expect("bind");
@@ -180,7 +181,7 @@ fn service_managers(bed: &Bed) {
     walked();
 }
 
-/// poststart and poststop.
+/// The steps of poststart and poststop hooks.
 fn hooks_of_the_end(bed: &Bed) {
     let hook = json!([{ "path": "/bin/true" }]);
     let bundle = || bed.bundle().set("/hooks/poststart", hook.clone());
@@ -200,8 +201,8 @@ fn hooks_of_the_end(bed: &Bed) {
     walked();
 }
 
-/// The process that makes init from inside a joined user namespace: init has the channel as well, so the channel does
-/// not close with the intermediate.
+/// The process that makes init from inside a joined user namespace: init also holds the channel, so the channel does
+/// not close when the intermediate process ends.
 fn intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
@@ -224,7 +225,8 @@ fn intermediate(bed: &Bed) {
     walked();
 }
 
-/// Init may overtake an intermediate with memory of its own, and have reported by then that it is ready, or its error.
+/// If the intermediate process has memory of its own, init may overtake it: by then, init may have reported its
+/// readiness or its error.
 fn late_intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let joining = |kinds: &[&str]| {
@@ -252,7 +254,7 @@ fn late_intermediate(bed: &Bed) {
     walked();
 }
 
-/// The process that makes the network namespace; init reports its failure.
+/// Faults of the process that makes the network namespace are reported by init.
 fn network_maker(bed: &Bed) {
     let c = bed.bundle().make();
     for (kind, step) in KINDS.iter().flat_map(|kind| (0..3).map(move |step| (kind, step))) {

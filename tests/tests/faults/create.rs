@@ -73,7 +73,7 @@ fn with_attributes(bed: &Bed) {
     walked();
 }
 
-/// Id-mapped mounts, an overlay, network devices of the host, a seccomp agent, a time namespace.
+/// The steps for id-mapped mounts, an overlay, network devices of the host, a seccomp agent, a time namespace.
 fn with_things_of_the_host(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Continue);
     let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);
@@ -152,7 +152,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     walked();
 }
 
-/// A missing kernel module is detected in a step of its own, which can fail, too.
+/// A missing kernel module is detected in a separate step, which can also fail.
 fn modules_that_are_missing(bed: &Bed) {
     let walk = Walk::new(bed.bundle().set("/process/apparmorProfile", json!("p")));
     for step in walk.steps().iter().filter(|step| step.name == "require module") {

@@ -9,7 +9,7 @@ use dayfly_tests::steps::{self, Step};
 use dayfly_tests::{leak, wait};
 use serde_json::{Value, json};
 
-/// The containers' owner and kind.
+/// An owner of containers, and their kind.
 pub struct Ground<'a> {
     /// Returns a new bundle.
     pub bundle: Box<dyn Fn() -> Bundle<'a> + 'a>,
@@ -65,8 +65,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Walks through what `create` or `run` does outside its lists: at `least` that many steps. The container of a
-    /// `run` may have ended before the failure.
+    /// Walks through the steps of `create` or `run` outside the plan's lists, and asserts that there are at `least`
+    /// that many. The container of a `run` may have ended before the failure.
     pub fn besides(&self, verb: &str, call: &dyn Fn(&Container<'_>) -> Call, least: usize) {
         let c = (self.bundle)().args(&["/bin/true"]).make();
         for kind in KINDS {
@@ -82,7 +82,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Walks through `exec`, in a container that must continue unaffected.
+    /// Walks through the steps of `exec`, in a container that must continue unaffected.
     pub fn exec(&self, flags: &[&str]) {
         let c = self.make().detached();
         let file = c.bundle.join("process.json");
@@ -111,7 +111,7 @@ impl<'a> Ground<'a> {
         self.assert_gone(&c, "nothing");
     }
 
-    /// Walks through what `start` does besides releasing init.
+    /// Walks through the steps of `start`, except the release of init.
     pub fn start(&self) {
         for kind in KINDS {
             let steps = walk_through("command", kind, |step, fault| {
@@ -168,7 +168,8 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Records the step that was made to fail, as the error names it; the same step is killed afterwards.
+/// Records the step that was made to fail, as the error names it. The walk kills the process at the same step
+/// afterwards.
 pub fn note(
     named: &mut Vec<Option<Step>>,
     place: &'static str,

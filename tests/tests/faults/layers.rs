@@ -12,8 +12,8 @@ dayfly_tests::subject!(Runtime, CASES);
 
 pub const CASES: &[Case] = &[case!(layers).needs(fault_points)];
 
-/// Walks through every step of host and init, and the rest of the command. The modes `path` and `parent` have the same
-/// steps as others.
+/// Walks through every step of host and init, and through the rest of the command. The modes `path` and `parent` are
+/// left out, because they have the same steps as others.
 fn layers(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let others = |mode: &&str| !["path", "parent"].contains(mode);

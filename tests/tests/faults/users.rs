@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
     case!(scopes).needs(managed_users).on(&[View::V2]),
 ];
 
-/// Checks for fault points, and for what users require.
+/// Checks for fault points, and for the requirements of tests with users.
 pub fn users() -> Result<(), String> {
     fault_points().and_then(|()| can_be())
 }
@@ -36,8 +36,8 @@ fn managed_users() -> Result<(), String> {
     fault_points().and_then(|()| can_be_managed())
 }
 
-/// Returns the ground for containers of `user`, after which neither processes of the user nor cgroups in the user's
-/// remain.
+/// Returns the ground for containers of `user`. Its remains are the user's processes, and the cgroups in the user's
+/// own.
 fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
     Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
 }
@@ -72,7 +72,7 @@ fn single_besides(bed: &Bed) {
     besides(&ground(&User::new(bed), User::single));
 }
 
-/// With a time namespace, which init creates itself.
+/// Returns a bundle with a time namespace, which init creates itself.
 fn timed(user: &User) -> Bundle<'_> {
     let offsets = json!({ "monotonic": { "secs": 1000 } });
     let bundle = user.ranges().push("/linux/namespaces", json!({ "type": "time" }));
@@ -103,7 +103,8 @@ fn nested_besides(bed: &Bed) {
     besides(&ground(&User::nested(bed), User::plain));
 }
 
-/// Pods: for a user, the intermediate joins the user namespace; in another user's namespace, only the PID namespace.
+/// The steps of containers of a pod. For a user, the intermediate process joins the user namespace; in a user namespace
+/// of another user, it joins only the PID namespace.
 fn joined(bed: &Bed) {
     for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
         let bundle = || if is_nested { user.plain() } else { user.single() };
@@ -129,7 +130,7 @@ fn joined(bed: &Bed) {
     walked();
 }
 
-/// Containers in scopes of the user's systemd.
+/// The steps of containers in scopes of the user's systemd.
 fn scopes(bed: &Bed) {
     let mut user = User::managed(bed);
     user.asks_systemd();

@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         self.c.bundle_call("create", &flags)
     }
 
-    /// Makes a step fail and kill its process; returns whether it is one after `start`.
+    /// Makes a step fail and kill its process; returns whether the step is executed after `start`.
     pub fn strike(&self, step: &Step) -> bool {
         let c = &self.c;
         let mut after_start = false;
@@ -118,14 +118,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a failure names the failed step; hooks and exec have messages of their own.
+/// Returns whether the error message names the failed step. For hooks and exec, which have messages of their own, this
+/// is always true.
 fn names(outcome: &Outcome, step: &Step) -> bool {
     let found = steps::named_by(step.actor, step.number, &outcome.stderr);
     let by_itself = step.actor == "init" && ["run hooks", "exec"].contains(&step.name.as_str());
     by_itself || found.is_some_and(|found| found.name == step.name)
 }
 
-/// Asserts that an init waiting for its start has only the socket it listens on open.
+/// Asserts that an init that waits for `start` has no open descriptor but the socket that it listens on.
 #[track_caller]
 fn assert_waits_alone(c: &Container<'_>, fault: &str) {
     let state = c.state();

@@ -21,7 +21,7 @@ fn score(bed: &Bed, arguments: &[&str]) -> Value {
     serde_json::from_str(&outcome.stdout).expect("JSON")
 }
 
-/// 100 × log₂(1 + carried) ÷ log₂(65), as documented.
+/// Returns the documented score: 100 × log₂(1 + carried) ÷ log₂(65).
 fn score_of(carried: f64) -> f64 {
     (100.0 * (1.0 + carried).log2() / 65f64.log2()).clamp(0.0, 100.0)
 }

@@ -64,8 +64,8 @@ fn exec_cgroup_climbs_out(bed: &Bed) -> Evidence {
     outside.then(|| format!("it runs in another container's cgroup: {}", outcome.stdout))
 }
 
-/// A network device's name becomes a netlink attribute with a 16-bit length: the excess would be parsed as further
-/// attributes.
+/// A network device's name becomes a netlink attribute with a 16-bit length: the part of a longer name that exceeds it
+/// would be parsed as further attributes.
 fn overlong_netlink_attribute(bed: &Bed) -> Evidence {
     /// The rest of the name after its length has wrapped.
     const NAME: &str = "hostile8";

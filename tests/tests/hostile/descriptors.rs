@@ -22,8 +22,8 @@ const CASES: &[Case] = attacks! {
     inherited_directory without "close-range",
 };
 
-/// The container makes the runtime execute itself inside, keeps it alive by a pipe that nobody reads, opens its
-/// executable and writes to it after it has exited.
+/// The container makes the runtime execute itself inside the container, keeps it alive by a pipe that nobody reads,
+/// opens its executable, and writes to that file after the runtime has exited.
 fn runtime_is_overwritten(bed: &Bed) -> Evidence {
     let script = r#"
         busybox mkfifo /tmp/pipe
@@ -98,7 +98,7 @@ fn exec_cwd_of_the_host(bed: &Bed) -> Evidence {
     None
 }
 
-/// The runtime's caller has a directory open.
+/// The runtime's caller has an open descriptor of a host directory, which the container must not inherit.
 fn inherited_directory(bed: &Bed) -> Evidence {
     let c = bed.bundle().sh(&format!("ls -d /proc/self/fd/7{}", bed.dir.display())).make();
     let script = "exec 7</; exec \"$@\"";
@@ -111,15 +111,15 @@ fn inherited_directory(bed: &Bed) -> Evidence {
     (outcome.code() == 0).then(|| format!("the host's root is open: {}", outcome.stdout))
 }
 
-/// Returns a container with CAP_SYS_PTRACE and without a user namespace.
+/// Returns the bundle of a container with CAP_SYS_PTRACE and without a user namespace.
 fn tracer(bed: &Bed) -> Bundle<'_> {
     ["bounding", "effective", "permitted"].iter().fold(bed.bundle(), |bundle, set| {
         bundle.push(&format!("/process/capabilities/{set}"), json!("CAP_SYS_PTRACE"))
     })
 }
 
-/// Returns what a process of the container finds of the host in a stopped dayfly process: through its descriptors, root
-/// and working directory.
+/// Returns which host files a process of the container can reach through a stopped dayfly process: through its
+/// descriptors, root and working directory.
 fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     let marker = bed.dir.to_string_lossy();
     let script = format!(
@@ -151,7 +151,8 @@ fn newborn_of_exec(bed: &Bed) -> Evidence {
     Some(seen.expect("it never stopped")).filter(|seen| !seen.is_empty())
 }
 
-/// As above, for a container that joins another one's PID namespace.
+/// The init of a container that joins another container's PID namespace is stopped at its first step, so that it shows
+/// what it has inherited.
 fn newborn_of_a_pod(bed: &Bed) -> Evidence {
     let first = tracer(bed).make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());

@@ -1,6 +1,6 @@
 //! Host inodes that containers can reach: root of the container must not change them.
 //!
-//! The device files are the machine's own, so the attacks set the mode and owner that they have already.
+//! The device files are the machine's own, so the attacks set the mode and owner that the files have already.
 
 use super::{Evidence, WAYS, falls, holds, with_template};
 use crate::exec::with_null_output;
@@ -20,7 +20,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Declares an attack, and the same one without the defences. They run alone, because other cases use the same inodes.
+/// Declares a case of an attack, and a case of the same attack without the defences. They run alone, because other
+/// cases use the same inodes.
 macro_rules! attack {
     ($attack:ident) => {
         Case::new(stringify!($attack), |bed| holds(bed, $attack)).alone()
@@ -126,7 +127,7 @@ fn standard_streams(bed: &Bed) -> Evidence {
     })
 }
 
-/// The same for processes added by exec.
+/// Processes added by exec also get /dev/null as standard input, and as output if it is to be discarded.
 fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     changed(&devices(), || {
@@ -134,8 +135,8 @@ fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     })
 }
 
-/// The same if the container lacks /dev/null. Descriptor 3 is used, because the shell's standard output is a pipe while
-/// it reads the file's mode: the machine's own device must keep its mode.
+/// Attacks standard streams of exec if the container lacks /dev/null. The attack uses descriptor 3, because the shell's
+/// standard output is a pipe while it reads the file's mode, and the machine's own device must keep its mode.
 fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     c.sh("rm /dev/null").ok();
@@ -145,7 +146,7 @@ fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     })
 }
 
-/// Returns a container in a user namespace with all capabilities there that concern files and mounts.
+/// Returns the bundle of a container in a user namespace with all capabilities there that concern files and mounts.
 fn with_rights(bed: &Bed) -> Bundle<'_> {
     const MORE: [&str; 5] =
         ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_FSETID", "CAP_LINUX_IMMUTABLE", "CAP_DAC_READ_SEARCH"];
@@ -153,7 +154,8 @@ fn with_rights(bed: &Bed) -> Bundle<'_> {
 }
 
 /// First, mounts and superblocks are made writable as far as possible, except those of lent devices before Linux 6.15:
-/// CAP_SYS_ADMIN there can make them writable, and then change their times, as every user of the host can.
+/// CAP_SYS_ADMIN in the user namespace can make these writable, and then change their times, as every user of the host
+/// can.
 fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     let c = with_rights(bed).make().detached();
     let paths: Vec<&str> = DEVICES.into_iter().chain(["/proc/keys", "/proc/timer_list"]).collect();
@@ -165,8 +167,8 @@ fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     })
 }
 
-/// A container that can't make device nodes gets the host's. It may write to them like every user of the host, and
-/// nothing else.
+/// A container that can't make device nodes gets the host's. It may write to these nodes like every user of the host,
+/// and must not be able to do anything else to them.
 fn devices_of_a_user(bed: &Bed) -> Evidence {
     let user = User::new(bed);
     let c = user.ranges().sh(&tamper(&DEVICES)).make();
@@ -203,8 +205,8 @@ fn runtime(bed: &Bed) -> Evidence {
     })
 }
 
-/// Its own cgroup, wherever it is visible: without a cgroup namespace, the host's tree is mounted. Times are not
-/// compared, since the kernel generates these files when they are read.
+/// The container's own cgroup, wherever it is visible: without a cgroup namespace, the host's tree is mounted. Times
+/// are not compared, since the kernel generates these files when they are read.
 fn cgroup_directory(bed: &Bed) -> Evidence {
     let c = bed.bundle().without_namespace("cgroup").make().detached();
     let procs = c.cgroup_file("pids", "cgroup.procs");
@@ -229,8 +231,8 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// The file system below the root of all containers that start from the template; each has a copy of its mount. The
-/// host's CAP_SYS_ADMIN can reach it, but must not leave anything there for others.
+/// Attacks the file system below the root of all containers that start from the template; each has a copy of its mount.
+/// A container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything there for others.
 fn template(bed: &Bed) -> Evidence {
     // A template for this case only, in a mount namespace of its own.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
@@ -249,7 +251,7 @@ fn template(bed: &Bed) -> Evidence {
     (is_bad(&first) || is_bad(&second)).then(|| format!("{first}{second}"))
 }
 
-/// The host directory of the socket on which a container reports that it is ready.
+/// Attacks the host directory of the socket on which a container reports that it is ready.
 fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     let manager = bed.dir.join("manager.sock");
     let _socket = std::os::unix::net::UnixDatagram::bind(&manager).expect("bind");
@@ -262,7 +264,7 @@ fn directory_of_the_notify_socket(bed: &Bed) -> Evidence {
     })
 }
 
-/// The files of an image, which all its containers share.
+/// Attacks the files of an image, which all its containers share.
 fn files_of_layers(bed: &Bed) -> Evidence {
     let layers = Layers::new(bed, 2);
     let base = layers.store.join("layers/base");
@@ -276,7 +278,7 @@ fn files_of_layers(bed: &Bed) -> Evidence {
     })
 }
 
-/// Each container has an empty file system of its own: what one writes there, others do not see.
+/// Each container has an empty file system of its own: a file that one container writes there is not visible in others.
 fn mask_of_a_directory(bed: &Bed) -> Evidence {
     let c = with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
     let other =

@@ -95,7 +95,7 @@ fn bind_source_leads_outside(bed: &Bed) -> Evidence {
     })
 }
 
-/// dayfly writes no such file; it only creates mount points at given names.
+/// dayfly does not write crun's configuration file for krun; it only creates mount points at given names.
 fn krun_config_dangles(bed: &Bed) -> Evidence {
     run_with_links(bed, &Victim::new(bed), |bundle, target| {
         let name = ".krun_config.json";

@@ -13,7 +13,8 @@ const CASES: &[Case] = attacks! {
     fresh_sysfs_without_masks without "old-tree",
 };
 
-/// The kernel allows a user namespace such mounts only if its mount namespace already shows an unobstructed one.
+/// Runs a script that mounts a new proc or sysfs. The kernel allows such a mount in a user namespace only if the mount
+/// namespace already shows an unobstructed one.
 fn fresh(bed: &Bed, script: &str) -> Evidence {
     let kinds: [fn(&Bed) -> Bundle<'_>; 2] = [Bed::bundle, mapped];
     for (number, kind) in kinds.into_iter().enumerate() {

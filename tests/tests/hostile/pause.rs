@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 /// Runs a command whose init stops before the first step named `step` (as `dayfly plan` prints it), and calls
-/// `meanwhile` then. If the start fails before, nothing stops.
+/// `meanwhile` while it is stopped. If the start fails before that step, init does not stop.
 #[track_caller]
 pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     let (reader, writer) = std::io::pipe().expect("pipe");
@@ -22,7 +22,7 @@ pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     running.wait()
 }
 
-/// Runs `run` of a container, likewise.
+/// Runs `run` of a container as [`paused`] does.
 #[track_caller]
 pub fn run_paused(c: &Container<'_>, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     paused(c.bundle_call("run", &[]), step, meanwhile)

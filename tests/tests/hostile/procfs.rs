@@ -22,7 +22,7 @@ const CASES: &[Case] = attacks! {
     cgroup_of_the_host_is_writable without "cgroup-read-only",
 };
 
-/// The runtime's write (here of a sysctl, in the CVE of a label) ends up in a file of the volume.
+/// The attack redirects a write of the runtime (here of a sysctl, in the CVE of a label) to a file of the volume.
 fn volume_over_proc(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     let file = volume.join("sys/kernel/domainname");
@@ -75,7 +75,8 @@ fn linked_sys(bed: &Bed) -> Evidence {
     linked(bed, "sys", "kernel")
 }
 
-/// Runs a container that gets a kernel file system where its image wants it.
+/// Runs a container with a kernel file system whose mount point is a link in the image, and looks for the file system
+/// at the link's target.
 fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
     for target in ["/tmp", "tmp", "../../tmp"] {
         let bundle = bed.bundle();
@@ -108,7 +109,7 @@ fn sysctl_is_redirected(bed: &Bed) -> Evidence {
     hit.then(|| format!("the domain name is written to the host name: {}", outcome.stdout))
 }
 
-/// Without a cgroup namespace, the host's tree is mounted.
+/// Without a cgroup namespace, the container's mount shows the host's cgroup tree.
 fn cgroup_of_the_host_is_writable(bed: &Bed) -> Evidence {
     // The container's own directory, wherever it is visible: nothing is made in other cgroups.
     let id = bed.id();

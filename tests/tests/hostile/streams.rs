@@ -54,8 +54,8 @@ fn run(bed: &Bed, user: u32, options: Options, script: &str, pipes: &str) -> (u3
     (ended.exit_status, format!("{said}{complaint}"), changed)
 }
 
-/// It changes mode and owner, truncates, and reopens them with every access mode, to read what is meant for the host,
-/// or to keep them open.
+/// Root of the container changes the mode and owner of its standard streams, truncates them, and reopens them with
+/// every access mode, to read what is meant for the host or to keep them open.
 fn streams_of_the_host(bed: &Bed) -> Evidence {
     if program(bed).is_none() {
         println!("skipped: no containerd-shim-dayfly-v2 beside the runtime: make build");

@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
     case!(documents).on(V2).when(uses_every_fast_path).needs(python),
 ];
 
-/// The bounds of an import that unpacks this little, in KiB and in CPU seconds.
+/// The bounds of an import that unpacks only a few kilobytes, in KiB and in CPU seconds.
 const MEMORY: u64 = 256 << 10;
 const TIME: f64 = 60.0;
 /// The time after which an import is given up. Other cases use the CPUs as well.
@@ -51,7 +51,7 @@ fn python() -> Result<(), String> {
     }
 }
 
-/// Mounts a tmpfs for the bed's store: the speed of a disk must not matter.
+/// A tmpfs mounted for the bed's store, so that the speed of a disk does not matter.
 struct Memory<'a>(&'a Bed);
 
 impl<'a> Memory<'a> {
@@ -72,7 +72,8 @@ impl Drop for Memory<'_> {
     }
 }
 
-/// Asserts that an import stays within the bounds. `refused` is the error of one that must fail and leave nothing.
+/// Asserts that an import stays within the bounds. `refused` is the error of an import that must fail and leave
+/// nothing.
 #[track_caller]
 fn bounded(bed: &Bed, layout: &Layout, refused: Option<&str>) {
     let program = image::program();
@@ -206,7 +207,7 @@ fn with_window(window: u32, text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("zstd")
 }
 
-/// Decoding a zstd frame allocates its window: several large ones must not exist at the same time.
+/// Decoding a zstd frame allocates its window: several large windows must not be allocated at the same time.
 fn windows(bed: &Bed) {
     let too_long = "wants a window of zstd of 256 MiB, and 128 MiB is the most that is read";
     for (window, count, refused) in [(27, 1, None), (27, 6, None), (28, 1, Some(too_long))] {
@@ -305,7 +306,7 @@ fn copies_of_holes(bed: &Bed) {
     assert!(outcome.stderr.contains("--max-bytes"), "{outcome}");
 }
 
-/// A short text can take much memory once it is parsed.
+/// A short document can take much memory once it is parsed.
 fn documents(bed: &Bed) {
     let shell = || (Layer::new().file("f", 0o644, b""), Packing::Gzip);
     let process = |name: &str, process: &Value| {

@@ -28,7 +28,8 @@ const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// Prints what the layers should show: a removed file, a replaced directory, a user and a directory of the image.
+/// Prints the expected effects of the layers: a removed file, a replaced directory, a user and a directory of the
+/// image.
 const LOOK: &str =
     "id -u; id -g; pwd; echo $A; ls /gone /replaced; cat /shared; echo x >/srv/new; ls /srv";
 const SEEN: &str = "7\n8\n/srv\nb\n/replaced:\nnew\nabove\nnew\n";
@@ -43,7 +44,7 @@ fn users() -> Result<(), String> {
     can_be()
 }
 
-/// The newest way requires mounting by descriptors.
+/// Checks for every way of assembling layers: the newest way requires mounting by descriptors.
 fn every_way() -> Result<(), String> {
     programs()?;
     kernel::has_detached()
@@ -210,7 +211,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// overlayfs keeps its marks in `user.overlay` there, in the user's own store.
+/// In a user namespace overlayfs keeps its marks in `user.overlay`, here in the user's own store.
 fn root_of_a_user_namespace(bed: &Bed) {
     let layout = layout(bed);
     let user = User::nested(bed);

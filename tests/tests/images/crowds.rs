@@ -115,7 +115,7 @@ fn layers(bed: &Bed) -> usize {
     fs::read_dir(image::store(bed).join("layers")).expect("layers").count()
 }
 
-/// A removing command is waited for as long as `--wait` allows, and then reported.
+/// A command waits, as long as `--wait` allows, for another command that removes images, and then reports that command.
 fn who_removes_is_waited_for(bed: &Bed) {
     let lock = held(bed, FlockOperation::NonBlockingLockExclusive);
     let out = bed.dir.join("out");

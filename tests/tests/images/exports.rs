@@ -144,8 +144,8 @@ fn docker_archive(path: &Path, config: &[u8], layer: &[u8]) {
     archive.finish().expect("archive");
 }
 
-/// A layer whose diff-id is in the store is not unpacked, but checked all the same, since only its diff-id identifies
-/// it.
+/// A layer whose diff-id is in the store is not unpacked. Its content is checked all the same, because only the diff-id
+/// identifies it.
 fn a_damaged_layer_that_is_there(bed: &Bed) {
     let sound = Layer::new().file("file", 0o644, b"contents").archive();
     let mut damaged = sound.clone();

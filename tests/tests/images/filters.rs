@@ -205,7 +205,7 @@ fn verdicts(bed: &Bed) {
     }
 }
 
-/// An image imported before profiles existed has none, and is not marked as unconfined.
+/// An image that was imported before profiles existed has no profile, and is not marked as unconfined.
 fn an_image_of_an_older_import(bed: &Bed) {
     let layout = layout(bed);
     import(bed, &layout, &[]).ok();

@@ -140,7 +140,7 @@ fn names_from_where_an_image_is(bed: &Bed) {
     assert!(outcome.stderr.contains("perhaps with k, m, g or t"), "{outcome}");
 }
 
-/// The slower of two commands finds the name gone: before it looks, or when it removes it. Neither is a failure of the
+/// The slower of two commands finds that the name is gone, at its lookup or at its removal. Neither is a failure of the
 /// store.
 fn many_remove_the_same_name(bed: &Bed) {
     let layout = image::layout(bed, "layout", vec![Layer::new().file("file", 0o644, b"")]);
@@ -163,7 +163,7 @@ fn many_remove_the_same_name(bed: &Bed) {
     }
 }
 
-/// Forces this: the name exists at the lookup, but not at the removal.
+/// Forces the race: the name exists at the lookup, but not at the removal.
 fn one_that_is_gone_when_it_is_removed(bed: &Bed) {
     image::import(bed, &image::layout(bed, "layout", vec![Layer::new().file("f", 0o644, b"")]));
     let store = image::store(bed);

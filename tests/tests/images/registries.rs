@@ -47,7 +47,8 @@ enum Way {
     /// Sends this many bytes the first time, and closes the connection; then answers 503 this many times; then sends
     /// the rest.
     Refuses(usize, usize),
-    /// Supports no ranges: sends this many bytes, twice as many the second time and so on, and closes the connection.
+    /// Supports no ranges: sends this many bytes, twice as many the second time and so on, and closes the connection
+    /// each time.
     Anew(usize),
 }
 
@@ -217,7 +218,7 @@ fn one_that_breaks_off_and_goes_on(bed: &Bed) {
     assert!((6..=8).contains(&asked), "{asked}");
 }
 
-/// The rest is requested again after any error; if that request fails, its error is reported.
+/// The rest is requested again after any error. If the new request fails, its error is reported.
 fn errors_in_mid_transfer(bed: &Bed) {
     for (way, asked) in [(Way::StallsOnce(70_000), 2), (Way::Refuses(70_000, 1), 3)] {
         let registry = Registry::serve(Way::Sound, way);

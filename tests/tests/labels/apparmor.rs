@@ -104,8 +104,8 @@ fn exec_has_the_containers_profile(bed: &Bed) {
     assert_eq!(current(pid), enforced(CONFINED));
 }
 
-/// A process.json without a profile gets the container's. runc does so for SELinux and intends to for AppArmor, but its
-/// container no longer knows its profile (specconv omits it): there, the process is unconfined.
+/// A process.json without a profile gets the container's. runc does so for SELinux, and intends to for AppArmor, but
+/// its stored configuration lacks the profile (specconv omits it): with runc, the process is unconfined.
 fn process_file_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
@@ -170,7 +170,7 @@ fn of_a_user(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Hooks that run in the container just before its program have the program's profile; earlier ones have none.
+/// Hooks that run in the container just before its program have the program's profile; earlier hooks have no profile.
 fn hooks_of_the_container(bed: &Bed) {
     let hook = |file: &str| {
         let write = format!("cat /proc/self/attr/current >{file}");

@@ -14,7 +14,7 @@ use std::path::Path;
 
 dayfly_tests::subject!("labels::no_policy", Runtime, BEFORE);
 
-/// Cases that run before the policy is loaded, which can't be undone.
+/// Cases that run before the policy is loaded: it can't be unloaded.
 const BEFORE: &[Case] = &[
     case!(process_label_without_a_policy).needs(no_policy),
     case!(mount_label_without_a_policy).needs(no_policy).unlike_runc(),
@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
 
 /// A label that may not write files of [`REFUSED`].
 pub const CONTAINER: &str = "system_u:system_r:container_t:s0:c1,c2";
-/// A label that may write them, with the categories of [`MOUNT`].
+/// A label that may write these files, with the categories of [`MOUNT`].
 pub const OTHER: &str = "system_u:system_r:container_other_t:s0:c715,c811";
 /// The mount label of linux_mount_label in runtime-tools.
 pub const MOUNT: &str = "system_u:object_r:svirt_sandbox_file_t:s0:c715,c811";

@@ -105,8 +105,8 @@ fn mqueue_in_a_user_namespace(bed: &Bed) {
 const FILES: [&str; 9] =
     ["", "last", "secret", "of-user", "bin", "bin/sh", "new", "made", "made/file"];
 
-/// Every way of assembling layers: the files of the layers, and those made later. The layers themselves keep their
-/// labels.
+/// In every way of assembling layers, the mount label applies to the files of the layers and to files made later. The
+/// layers themselves keep their labels.
 fn layers(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let before = label_at(&layers.store.join("layers/base/secret"));

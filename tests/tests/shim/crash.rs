@@ -70,8 +70,8 @@ fn rounds(bed: &Bed, step: &Step) {
     println!("{}: {whole:?} each", step.name);
 }
 
-/// Makes all calls up to the step, kills the shim at time `after` since its start, and deletes. Returns how long the
-/// step took.
+/// Makes all calls up to the step, kills the shim at time `after` since the step's start, and deletes the container.
+/// Returns how long the step took.
 #[track_caller]
 fn once(bed: &Bed, step: &Step, round: u32, after: Option<Duration>) -> Duration {
     let container = bed.bundle().args(&["sleep", "1000"]).make();

@@ -1,5 +1,5 @@
-//! The properties that a container inherits from its maker: the same under the shim as under `dayfly run`, except the
-//! shim's OOM score, which equals that of containerd's own shim.
+//! The properties that a container inherits from the process that makes it: they are the same under the shim as under
+//! `dayfly run`, except the shim's OOM score, which equals that of containerd's own shim.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -34,7 +34,7 @@ fn lines(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
 }
 
-/// Asserts that both have the same lines, except those that begin with `but`.
+/// Asserts that both texts have the same lines, except lines that begin with `but`.
 #[track_caller]
 fn assert_same(ours: &[u8], wanted: &str, but: Option<&str>) {
     let (ours, wanted) = (lines(ours), lines(wanted.as_bytes()));

@@ -43,7 +43,8 @@ fn ticks(pid: u32) -> u64 {
     times.map(|field| field.parse::<u64>().expect("number")).sum()
 }
 
-/// The limit of descriptors is lower: the shim raises it for itself, and its containers get the original one.
+/// The limit of descriptors is lower than a thousand execs need: the shim raises it for itself, and its containers get
+/// the original limit.
 fn thousand_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -95,7 +96,7 @@ fn thousand_execs(bed: &Bed) {
     task.finish();
 }
 
-/// The program blocks, the shim is idle, and both can be ended.
+/// If nobody reads the output, the program blocks, the shim is idle, and both can be ended.
 fn output_that_nobody_reads(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -125,7 +126,7 @@ fn output_that_nobody_reads(bed: &Bed) {
     task.shut_down();
 }
 
-/// Neither events are accepted nor answers read; nothing is lost, and little memory is used.
+/// A frozen containerd neither accepts events nor reads answers: nothing is lost, and the shim uses little memory.
 fn frozen_containerd(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -215,8 +216,8 @@ fn occurrences(pid: u32, text: &str) -> usize {
     found
 }
 
-/// The environment of a container or of a started exec must not stay in the memory of the shim, nor in that of its
-/// workers for others.
+/// The environment of a container or of a started exec must not stay in the memory of the shim, nor in the memory of
+/// its workers for other processes.
 fn secrets_of_execs(bed: &Bed) {
     if is_missing(bed) {
         return;

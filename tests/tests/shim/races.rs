@@ -44,7 +44,7 @@ fn sleeper(bed: &Bed) -> Container<'_> {
     bed.bundle().args(&["sleep", "1000"]).make()
 }
 
-/// The program's end may be reported before that of the worker that has made it.
+/// The end of a program may be reported before the end of the worker that has made it.
 fn programs_that_end_at_once(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -160,7 +160,8 @@ fn kept(bed: &Bed) -> (Container<'_>, PathBuf) {
     (bundle.set("/hooks/createRuntime", hook).make(), gate)
 }
 
-/// What was made by then is removed before the answer, so that the name can be used again; waiting calls are answered.
+/// Everything that was made before the timeout is removed before the answer, so that the name can be used again;
+/// waiting calls are answered.
 fn create_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -212,7 +213,7 @@ fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::pat
     task.finish();
 }
 
-/// Whether it was started is unknown, so it is ended.
+/// After the timeout it is unknown whether the program was started, so the container is ended.
 fn start_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -254,7 +255,7 @@ fn comes_back_for_another(bed: &Bed) {
     task.finish();
 }
 
-/// Two clients connect just before the shutdown: one of them is accepted when no more are expected.
+/// Two clients connect just before the shutdown. One of them is accepted when the shim expects no more clients.
 fn ends_after_who_only_connects(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -283,7 +284,7 @@ fn children(pid: u32) -> Vec<Pid> {
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// Without its own PID namespace, init's end does not end the other processes.
+/// Without a PID namespace of the container's own, init's end does not end the other processes.
 fn rest_ends_with_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -377,7 +378,7 @@ fn bus_that_never_answers(bed: &Bed) {
     task.finish();
 }
 
-/// A pod continues when the programs are replaced on disk, and the new ones work with it.
+/// A pod continues when the programs are replaced on disk, and the new programs work with the pod.
 fn replaced_programs(bed: &Bed) {
     if is_missing(bed) {
         return;

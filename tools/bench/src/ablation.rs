@@ -1,4 +1,4 @@
-//! `ablation`: measures what each fast path, or each of the three levers, is worth on this host.
+//! `ablation`: measures what each fast path, or each of the three levers of optimization, is worth on this host.
 //!
 //! dayfly omits the fast paths that an environment variable names ([`plan::WITHOUT`]), which exists for this experiment
 //! only.
@@ -53,16 +53,16 @@ struct Row {
     step: String,
     pause_ms: f64,
     without: String,
-    /// The time without it, in microseconds.
+    /// The time without the fast path, in microseconds.
     wall_us: Summary,
-    /// How much longer it takes without, in microseconds.
+    /// The additional time without the fast path, in microseconds.
     worth_us: Option<Estimate>,
-    /// The time without it ÷ the time with everything.
+    /// The time without the fast path ÷ the time with everything.
     ratio: Option<Estimate>,
 }
 
-/// Returns dayfly with everything; without each of the fast paths or levers that `options` names, or of all fast paths;
-/// and without all of them.
+/// Returns the entrants: dayfly with all fast paths; without one fast path or lever each, of those that `options` names
+/// or else of all; and without all of them.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {
@@ -137,7 +137,7 @@ fn row(series: &[Series], of: &Series) -> Option<Row> {
     })
 }
 
-/// Draws a bar for each fast path: how much longer a start takes without it.
+/// Draws a bar for each fast path: how much longer a start takes without that fast path.
 fn picture(rows: &[Row]) -> Picture {
     let worth = |row: &Row| {
         let percent = (row.ratio?.value - 1.0) * 100.0;

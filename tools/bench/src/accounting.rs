@@ -3,14 +3,14 @@
 //! The sum of user and system time that wait4(2) reports is exact on every kernel: it comes from the scheduler's clock
 //! (`sum_exec_runtime`, in nanoseconds) of all threads, including those that have ended, and of all children that were
 //! waited for. The division of the sum is less exact. With CONFIG_TICK_CPU_ACCOUNTING, which most kernels have, each
-//! timer tick, 1 to 10 ms apart, counts the mode in which it finds the process, and the kernel divides in proportion. A
-//! command that saw no tick, or one, has all of its time on one side. Kernels that account at each change of mode
-//! (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE, or _GEN on CPUs of `nohz_full=`) divide exactly.
+//! timer tick, 1 to 10 ms apart, counts the mode in which it finds the process, and the kernel divides in proportion.
+//! If a command saw no tick or a single one, all of its time is counted on one side. Kernels that account at each
+//! change of mode (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE, or _GEN on CPUs of `nohz_full=`) divide exactly.
 //!
 //! Summing up the time in system calls instead costs more than it would show: under ptrace(2) a start takes several
 //! times as long, and each of its 400 system calls appears tens of microseconds longer (`trace --outside` prints both).
 //! Tracepoints take a microsecond per call, a fifth of a 2 ms run, and count page faults and interrupts as user time.
-//! So reports omit the two parts where the kernel can't separate them.
+//! So reports omit user and system time where the kernel can't separate them.
 
 use crate::process;
 use std::process::{Command, Stdio};
@@ -20,8 +20,8 @@ use std::time::Duration;
 /// The number of short commands examined.
 const COMMANDS: usize = 6;
 
-/// Whether user and system time of a short command are exact here, by examining some: if they are, both are above zero;
-/// with ticks, one of them is zero.
+/// Returns whether user and system time of a short command are exact on this kernel, by examining some commands: exact
+/// times are both above zero; with ticks, one of the two is zero.
 pub fn is_split() -> bool {
     static IS_SPLIT: OnceLock<bool> = OnceLock::new();
     *IS_SPLIT.get_or_init(|| {

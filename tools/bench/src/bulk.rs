@@ -1,7 +1,7 @@
 //! `bulk`: creates many containers, and then times the starts of all of them.
 //!
-//! This is how a prepared host comes up. The effect of favordynmods on Podman has been shown in the same way: by a loop
-//! over `start` for a hundred containers with limits, created before.
+//! A prepared host comes up in this way. The effect of favordynmods on Podman has been shown in the same way: by a loop
+//! over `start` for a hundred previously created containers with limits.
 
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};
@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 /// The times of one round of one entrant.
 #[derive(Debug, Clone)]
 struct Round {
-    /// The time to create all, one after the other, in seconds.
+    /// The time to create all containers, one after the other, in seconds.
     create_s: f64,
-    /// The time to start all: from before the first start until the last one returns, in seconds.
+    /// The time to start all containers: from before the first start until the last one returns, in seconds.
     start_s: f64,
-    /// The time to delete all, one after the other, in seconds.
+    /// The time to delete all containers, one after the other, in seconds.
     delete_s: f64,
     /// The time of each start, in microseconds.
     starts_us: Vec<f64>,
@@ -119,7 +119,7 @@ fn figures(rounds: &[Round], figure: fn(&Round) -> f64) -> Vec<f64> {
     rounds.iter().map(figure).collect()
 }
 
-/// Sets what `podman create --cpus 2 -m 4g` sets.
+/// Sets the same limits as `podman create --cpus 2 -m 4g`.
 fn limit(config: &mut Value) {
     config["linux"]["resources"]["cpu"] = json!({ "quota": 200_000, "period": 100_000 });
     config["linux"]["resources"]["memory"] = json!({ "limit": 4_i64 << 30 });

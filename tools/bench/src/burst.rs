@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 
-/// Returns the runtimes, and each dayfly again for every limit of starts in flight.
+/// Returns the entrants: all runtimes, and each dayfly once more for every limit of starts in flight.
 #[must_use]
 pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
     let mut entrants = runtimes;
@@ -72,7 +72,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Whether there are no results.
+    /// Returns whether there are no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.latencies_us.is_empty() && self.failed == 0
     }

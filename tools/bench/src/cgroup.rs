@@ -40,7 +40,7 @@ impl Parent {
         Ok(parent)
     }
 
-    /// Returns the parent `name` of an experiment that has ended, if any of it exists.
+    /// Returns the parent `name` of an experiment that has ended, if any of its directories exists.
     #[must_use]
     pub fn left(name: &str) -> Option<Self> {
         let directories: Vec<PathBuf> =
@@ -65,7 +65,7 @@ impl Parent {
         Ok(child)
     }
 
-    /// Returns the number of hierarchies it exists in.
+    /// Returns the number of hierarchies in which the parent exists.
     #[must_use]
     pub fn count(&self) -> usize {
         self.directories.iter().filter(|directory| directory.exists()).count()
@@ -78,12 +78,12 @@ impl Parent {
         }
     }
 
-    /// Kills all its processes and removes it, in every hierarchy. Prints failures to stderr.
+    /// Kills all processes in the parent and removes it, in every hierarchy. Prints failures to stderr.
     pub fn clear_all(&self) {
         tell(self.remove());
     }
 
-    /// Kills all its processes and removes it, in every hierarchy.
+    /// Kills all processes in the parent and removes it, in every hierarchy.
     ///
     /// # Errors
     /// The first directory that can't be removed.
@@ -116,7 +116,7 @@ pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
-/// Whether a controller can limit the containers of this view.
+/// Returns whether a controller can limit the containers of this view.
 #[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");
@@ -152,7 +152,7 @@ fn clear(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Kills every process in the cgroup and below, and waits for their ends.
+/// Kills every process in the cgroup and below, and waits until they have ended.
 fn kill(directory: &Path, deadline: Instant) -> io::Result<()> {
     for child in children(directory)? {
         kill(&child, deadline)?;

@@ -16,7 +16,7 @@ pub struct Circumstances {
     pub kernel: String,
     /// The cgroup layout of /sys/fs/cgroup.
     pub cgroups: View,
-    /// Type and options of the file system there.
+    /// The type and options of the file system at /sys/fs/cgroup.
     pub cgroup_mount: String,
     /// Type and options of the file system of the runtimes' state.
     pub state_mount: String,
@@ -24,7 +24,7 @@ pub struct Circumstances {
     pub mounts: usize,
     /// Whether RCU grace periods are always expedited (/sys/kernel/rcu_expedited).
     pub rcu_expedited: String,
-    /// Whether they are never expedited (/sys/kernel/rcu_normal).
+    /// Whether RCU grace periods are never expedited (/sys/kernel/rcu_normal).
     pub rcu_normal: String,
     /// The CPU's model name.
     pub cpu: String,
@@ -45,7 +45,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Collects everything; what the host does not report is `-`.
+    /// Collects everything; a value that the host does not report is `-`.
     #[must_use]
     pub fn take(container: String, runtimes: Vec<Runtime>, state: &Path) -> Self {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -110,7 +110,7 @@ impl Circumstances {
     }
 }
 
-/// Returns the first line of a file.
+/// Returns the first line of a file, or `-` if it can't be read.
 fn line(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next().unwrap_or("-").to_owned()
@@ -138,8 +138,8 @@ fn cpu() -> String {
     field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "-".to_owned())
 }
 
-/// Returns type and options of the file system at `path`: of the mounts in `table`, the last one with the longest mount
-/// point above it.
+/// Returns the type and options of the file system at `path`, from the mount table `table`: those of the last mount
+/// with the longest mount point above `path`.
 fn mount_of(table: &str, path: &Path) -> String {
     let mount =
         table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));

@@ -20,7 +20,7 @@ pub const HOOK: &str = "/bin/true";
 pub enum Profile {
     /// Podman's defaults, with dayfly's own seccomp profile.
     Seccomp,
-    /// The same without seccomp.
+    /// Podman's defaults without seccomp.
     Plain,
     /// `seccomp`, in a user namespace.
     Userns,

@@ -27,7 +27,7 @@ const FOLLOWED: u32 = 10;
 pub struct Fault {
     /// The command: `run`, `create`, ….
     pub step: &'static str,
-    /// What happened.
+    /// The kind of failure.
     pub failure: Failure,
     /// The last line of stderr that contains an error, or else the last line.
     pub said: String,
@@ -49,7 +49,7 @@ pub struct Container<'a> {
     /// Its id.
     pub id: String,
     bundle: PathBuf,
-    /// Whether a runtime was asked to make it, and has not successfully removed it.
+    /// Whether a runtime was asked to make the container, and has not successfully removed it.
     made: Cell<bool>,
     /// Its program, from its creation until it has been waited for.
     pid: Cell<Option<Pid>>,
@@ -177,7 +177,7 @@ impl<'a> Container<'a> {
     /// Waits for the program's end; this process is its subreaper.
     ///
     /// # Errors
-    /// It does not end in time, or there is none.
+    /// The program does not end in time, or there is none.
     pub fn exit(&self) -> Result<Sample, Fault> {
         let start = Instant::now();
         let pid = self.pid.get();

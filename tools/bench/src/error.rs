@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The reason why an experiment ended without a result. A failing runtime is not one: it is reported and excluded.
+/// The reason why an experiment ended without a result. A failing runtime does not end an experiment: it is reported
+/// and excluded.
 #[derive(Debug)]
 pub enum Error {
     /// A failed operation of the harness itself.
@@ -32,7 +33,7 @@ impl Error {
         move |cause| Self::System { op, object, cause }
     }
 
-    /// Does the same for a call that returns an errno.
+    /// Returns such a function for a call that returns an errno.
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::at(op, path)(errno.into())
     }

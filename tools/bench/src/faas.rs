@@ -39,17 +39,17 @@ struct Row {
     /// The function of each served invocation, by index.
     #[serde(skip)]
     functions: Vec<usize>,
-    /// The time when each was due, in seconds from the beginning.
+    /// The time when each invocation was due, in seconds from the beginning.
     due_s: Vec<f64>,
-    /// The time from when each was due until its code began, in microseconds.
+    /// The time from when each invocation was due until its code began, in microseconds.
     latencies_us: Vec<f64>,
-    /// The time from when each was due until it was done.
+    /// The time from when each invocation was due until it was done.
     totals_us: Vec<f64>,
-    /// Whether each waited for a container's start.
+    /// Whether each invocation waited for a container's start.
     was_cold: Vec<bool>,
     /// The number of cold starts.
     cold: usize,
-    /// Their share of the served invocations.
+    /// The share of cold starts in the served invocations.
     cold_share: f64,
     /// The number of failed invocations.
     failed: usize,
@@ -61,13 +61,13 @@ struct Row {
     most: usize,
     /// The maximum number of busy containers at a time, after the first 30 % of the time.
     busy_late: usize,
-    /// The maximum number of idle containers from then on.
+    /// The maximum number of idle containers at a time, after the first 30 % of the time.
     idle_late: usize,
     /// The minimum number of containers needed, by the functions' intervals and the median cold start.
     least: Option<usize>,
     /// The containers' total time, in seconds per round.
     container_s: f64,
-    /// Their memory multiplied by that time, in MiB·s per round.
+    /// The containers' memory multiplied by that time, in MiB·s per round.
     memory_mib_s: Option<f64>,
     /// How memory was measured.
     memory_by: Option<By>,
@@ -166,7 +166,7 @@ fn compare(rows: &mut [Row], first: &str) {
 }
 
 /// Returns the number of containers that functions at fixed intervals need: enough for all invocations that begin while
-/// one container starts and serves its first one. `None` if intervals vary.
+/// one container starts and serves its first invocation. `None` if intervals vary.
 fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
     let of = |function: &schedule::Function| {
         let every = function.every_ms?;

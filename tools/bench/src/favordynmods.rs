@@ -1,8 +1,8 @@
-//! `favordynmods`: measures what the cgroup v2 option makes cheaper, and what more expensive.
+//! `favordynmods`: measures which operations the cgroup v2 option makes cheaper, and which more expensive.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
-//! changes nothing unless requested. It then uses `dayfly host favordynmods auto` to turn the option on and off: that
-//! command ends with the experiment, even if it is killed, and restores the option.
+//! changes nothing unless requested. If requested, it turns the option on and off by `dayfly host favordynmods auto`:
+//! that command ends with the experiment, even if the experiment is killed, and restores the option.
 
 use crate::container::Container;
 use crate::options::FavorDynmods;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// The number of repetitions of short operations.
 const TIMES: u32 = 500;
 
-/// The operation timed besides the starts.
+/// The name of the operation that is timed besides the starts.
 const MOVE: &str = "a move";
 const FORKS: &str = "500 forks and exits";
 const READS: &str = "500 reads of cgroup.procs";
@@ -134,8 +134,8 @@ struct Host {
     is_on: bool,
 }
 
-/// Keeps the option on until dropped. The command that has turned it on waits for the end of its input, which also
-/// comes when this process ends.
+/// Keeps the option on until dropped. The command that has turned the option on waits for the end of its input, which
+/// also comes when this process ends.
 struct On(Child);
 
 impl Drop for On {
@@ -187,8 +187,9 @@ impl Host {
 /// Two cgroups, and a process that is moved between them.
 struct Ground {
     traveller: Child,
-    /// Their cgroup.procs files, and the index of the next one.
+    /// The two cgroup.procs files.
     places: [File; 2],
+    /// The index in `places` of the next destination.
     next: std::cell::Cell<bool>,
     read: PathBuf,
 }
@@ -224,7 +225,7 @@ impl Ground {
         timed(|| moved().map_err(Error::at("write", &self.read)))
     }
 
-    /// Reads the processes of one of them repeatedly.
+    /// Reads the processes of one of the cgroups repeatedly.
     fn reads(&self) -> Result<Sample, Error> {
         timed(|| {
             (0..TIMES)

@@ -1,8 +1,8 @@
 //! `first-use`: times the first start with a seccomp profile that no cache contains, and the next one with it.
 //!
-//! Every pair of starts gets a new profile with an additional rule that no earlier pair had: it changes the filter, and
-//! so is new to any cache. The runtimes' caches belong to this experiment: dayfly's is in a tmpfs mounted over the
-//! host's cache in the experiment's namespace, crun's below its `--root`.
+//! Every pair of starts gets a new profile, with an additional rule that no earlier pair had. The rule changes the
+//! filter, so no cache contains the filter. The runtimes' caches belong to this experiment: dayfly's is in a tmpfs
+//! mounted over the host's cache in the experiment's namespace, crun's below its `--root`.
 
 use crate::container::Container;
 use crate::options::Steps;
@@ -73,7 +73,7 @@ impl Profiles {
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)
     }
 
-    /// Returns a rule that no profile had before: it allows one more execution domain, which no program uses.
+    /// Returns a rule that no profile had before: the rule allows one more execution domain, which no program uses.
     fn next(&mut self) -> Value {
         self.0 = self.0.wrapping_add(1);
         json!({
@@ -95,11 +95,11 @@ fn add(config: &mut Value, rule: &Value) {
     }
 }
 
-/// What a runtime caches of a profile.
+/// Whether and where a runtime caches the filter of a profile.
 #[derive(Debug, Serialize)]
 struct Kept {
     runtime: String,
-    /// The directory of cached filters; `None` if it compiles them each time.
+    /// The directory of cached filters; `None` if the runtime compiles them each time.
     place: Option<PathBuf>,
 }
 

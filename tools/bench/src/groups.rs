@@ -97,8 +97,8 @@ impl Shown {
     }
 }
 
-/// Makes the controllers visible if the view that this program was started in hides them: on a hybrid host they belong
-/// to v1.
+/// Makes the controllers visible if they are hidden in the view in which this program was started: on a hybrid host,
+/// controllers belong to v1.
 ///
 /// # Errors
 /// Those of making a mount namespace.
@@ -149,7 +149,7 @@ pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
     })
 }
 
-/// Whether there are this many MiB of swap.
+/// Returns whether there are this many MiB of swap.
 fn has_swap(mib: usize) -> bool {
     uses::memory_mib("SwapFree:") >= mib as f64
 }

@@ -26,7 +26,7 @@ use std::path::Path;
 const WHOLE: &str = staircase::WHOLE;
 const STEPS: [&str; 3] = [WHOLE, "run with the learned profile", "run without seccomp"];
 
-/// What one runtime has learned.
+/// The result of learning with one runtime.
 #[derive(Debug, Serialize)]
 struct Lesson {
     runtime: String,
@@ -105,8 +105,8 @@ pub fn experiment(
     })
 }
 
-/// Runs the container several times with a runtime, and learns from that; returns the costs of both profiles and the
-/// new one, or the reason of a failure.
+/// Runs the container several times with a runtime, and learns a profile from these runs. Returns the costs of both
+/// profiles and the new profile, or the reason of a failure.
 fn learn(
     options: &Learned,
     stand: &Stand,

@@ -2,8 +2,8 @@
 //!
 //! A stand has one name, used for its directory of bundles, its state directory, and the parent of its cgroups in each
 //! hierarchy. Both directories are locked while the experiment runs, and marked once they are locked; the state
-//! directory is made first and removed last. Anything with such a name, such a mark and no live owner can be removed. A
-//! name alone is not enough: what has no mark stays.
+//! directory is made first and removed last. A directory with such a name and mark, and without a live owner, can be
+//! removed. A name alone is not enough: a directory without the mark stays.
 
 use crate::cgroup::Parent;
 use crate::{Error, stand};
@@ -26,7 +26,7 @@ pub const PREFIX: &str = "dayfly-bench-";
 /// The file that marks a stand's directory.
 const MARK: &str = ".dayfly-bench-stand";
 
-/// Whether a name is one of a stand: a process id, for some followed by a word.
+/// Returns whether a name is that of a stand: the prefix, a process id, and for some stands a word.
 fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let pid = rest.strip_suffix("-pod").unwrap_or(rest);
@@ -51,7 +51,7 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
-/// What is found at a stand's path.
+/// The state of a stand's path.
 #[derive(Debug)]
 enum Found {
     /// Nothing, or something that no stand of this user made.
@@ -77,7 +77,7 @@ fn look(path: &Path) -> Found {
     }
 }
 
-/// Returns a stand's directories without an owner, with their locks; none if the owner of one is alive.
+/// Returns a stand's directories without an owner, with their locks; returns none of them if the owner of any is alive.
 fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     let mut dead = Vec::new();
     for place in places {
@@ -90,11 +90,11 @@ fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     dead
 }
 
-/// Removes a directory with its content. Unmounts what is mounted below it first, and returns the number of mounts. A
-/// missing directory is no error.
+/// Removes a directory with its content. First unmounts everything that is mounted below it; returns the number of
+/// these mounts. A missing directory is no error.
 ///
 /// # Errors
-/// What can't be removed.
+/// The directory, or a part of it, can't be removed.
 pub(crate) fn remove(directory: &Path) -> Result<usize, Error> {
     let mut mounts = below(directory);
     // The topmost mounts are unmounted first.
@@ -108,7 +108,7 @@ pub(crate) fn remove(directory: &Path) -> Result<usize, Error> {
     }
 }
 
-/// Removes a directory's content except its mark: what can't be removed now can be found again.
+/// Removes a directory's content except its mark, so that anything that can't be removed now can be found again.
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -139,11 +139,11 @@ fn unescaped(text: &str) -> PathBuf {
 pub struct Cleared {
     /// A line for each removed experiment.
     pub told: Vec<String>,
-    /// What can't be removed, and why.
+    /// The errors of things that can't be removed.
     pub failed: Vec<Error>,
 }
 
-/// Removes what ended experiments have left.
+/// Removes everything that ended experiments have left behind.
 ///
 /// # Errors
 /// A signal arrived.
@@ -196,8 +196,8 @@ pub fn clear() -> Result<Cleared, Error> {
     Ok(cleared)
 }
 
-/// Whether a process outside the cgroup of that name has a path in its command line, like runtimes have their state
-/// directory.
+/// Returns whether a process outside the cgroup of that name has `path` in its command line, as a runtime has the path
+/// of its state directory.
 fn is_named_by_a_process(path: &Path, group: &str) -> bool {
     let path = path.as_os_str().as_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

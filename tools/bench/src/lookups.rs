@@ -1,8 +1,8 @@
 //! `lookups`: times the lookup of all system call names in the engines' profile.
 //!
-//! libseccomp compared names one after the other until version 2.5, which has a perfect hash; the author of that change
-//! timed a thousand passes through its table. dayfly has a hash as well (`runtime/seccomp/src/names.rs`). A separate
-//! program calls libseccomp, so that this one does not depend on it.
+//! Before version 2.5, libseccomp compared names one after the other; since then it has a perfect hash. The author of
+//! that change timed a thousand passes through the table, as this experiment does. dayfly has a hash as well
+//! (`runtime/seccomp/src/names.rs`). A separate program calls libseccomp, so that this one does not depend on it.
 
 use crate::options::Lookups;
 use crate::process::Failure;
@@ -24,9 +24,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The program that calls libseccomp, beside this one.
+/// The name of the program that calls libseccomp; it is in this program's directory.
 const PROGRAM: &str = "dayfly-libseccomp";
-/// The name of dayfly's way.
+/// The name of dayfly's lookup in reports.
 const OURS: &str = "dayfly";
 const THEIRS: &str = "libseccomp";
 const LINEAR: &str = "one name after the other";
@@ -43,7 +43,7 @@ struct Row {
     native: &'static str,
     names: usize,
     passes: u32,
-    /// The time of all passes of a round, in seconds.
+    /// The time of all passes, for each round, in seconds.
     wall_s: Vec<f64>,
 }
 
@@ -170,7 +170,8 @@ fn ours(names: &[String], arch: Arch, passes: u32) -> f64 {
     timed(names, passes, |name| seccomp::number(name, arch))
 }
 
-/// Does the same by comparing with one name of a table after the other.
+/// Looks all names up repeatedly by comparing them with one name of a table after the other; returns the time in
+/// seconds.
 fn linear(names: &[String], table: &[&str], passes: u32) -> f64 {
     timed(names, passes, |name| table.iter().position(|known| *known == name))
 }

@@ -31,7 +31,7 @@ struct Row {
     runtime: String,
     /// The figure of each round.
     rounds: Vec<f64>,
-    /// The first entrant's ÷ this one's.
+    /// The first entrant's figure ÷ this entrant's.
     ratio: Option<Estimate>,
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
-/// Runs the experiment: every length, all entrants at each.
+/// Runs the experiment: at every length, all entrants in turns.
 ///
 /// # Errors
 /// The harness's own; an interrupt.

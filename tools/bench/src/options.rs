@@ -83,7 +83,7 @@ pub enum Command {
     Unshare(Unshare),
     /// Time moves between cgroups, forks and exits, reads and starts, with and without favordynmods
     ///
-    /// By default it changes nothing on the host and times it as it is.
+    /// By default it changes nothing on the host, and times the operations with the host's present setting.
     #[command(name = "favordynmods")]
     FavorDynmods(FavorDynmods),
     /// Show the smallest memory limit that a container starts with, the peak of commands, and what remains

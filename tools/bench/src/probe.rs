@@ -1,4 +1,4 @@
-//! Probes the host's responsiveness: repeats what a node's health check does.
+//! Probes the host's responsiveness: repeats operations of a node's health check.
 //!
 //! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the locks of clone,
 //! cgroups and exec: both stall while a runtime holds these locks.
@@ -38,7 +38,7 @@ impl Health {
         self.spawn_us.extend(other.spawn_us);
     }
 
-    /// Formats a row: median, p99 and maximum of both, in milliseconds.
+    /// Formats a row: the median, 99th percentile and maximum of both kinds of times, in milliseconds.
     #[must_use]
     pub fn cells(&self, name: &str) -> Vec<String> {
         let mut cells = vec![name.to_owned()];

@@ -24,14 +24,14 @@ pub struct Sample {
     pub wall: Duration,
     /// The usage of the command and of the children it waited for.
     pub usage: Usage,
-    /// The counts, if it was traced instead of timed.
+    /// The counts, if the command was traced instead of timed.
     pub weight: Weight,
 }
 
 impl Add for Sample {
     type Output = Self;
 
-    /// Adds the next command: times and counts are added, the larger memory peak counts.
+    /// Adds the sample of the next command: times and counts are added; of the memory peaks, the larger one is kept.
     fn add(self, other: Self) -> Self {
         let (a, b) = (self.usage, other.usage);
         let usage = Usage {
@@ -47,18 +47,18 @@ impl Add for Sample {
     }
 }
 
-/// Why there is no sample of a command.
+/// The reason why there is no sample of a command.
 #[derive(Debug)]
 pub enum Failure {
-    /// It could not be executed.
+    /// The command could not be executed.
     Spawn(std::io::Error),
-    /// It ended with another status than 0.
+    /// The command ended with another status than 0.
     Ended(End),
-    /// It was killed at the deadline.
+    /// The command was killed at the deadline.
     Overdue(Duration),
-    /// Its end could not be waited for.
+    /// The end of the command could not be waited for.
     Wait(Errno),
-    /// It did not leave what the next step requires.
+    /// The command did not leave behind what the next step requires.
     Left(String),
     /// SIGINT or SIGTERM arrived.
     Interrupted,
@@ -106,7 +106,7 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
 /// Runs `command` to its end like [`run`], and returns its stdout: a few lines, which must fit into a pipe.
 ///
 /// # Errors
-/// It can't be executed, or does not end in time.
+/// The command can't be executed, or does not end in time.
 pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure> {
     let mut child =
         command.process_group(0).stdout(Stdio::piped()).spawn().map_err(Failure::Spawn)?;
@@ -124,7 +124,8 @@ pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure
 }
 
 /// Runs `command` until it ends or is killed at the deadline, ignoring its status, and reaps every other child that
-/// ends meanwhile: orphans of killed commands, for which PID namespaces wait. No other thread may have children.
+/// ends meanwhile. These are orphans of killed commands; a PID namespace does not end before its processes are reaped.
+/// No other thread may have children.
 pub fn run_and_reap(command: &mut Command, deadline: Duration) {
     const MOMENT: Duration = Duration::from_millis(2);
     let Ok(child) = command.process_group(0).spawn() else { return };
@@ -147,7 +148,7 @@ pub fn run_and_reap(command: &mut Command, deadline: Duration) {
 /// Waits until the child `pid`, which may be adopted, has ended, and reaps it.
 ///
 /// # Errors
-/// The deadline has passed, or it is not a child.
+/// The deadline has passed, or `pid` is not a child.
 pub fn wait(pid: Pid, deadline: Duration) -> Result<(End, Usage), Failure> {
     ended(pid, deadline)?;
     reap(pid)
@@ -210,7 +211,7 @@ mod tests {
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
-    /// The sum from wait4(2) equals the process's clock plus the children's.
+    /// Checks that the sum from wait4(2) equals the process's clock plus the children's.
     #[test]
     #[expect(clippy::zombie_processes, reason = "reap is what reaps it")]
     fn cpu_time_is_exact() {

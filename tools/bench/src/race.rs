@@ -1,4 +1,4 @@
-//! Interleaved rounds: in each, every entrant does the same, in turns.
+//! Interleaved rounds: in each round, every entrant performs the same operation, in turns.
 
 use crate::Error;
 use crate::accounting;
@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the names of the samples of one go.
+    /// Returns the names of the samples of one repetition ("go").
     #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
@@ -55,9 +55,9 @@ impl Operation {
 /// The number of goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// Goes before the measured ones: they fill the kernel's and the runtimes' caches.
+    /// The number of goes before the measured ones, which fill the kernel's and the runtimes' caches.
     pub warm_up: usize,
-    /// Measured goes.
+    /// The number of measured goes.
     pub timed: usize,
     /// The pause before each go.
     pub pause: Duration,
@@ -100,7 +100,8 @@ pub fn race(
     race_between(stand, entrants, operation, rounds, || Ok(()))
 }
 
-/// Like [`race`], but calls `between` after each go, off the clock and before the next pause.
+/// Runs the rounds like [`race`], but calls `between` after each go, outside the measured time and before the next
+/// pause.
 ///
 /// # Errors
 /// As [`race`], and those of `between`.

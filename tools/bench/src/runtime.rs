@@ -46,7 +46,7 @@ impl Runtime {
         Self::at(name, path)
     }
 
-    /// Whether it is a dayfly, according to its version.
+    /// Returns whether the runtime is a dayfly, according to its version.
     #[must_use]
     pub fn is_dayfly(&self) -> bool {
         self.version.starts_with("dayfly")
@@ -65,8 +65,8 @@ impl Runtime {
     }
 }
 
-/// Returns the runtimes that `arguments` name; by default this dayfly and the peers found: those of `peers/bin` beside
-/// this program's build, then those of $PATH.
+/// Returns the runtimes that `arguments` name. The default is this dayfly and, as far as they are found, crun, runc and
+/// youki, each in `peers/bin` of the build directory or else in $PATH.
 ///
 /// # Errors
 /// A named runtime is missing, or none is found.
@@ -86,7 +86,7 @@ pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     Ok(runtimes)
 }
 
-/// Returns this dayfly: the one beside this program, or else that of $PATH.
+/// Returns the path of this dayfly: the one beside this program, or else the one in $PATH.
 #[must_use]
 pub fn own() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
@@ -146,7 +146,7 @@ fn hash(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the version it prints. Like any other call, it may hang.
+/// Returns the version that a program prints. The call has a deadline, because a program may hang.
 fn version(path: &Path) -> String {
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());

@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 /// Enters the view, sets up the stand, runs `experiment` with `entrants`, and writes the results as `options` request.
-/// Nothing is left behind, whatever happens.
+/// Nothing is left behind, even after an error or an interrupt.
 ///
 /// # Errors
 /// Whatever prevents the experiment.

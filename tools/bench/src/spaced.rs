@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The number of consecutive starts by one runtime, before the next one's turn.
+/// The number of consecutive starts by one runtime, before the next runtime's turn.
 const ROW: usize = 20;
 
 /// The container's program: its shell prints the time in microseconds without another process.
@@ -35,7 +35,7 @@ struct Row {
     runtime: String,
     /// The time from when a start was due until the container printed the time, in microseconds.
     latencies_us: Vec<f64>,
-    /// The time from when it was due until the container was gone.
+    /// The time from when a start was due until the container was gone.
     totals_us: Vec<f64>,
     /// The number of other starts in progress when a start was due.
     queued: Vec<f64>,

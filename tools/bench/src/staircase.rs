@@ -1,4 +1,5 @@
-//! `staircase`: measures what the parts of a container cost its start: the same container without each of them.
+//! `staircase`: measures how much time the parts of a container cost its start, by starting the same container without
+//! each of them.
 //!
 //! Giuseppe Scrivano reduced these costs in crun step by step from 2017 on: seccomp, the network namespace, the message
 //! queues, the IPC namespace.
@@ -36,7 +37,7 @@ const STEPS: [Step; 6] = [
     },
 ];
 
-/// Removes the filter.
+/// Removes the seccomp filter.
 pub(crate) fn seccomp(config: &mut Value) {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("seccomp");
@@ -53,7 +54,7 @@ fn mqueue(config: &mut Value) {
     }
 }
 
-/// Message queues belong to the IPC namespace, so they are removed with it.
+/// Removes the IPC namespace, together with the message queues, which belong to it.
 fn ipc(config: &mut Value) {
     mqueue(config);
     without_namespace(config, "ipc");
@@ -112,7 +113,7 @@ pub fn experiment(
     })
 }
 
-/// Returns how much less each step takes than the whole, by each runtime after each pause.
+/// Returns the costs: how much less time each step takes than the whole container, for each runtime and pause.
 pub(crate) fn costs(series: &[Series]) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut wholes = series.iter().filter(|whole| whole.step == WHOLE);

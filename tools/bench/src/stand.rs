@@ -34,7 +34,7 @@ pub struct Entrant {
     pub environment: Vec<(String, String)>,
     /// The host's limit of starts in flight for it, if any (`dayfly host limit`).
     pub limit: Option<u16>,
-    /// The reason why it is excluded, if so.
+    /// The reason why it is excluded, if it is.
     pub failure: Option<String>,
 }
 
@@ -94,7 +94,8 @@ pub struct Stand {
 
 impl Stand {
     /// Sets up directories, cgroup and configuration, and makes this process a subreaper, like an engine's monitor, so
-    /// that it can wait for the end of containers. Everything it makes is named after this process and `suffix`.
+    /// that it can wait for the end of containers. Everything that the stand makes is named after this process and
+    /// `suffix`.
     ///
     /// # Errors
     /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
@@ -137,7 +138,7 @@ impl Stand {
         }
     }
 
-    /// Removes the device rules, which older crun can't load where raising limits is not permitted.
+    /// Removes the device rules, which older versions of crun can't load if they may not raise limits.
     pub fn drop_device_rules(&mut self) {
         if let Some(resources) = self.config["linux"]["resources"].as_object_mut() {
             resources.remove("devices");
@@ -160,8 +161,8 @@ impl Stand {
         Layout::of(&self.config)
     }
 
-    /// Returns the directory of bundles, which an experiment may use for other files; it is on a disk if the host's
-    /// temporary directory is.
+    /// Returns the directory of bundles, which an experiment may use for other files; the directory is on a disk if the
+    /// host's temporary directory is.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -173,7 +174,7 @@ impl Stand {
         &self.state
     }
 
-    /// Whether containers have a seccomp profile.
+    /// Returns whether containers have a seccomp profile.
     #[must_use]
     pub fn has_seccomp(&self) -> bool {
         self.config["linux"]["seccomp"].is_object()
@@ -248,17 +249,17 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-/// Returns its state directory.
+/// Returns the state directory of the stand with this name.
 pub(crate) fn state(name: &str) -> PathBuf {
     tmpfs().join(name)
 }
 
-/// Whether a directory is on a tmpfs.
+/// Returns whether a directory is on a tmpfs.
 pub(crate) fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
 }
 
-/// Returns the host's directory for files that last until reboot, if it is in memory; otherwise any tmpfs.
+/// Returns the host's directory for files that last until reboot (/run), if it is on a tmpfs; otherwise any tmpfs.
 fn tmpfs() -> PathBuf {
     ["/run", "/dev/shm"]
         .into_iter()

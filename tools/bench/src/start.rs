@@ -97,7 +97,7 @@ fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Wei
     Ok(weighed)
 }
 
-/// Returns the weights of each step, for several goes; `None` if the runtime can't be traced.
+/// Returns the weights of each step, one for each of several goes; `None` if the runtime can't be traced.
 fn weights_of(
     options: &Start,
     stand: &Stand,
@@ -130,8 +130,8 @@ fn weights_of(
     Ok(goes)
 }
 
-/// Returns the series minus the time of the hook's process in steps that run the hook, leaving the runtime's own time.
-/// The process is timed alone, since it can't be timed within the runtime.
+/// Returns the series minus the time of the hook's process in steps that run the hook, which leaves the runtime's own
+/// time. The hook's process is timed separately, because it can't be timed within the runtime.
 fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..rounds.timed {

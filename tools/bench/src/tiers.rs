@@ -1,7 +1,7 @@
 //! `pools`: measures what cgroups made in advance save, and checks that their tenants start without usage.
 //!
-//! The same dayfly containers run in cgroups of their own and in those of a pool, which is refilled after each go, off
-//! the clock: neither start nor delete makes a cgroup for it.
+//! The same dayfly containers run in cgroups of their own and in those of a pool, which is refilled after each go,
+//! outside the measured time, so that neither start nor delete makes a cgroup for the pool.
 
 use crate::Error;
 use crate::container::{Container, Fault};
@@ -66,7 +66,7 @@ struct Tenant {
 #[derive(Debug, Clone, Serialize)]
 struct Told {
     file: &'static str,
-    /// Its value before the tenant's program began: init's usage, and what the tenant before has left.
+    /// Its value before the tenant's program began: init's usage, and any usage left by the previous tenant.
     begins: u64,
     /// Its value after the program's end.
     ends: u64,
@@ -160,7 +160,7 @@ fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
     Ok(Some(Tenant { cgroup: cgroup.to_owned(), told }))
 }
 
-/// Returns the values of a cgroup's files.
+/// Returns the values in a cgroup's files of counters.
 fn look(cgroup: &str) -> Vec<(&'static str, u64)> {
     let read = |&(name, controller): &(&'static str, &str)| {
         let places =
@@ -179,7 +179,8 @@ fn sum(file: &str, text: &str) -> u64 {
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// Returns a usage that one tenant left to another one, if any; or why it is unknown.
+/// Returns a description of usage that one tenant left to the next, or of the reason why that is unknown; `None` if
+/// there is none.
 fn leak(tenants: &[Tenant]) -> Option<String> {
     for (at, tenant) in tenants.iter().enumerate() {
         let cgroup = &tenant.cgroup;

@@ -1,7 +1,7 @@
 //! `unshare`: one process makes a thousand IPC namespaces in a row.
 //!
-//! Since Linux 5.9 a work queue frees them; before, each waited for the end of an RCU grace period. The author of that
-//! change showed its effect by timing a program that does nothing else.
+//! Since Linux 5.9 a work queue frees such namespaces; before, each one waited for the end of an RCU grace period. The
+//! author of that change showed its effect by timing a program that does nothing else.
 
 use crate::options::Unshare;
 use crate::process::{self, Sample};
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-/// The hidden command that makes them.
+/// The hidden command that makes the namespaces.
 pub const MAKE: &str = "make-ipc-namespaces";
 
 /// The timeout of a round: before Linux 5.9 a namespace took 8 ms.
@@ -74,7 +74,7 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs a program that makes them, and nothing else.
+/// Runs a program that only makes the namespaces.
 fn once(count: u32) -> Result<Sample, Error> {
     let mut program = Command::new("/proc/self/exe");
     program.args([MAKE, &count.to_string()]);

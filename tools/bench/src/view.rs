@@ -49,7 +49,7 @@ impl View {
     }
 
     /// Makes this the view of the single-threaded process, in a mount namespace of its own: the host's mounts stay
-    /// unchanged. A hybrid host contains both other views.
+    /// unchanged. A hybrid host can be shown in both other views.
     ///
     /// # Errors
     /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
@@ -79,7 +79,7 @@ impl View {
 
 impl View {
     /// Leaves a view that was entered before this program began, as for a report's parts: the single-threaded process
-    /// then sees the host's layout, in a mount namespace of its own. If there is nothing to leave, nothing changes.
+    /// then sees the host's layout, in a mount namespace of its own. If no view was entered, nothing changes.
     ///
     /// # Errors
     /// Those of unshare(2) and mount(2).

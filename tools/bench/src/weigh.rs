@@ -1,7 +1,7 @@
 //! Determines the weight of a command.
 //!
-//! Weights come from separate rounds, in which the runtime is traced by ptrace(2): that slows it, so these rounds are
-//! not timed. The container's own program is not counted.
+//! Weights come from separate rounds, in which the runtime is traced by ptrace(2). Tracing slows the runtime, so these
+//! rounds are not timed. The container's own program is not counted.
 
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
@@ -70,7 +70,7 @@ pub(crate) fn ended(end: End, sample: Sample) -> Result<Sample, Failure> {
 /// The observations of a command.
 #[derive(Default)]
 struct Seen {
-    /// Whether it has been executed: before, it is a copy of this program.
+    /// Whether the command's program has been executed: before that, the process is a copy of this program.
     begun: bool,
     weight: Weight,
 }

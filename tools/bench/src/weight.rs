@@ -23,8 +23,8 @@ pub enum Way {
 pub struct Weight {
     /// The number of system calls of the runtime's processes.
     pub system_calls: f64,
-    /// The maximum resident set of any of them, in KiB (VmHWM at their exit or exec). wait4(2)'s figure can't be used,
-    /// because it includes the memory of the process that spawned the command.
+    /// The maximum resident set of any of the runtime's processes, in KiB (VmHWM at their exit or exec). wait4(2)'s
+    /// figure can't be used, because it includes the memory of the process that spawned the command.
     pub peak_kib: f64,
     /// The number of user-space instructions of the runtime's processes, if they were counted to the end.
     pub instructions: Option<f64>,
@@ -45,7 +45,7 @@ impl Weight {
         })
     }
 
-    /// Adds the next step: counts are added, the larger memory peak counts.
+    /// Adds the next step's weight: counts are added; of the memory peaks, the larger one is kept.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

@@ -89,7 +89,8 @@ fn a_trace_is_replayed_and_peers_fail_alone() {
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(1));
 }
 
-/// More invocations at a time than containers allowed: they are served later, and idle containers make room.
+/// If more invocations are due at a time than containers are allowed, some are served later, and idle containers make
+/// room.
 #[test]
 fn invocations_wait_for_room() {
     let Some(dayfly) = ready() else { return };
@@ -110,7 +111,8 @@ fn invocations_wait_for_room() {
     }
 }
 
-/// Regular idle times are predicted: the container is removed, and another one is ready before it is needed.
+/// Regular idle times are predicted: the idle container is removed, and another container is ready before the next
+/// invocation.
 #[test]
 fn regular_functions_are_foreseen() {
     let Some(dayfly) = ready() else { return };

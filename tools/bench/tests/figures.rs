@@ -20,7 +20,7 @@ fn rows<'a>(report: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
     rows.filter(|row| row[key] == value).collect()
 }
 
-/// Returns the option that all of them need.
+/// Returns the option that selects this dayfly, which all these experiments need.
 fn runtime(dayfly: &Path) -> String {
     format!("--runtime=ours={}", dayfly.display())
 }

@@ -15,7 +15,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether neither user nor group is given.
+    /// Returns whether neither user nor group is given.
     #[must_use]
     pub fn is_nobody(&self) -> bool {
         self.user.is_none() && self.group.is_none()

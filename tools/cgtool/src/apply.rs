@@ -104,7 +104,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Whether there are no changes.
+    /// Returns whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.iter().all(GroupChanges::is_empty)
@@ -277,7 +277,7 @@ struct Wanted {
     write: Write,
 }
 
-/// Rejects two values for the same thing, as only one could take effect.
+/// Rejects two values for the same file or the same line of it, because only one could take effect.
 fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     let mut before: HashMap<_, &Wanted> = HashMap::new();
     for one in wanted {
@@ -297,7 +297,8 @@ fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether two values for the same thing differ. A quota and a period are the halves of cpu.max.
+/// Returns whether two values for the same thing differ. A quota and a period do not differ in this sense, because they
+/// are the two halves of cpu.max.
 fn is_other(one: &Wanted, other: &Wanted) -> bool {
     let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
     let keys = [one, other].map(|wanted| wanted.setting.key.as_str());

@@ -34,7 +34,7 @@ pub struct CgroupPlan {
 pub struct Include {
     /// The path as written: relative to the including file's directory, or absolute.
     pub file: PathBuf,
-    /// The line that includes it.
+    /// The line that includes the file.
     pub source: Source,
 }
 
@@ -49,14 +49,14 @@ pub struct GroupPlan {
     pub ownership: Ownership,
     /// Its values.
     pub settings: Vec<Setting>,
-    /// The CPUs to pin it to.
+    /// The CPUs to which the group is pinned.
     pub pin: Option<Setting>,
-    /// The lines that name its controllers, and its owners (`task` and `admin`).
+    /// The lines that name the group's controllers and owners (`task` and `admin`).
     pub places: Vec<(String, Source)>,
 }
 
 impl GroupPlan {
-    /// Returns the line that names `what`, or else the group's own.
+    /// Returns the line that names `what`, or else the line that defines the group.
     #[must_use]
     pub fn place(&self, what: &str) -> &Source {
         let found = self.places.iter().find(|(name, _)| name == what);
@@ -131,7 +131,7 @@ impl Kind {
     }
 }
 
-/// The maximum size of a plan, in bytes. Anything longer is not a plan, or has no end, like a device.
+/// The maximum size of a plan, in bytes. A longer file is not a plan, or has no end, like a device.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads a plan in either format.

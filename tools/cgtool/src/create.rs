@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The files that move tasks; `-t` and `-s` set their owner and mode.
+/// The files by which tasks are moved; `-t` and `-s` set the owner and mode of these files.
 pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
 
 /// Creates groups: all of them, or none.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 
 /// Returns the files among `writes` whose groups have the wanted devices already. This is known only if the first write
-/// denies all devices: devices.list does not show denials from "all".
+/// denies all devices: if all are allowed, devices.list does not show which ones were denied afterwards.
 #[must_use]
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();

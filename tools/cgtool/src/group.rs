@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// root of the hierarchies; `/` is the root itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The controllers it is limited to; empty for all.
+    /// The controllers to which the group is limited; empty for all.
     pub controllers: Vec<String>,
     /// The path without leading and trailing slashes; empty for the root.
     pub path: String,
@@ -91,7 +91,7 @@ pub struct Mount {
 pub struct Tree {
     /// The hierarchies in the runtime's representation.
     pub hierarchies: Hierarchies,
-    /// All of them, v1 first.
+    /// All mounted hierarchies, those of v1 first.
     pub mounts: Vec<Mount>,
 }
 
@@ -131,7 +131,7 @@ impl Tree {
         self.mounts.iter().find(has).or_else(|| self.mounts.iter().find(unified))
     }
 
-    /// Whether `group` extends to this hierarchy.
+    /// Returns whether `group` extends to this hierarchy.
     #[must_use]
     pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
         let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);
@@ -180,7 +180,7 @@ impl Tree {
         if there.is_empty() { Err(no_group(group)) } else { Ok(there) }
     }
 
-    /// Whether the group exists in any hierarchy.
+    /// Returns whether the group exists in any hierarchy.
     #[must_use]
     pub fn exists(&self, group: &Group) -> bool {
         self.directories(group).iter().any(|directory| directory.is_dir())

@@ -17,13 +17,13 @@ pub struct Write {
     pub file: PathBuf,
     /// The value.
     pub value: String,
-    /// The line that asks for it, `FILE:LINE`; empty if there is none.
+    /// The plan's line that sets the value, `FILE:LINE`; empty if there is none.
     pub source: String,
 }
 
 impl Write {
-    /// Returns what the value belongs to: a file, or a device's or resource's line of it. `None` for files where every
-    /// write has an effect of its own.
+    /// Returns the target of the value: a file, or the line of a device or resource in the file. `None` for files in
+    /// which every write has an effect of its own.
     #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
         let name = self.file.file_name()?.to_str()?;
@@ -58,7 +58,7 @@ enum Done {
         file: PathBuf,
         before: String,
     },
-    /// A write to devices.allow or devices.deny, whose sum devices.list shows.
+    /// Writes to devices.allow or devices.deny; devices.list shows the sum of these writes.
     Devices {
         directory: PathBuf,
         before: String,
@@ -225,7 +225,7 @@ impl Done {
     }
 }
 
-/// Fails after a signal.
+/// Returns an error if a signal has arrived.
 fn go_on() -> Result<(), Error> {
     match interrupt::came() {
         true => Err(Error::refused("interrupted: nothing is changed")),
@@ -242,7 +242,7 @@ fn put(file: &Path, value: &str) -> Result<(), Error> {
     (&opened).write_all(bytes).map_err(|cause| Error::system("write", object(), cause))
 }
 
-/// Returns the change that undoes writing `value` to `file`. `None` if it can't be undone.
+/// Returns the change that undoes writing `value` to `file`. `None` if the write can't be undone.
 fn undo(file: &Path, value: &str) -> Option<Done> {
     if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
         let directory = file.parent()?.to_owned();
@@ -253,7 +253,7 @@ fn undo(file: &Path, value: &str) -> Option<Done> {
     Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
 }
 
-/// Returns the value to write to restore `present` after `value` was written. `None` if it can't be restored.
+/// Returns the value to write to restore `present` after `value` was written. `None` if the value can't be restored.
 fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     if matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks" | "cgroup.subtree_control") {

@@ -19,8 +19,8 @@
 //! | freezer.state | cgroup.freeze | FROZEN is 1, THAWED is 0 |
 //! | tasks | cgroup.threads | |
 //!
-//! All other files have the same name in both, or exist in one interface only; the other one rejects them by name. This
-//! module contains the names; [`translate`] converts the values, [`value`] compares them.
+//! All other files have the same name in both interfaces, or exist in one interface only; in the other interface, the
+//! name is rejected. This module contains the names; [`translate`] converts the values, [`value`] compares them.
 
 mod translate;
 mod value;
@@ -39,13 +39,14 @@ pub struct Assign {
     pub value: String,
 }
 
-/// Returns the present content of a file of the same group, or the content it will have once other values are set.
+/// A function that returns the content of a file of the same group: the present content, or the one that it will have
+/// once other values are set.
 pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The conversion between the values of a v1 and a v2 file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The same value.
+    /// Both files have the same value.
     Same,
     /// Bytes, or no limit.
     Limit,
@@ -94,7 +95,8 @@ const TABLE: &[(&str, &str, How)] = &[
     ("tasks", "cgroup.threads", How::Same),
 ];
 
-/// Files that exist in one interface only, and why the other rejects them. A name that ends in a dot is a prefix.
+/// Files that exist in one interface only, and the reason why the other rejects them. A name that ends in a dot is a
+/// prefix.
 const ONLY_V1: &[(&str, &str)] = &[
     ("memory.kmem.", "the kernel's memory counts as the group's there; set memory.max"),
     ("memory.swappiness", "it is the host's alone there (vm.swappiness)"),
@@ -214,7 +216,7 @@ pub fn homes(key: &str) -> Vec<&str> {
     }
 }
 
-/// Returns the known name nearest to a misspelt one, if any is near enough; `files` are the files of the group.
+/// Returns the known name nearest to a misspelt one, if one is near enough; `files` are the files of the group.
 #[must_use]
 pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known = TABLE.iter().flat_map(|(v1, v2, _)| [*v1, *v2]).chain(COMMON.iter().copied());
@@ -224,7 +226,7 @@ pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Optio
     word::nearest(key, all)
 }
 
-/// Whether a key is known without looking at a group.
+/// Returns whether a key is known without looking at a group.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
     TABLE.iter().any(|(v1, v2, _)| key == *v1 || key == *v2)

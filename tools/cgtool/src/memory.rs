@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use topology::Topology;
 
-/// Returns a comment on what the kernel moves.
+/// Returns a remark about the memory that the kernel moves.
 #[must_use]
 pub fn told(version: Version) -> &'static str {
     match version {
@@ -26,7 +26,7 @@ pub fn told(version: Version) -> &'static str {
     }
 }
 
-/// Sets the memory nodes of a group and has the kernel move its memory there.
+/// Sets the memory nodes of a group, and makes the kernel move the group's memory there.
 ///
 /// # Errors
 /// Unknown nodes; changes that the kernel refuses.
@@ -60,7 +60,8 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the kernel migrate memory when the nodes of `group` change: cgroup v1 has a switch for it.
+/// Makes the kernel migrate memory when the nodes of `group` change: cgroup v1 has a switch for that
+/// (`memory_migrate`).
 ///
 /// # Errors
 /// Failing system calls.

@@ -136,7 +136,8 @@ impl Places {
     }
 }
 
-/// Returns the host's init system, by systemd's own test (sd_booted(3)); for an image, by whether systemd is installed.
+/// Returns the host's init system, determined by systemd's own test (sd_booted(3)); for an image, by whether systemd is
+/// installed in it.
 fn running(root: &Path) -> Init {
     let signs = ["run/systemd/system", "lib/systemd/systemd", "usr/lib/systemd/systemd"];
     let wanted = if root == Path::new("/") { &signs[..1] } else { &signs[1..] };
@@ -186,7 +187,7 @@ fn program() -> String {
     found.unwrap_or_else(|| PathBuf::from("/usr/local/bin/dayfly")).display().to_string()
 }
 
-/// Writes a file under a temporary name and renames it: it appears whole, or not at all.
+/// Writes a file under a temporary name and renames it: the file appears complete, or not at all.
 fn put(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(Error::of("make", parent))?;

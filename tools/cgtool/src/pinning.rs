@@ -9,7 +9,7 @@ use std::path::Path;
 use topology::pin::{Pin, Placed, place};
 use topology::{List, Topology};
 
-/// Pins groups, or prints how.
+/// Pins groups, or only prints the settings.
 ///
 /// # Errors
 /// Unknown CPUs and groups; changes that the kernel refuses.

@@ -10,10 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// Values about to be written, by file: later values are computed from them.
+/// Values about to be written, by file. Values that depend on others are computed from these.
 pub type Pending = BTreeMap<PathBuf, String>;
 
-/// Returns the hierarchy that has `key`.
+/// Returns the hierarchy that contains the file `key`.
 ///
 /// # Errors
 /// No hierarchy has it; a name that no controller has.
@@ -60,7 +60,7 @@ pub fn resolve(
     Ok(writes)
 }
 
-/// Returns the value of `key` of `group`, whichever interface's name `key` is.
+/// Returns the value of `key` of `group`; `key` is the file's name in either interface.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -103,7 +103,7 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
     Err(format!("{what}{plural} {absent} {verb} not exist: this host has {all}"))
 }
 
-/// Rejects a memory limit below the present usage: cgroup v2 would kill processes, and v1 fail.
+/// Rejects a memory limit below the present usage: cgroup v2 would kill processes, and v1 would fail.
 ///
 /// # Errors
 /// States the usage.
@@ -138,7 +138,7 @@ fn fresh(file: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Uses BFQ's weight file if it is the only one; it has v1's units.
+/// Changes a write to use BFQ's weight file if the group has no other. On both interfaces, that file has v1's units.
 fn with_bfq(directory: &Path, assign: Assign) -> Assign {
     let bfq = match assign.file.as_str() {
         "blkio.weight" => "blkio.bfq.weight",

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// The content of a new group's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum New {
-    /// This value.
+    /// A fixed value.
     Is(&'static str),
-    /// The parent's value.
+    /// The parent group's value.
     Inherits,
 }
 

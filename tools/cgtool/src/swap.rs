@@ -82,7 +82,7 @@ impl Side {
         Ok(Self { name: group.path.clone(), directory, version })
     }
 
-    /// Returns its CPUs or nodes: its own, or else those inherited from its parent.
+    /// Returns the group's CPUs or nodes: its own, or else those inherited from its parent.
     fn list(&self, file: &str) -> Result<List, Error> {
         let own = read(&self.directory.join(file))?;
         if !own.is_empty() {
@@ -96,7 +96,7 @@ impl Side {
         Ok(list)
     }
 
-    /// Checks that it may get `wanted`: the parent allows it, and the children still fit.
+    /// Checks that the group may get `wanted`: the parent allows it, and the children's CPUs remain a subset.
     fn check(&self, file: &str, wanted: &List) -> Result<(), Error> {
         let parent = self.directory.parent().unwrap_or(Path::new("/"));
         let above = read(&parent.join(effective(file, self.version)))

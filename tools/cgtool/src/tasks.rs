@@ -25,7 +25,7 @@ pub fn classify(options: &Classify) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the process of a thread. The kernel accepts a thread's id, too, and moves the whole process.
+/// Returns the process of a thread. The kernel also accepts a thread's id, and moves the whole process.
 fn leader(pid: i32) -> Result<i32, Error> {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
         return Err(Error::refused(format!("there is no process {pid}")));
@@ -49,7 +49,8 @@ pub fn exec(options: &Exec) -> Result<(), Error> {
     Err(Error::system("exec", program.display(), cause))
 }
 
-/// Moves a process, or this one, which is single-threaded and can therefore use the cheap way of [`Cgroup::enter`].
+/// Moves a process into a group; without `pid`, this process, which is single-threaded and can therefore use the cheap
+/// way of [`Cgroup::enter`].
 fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     if group.path.is_empty() {
         tree.check(group)?;
@@ -104,7 +105,7 @@ pub fn kill(options: &Kill) -> Result<(), Error> {
     opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
 }
 
-/// Opens all groups before anything is done with the first one.
+/// Opens all groups, so that an unknown group is reported before the first one is changed.
 fn opened(groups: &[Group]) -> Result<Vec<Cgroup>, Error> {
     let tree = Tree::detect()?;
     groups.iter().map(|group| tree.open(group)).collect()

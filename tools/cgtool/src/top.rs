@@ -185,7 +185,7 @@ fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> 
     written.map_err(|cause| Error::system("write", "table", cause))
 }
 
-/// Returns columns and rows of the terminal, or the traditional 80 by 24 if it does not report them.
+/// Returns columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
 fn terminal() -> (usize, usize) {
     let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
     size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
@@ -203,7 +203,7 @@ fn fitting(rates: &[Rates], columns: usize) -> String {
     }
 }
 
-/// Returns the end of a name longer than `limit`, as names differ there.
+/// Shortens a name that is longer than `limit` to its end, because names usually differ there.
 fn shortened(name: &str, limit: usize) -> String {
     match name.chars().count().saturating_sub(limit) {
         0 => name.to_owned(),

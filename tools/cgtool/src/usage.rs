@@ -12,13 +12,13 @@ use std::path::PathBuf;
 pub struct Usage {
     /// Its name.
     pub group: String,
-    /// The number of processes in it and below.
+    /// The number of processes in the group and below.
     pub processes: u64,
-    /// The number of tasks in it and below, as the pids controller counts them.
+    /// The number of tasks in the group and below, as the pids controller counts them.
     pub tasks: Option<u64>,
     /// CPU time, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// The number of periods in which its quota throttled it.
+    /// The number of periods in which its CPU quota throttled the group.
     pub throttled: Option<u64>,
     /// The throttled time, in nanoseconds.
     pub throttled_ns: Option<u64>,
@@ -84,7 +84,7 @@ impl Usage {
     }
 }
 
-/// The figures that controllers count for a group: the others read as zeros but are not measured.
+/// The figures that controllers count for a group: other figures read as zeros, but are not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     tasks: bool,
@@ -96,7 +96,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Finds them by the group's files in the hierarchies that [`Stats`] are read from: those of v1 if it is in any.
+    /// Finds the counted figures by the group's files in the hierarchies from which [`Stats`] are read: those of v1 if
+    /// the group is in any v1 hierarchy.
     fn of(tree: &Tree, group: &Group) -> Self {
         let directories = |version| -> Vec<PathBuf> {
             let mounts = tree.mounts.iter().filter(|mount| mount.version == version);

@@ -121,7 +121,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns all settings of a group, except those that only act when written.
+/// Returns all settings of a group, except files that only trigger an action when written.
 fn copied(tree: &Tree, source: &Group) -> Result<Vec<(String, String)>, Error> {
     let mut settings = Vec::new();
     for directory in tree.existing(source)? {

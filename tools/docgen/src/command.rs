@@ -9,7 +9,7 @@ use dayfly_cli::format::version::VERSION;
 
 use crate::tools;
 
-/// Returns the program.
+/// Returns dayfly as a clap command, without the tools' commands.
 pub fn program() -> clap::Command {
     clap::Command::new(NAME)
         .version(VERSION)
@@ -23,7 +23,7 @@ pub fn program() -> clap::Command {
         .subcommands(COMMANDS.iter().map(command))
 }
 
-/// Returns the program with the tools' commands and all aliases, for shell completions.
+/// Returns dayfly as a clap command with the tools' commands and all aliases, for shell completions.
 pub fn with_tools() -> clap::Command {
     let whole = COMMANDS.iter().map(|definition| {
         let below = tools::below(definition.name);
@@ -40,7 +40,7 @@ pub fn with_tools() -> clap::Command {
     empty.args(GLOBALS.iter().map(|opt| option(opt))).subcommands(whole)
 }
 
-/// Returns one command.
+/// Converts one command's definition to a clap command.
 pub fn command(command: &Command) -> clap::Command {
     let about = match command.description {
         "" => command.about.to_owned(),
@@ -83,7 +83,7 @@ fn argument(argument: &Argument) -> Arg {
     }
 }
 
-/// Returns the kind of completion for a value of that name.
+/// Returns the kind of completion for an option's value with this name.
 fn hint(value: &str) -> ValueHint {
     match value {
         "DIR" | "BUNDLE" => ValueHint::DirPath,

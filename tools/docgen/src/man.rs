@@ -154,7 +154,7 @@ fn tool(command: &clap::Command, name: &str) -> String {
     page.finish()
 }
 
-/// `dayfly-host-check(8)`
+/// Returns a reference to a command's page, such as `dayfly-host-check(8)`.
 fn reference(words: &str) -> String {
     format!("{}({SECTION})", name_of(words))
 }

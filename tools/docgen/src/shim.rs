@@ -1,5 +1,5 @@
-//! The man page of containerd's shim. Its flags are containerd's, not those of the command line's table, so the page is a
-//! text.
+//! The man page of containerd's shim. Its flags are defined by containerd and are not in the table of dayfly's command
+//! line, so the page is handwritten.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use crate::man::page::{Item, Page, SECTION};
 use crate::man::roff::{Span, bold, italic, roman};
 use crate::man::{tables, text, text_sentence};
 
-/// The program.
+/// The name of the program.
 const NAME: &str = "containerd-shim-dayfly-v2";
 
 const DESCRIPTION: &[&str] = &[
@@ -24,7 +24,7 @@ const DESCRIPTION: &[&str] = &[
      there are no containers, or after 60 seconds without containers and connections.",
 ];
 
-/// Flags, each with the name of its value and what it does.
+/// The flags, each with the name of its value and a description.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("-address", "PATH", "containerd's socket; a part of what the shim's socket is named after"),
     (
@@ -127,7 +127,7 @@ fn way(words: &str) -> Vec<Span> {
 mod tests {
     use super::*;
 
-    /// The program's own text of its flags.
+    /// The source of the program's flags.
     const SOURCE: &str = include_str!("../../../runtime/shim/src/flags.rs");
 
     #[test]

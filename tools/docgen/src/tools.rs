@@ -1,8 +1,9 @@
-//! The command lines of the tools that execute some of the commands.
+//! The command lines of the tools that execute some of dayfly's commands.
 
 use clap::{Command, CommandFactory};
 
-/// Returns each tool's command line, with the name of the command that stands for all of it, if one does.
+/// Returns each tool's command line. If a dayfly command has the whole command line as its subcommands, it comes with
+/// that command's name, else with an empty name.
 pub fn all() -> [(&'static str, Command); 5] {
     [
         ("bench", dayfly_bench::options::Options::command()),

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Runs `command` and counts what it and its descendants do.
+/// Runs `command` and counts the system calls or instructions of it and its descendants.
 ///
 /// # Errors
 /// As [`follow`](crate::follow()).
@@ -27,7 +27,7 @@ struct Counter {
     processes: Vec<Process>,
     /// The index in `processes` of each process and thread.
     places: HashMap<Pid, usize>,
-    /// Whether the command has been executed; before that, the child is a copy of this process.
+    /// Whether the command has been executed; before that, the child runs a copy of this process.
     begun: bool,
 }
 

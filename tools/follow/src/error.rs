@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a command could not be followed to its end.
+/// The reason why a command could not be followed to its end.
 #[derive(Debug)]
 pub enum Error {
     /// A string for the command contains a NUL byte.

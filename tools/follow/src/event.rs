@@ -5,12 +5,12 @@ use rustix::process::Pid;
 
 /// Receives the events of followed processes.
 pub trait Listener: Send {
-    /// Handles an event of `pid`, which is stopped meanwhile, except at its end.
+    /// Handles an event of `pid`, which is stopped while this function runs, except at its end.
     fn hear(&mut self, pid: Pid, event: Event);
 
-    /// Returns whether `pid` shall stop at its system calls. It is called whenever `pid` is resumed. A process whose
-    /// calls are not traced runs at full speed until it creates a process, executes a program, receives a signal or
-    /// ends.
+    /// Returns whether `pid` shall stop at its system calls. This function is called whenever `pid` is resumed. A
+    /// process whose calls are not traced runs at full speed until it creates a process, executes a program, receives a
+    /// signal or ends.
     fn hears_calls_of(&self, pid: Pid) -> bool {
         let _ = pid;
         true
@@ -32,23 +32,23 @@ impl<F: FnMut(Pid, Event) + Send> Listener for F {
 /// An event of a followed process or thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It was created: the command itself, or a child or thread of a followed one.
+    /// The process or thread was created: the command itself, or a child or thread of a followed process.
     Born {
-        /// The one that called clone(2).
+        /// The process or thread that called clone(2).
         parent: Option<Pid>,
-        /// The process that the thread belongs to; itself for a process.
+        /// The process to which the thread belongs; for a new process, the process itself.
         process: Pid,
     },
-    /// It has executed a program. Following starts at the command's first such event.
+    /// The process has executed a program. The events of the command start with its first such event.
     Executed {
-        /// The program's arguments, as /proc shows them.
+        /// The program's arguments, as /proc/PID/cmdline shows them.
         command: Vec<String>,
-        /// Whether that is a container's program: [`Event::Gone`] follows, unless these are followed.
+        /// Whether the program is a container's: [`Event::Gone`] follows, unless containers' programs are followed.
         container: bool,
         /// Instructions since its creation or its last execve(2), if they are counted.
         instructions: u64,
     },
-    /// It enters a system call. A call that the kernel interrupts and restarts is reported once.
+    /// The thread enters a system call. A call that the kernel interrupts and restarts is reported once.
     Entered {
         /// The call's number on this architecture; see [`call_name`].
         number: u64,
@@ -58,16 +58,16 @@ pub enum Event {
         /// numbers.
         arch: u32,
     },
-    /// It returns from a system call. Some calls never return: exit_group, a successful execve.
+    /// The thread returns from a system call. Some calls never return: exit_group, a successful execve.
     Left {
         /// The call's number.
         number: u64,
         /// Its result.
         result: Result<u64, Errno>,
     },
-    /// A signal is delivered to it.
+    /// A signal is delivered to the thread.
     Signalled(i32),
-    /// It is no longer followed.
+    /// The process or thread is no longer followed.
     Gone {
         /// The reason.
         end: End,
@@ -76,18 +76,18 @@ pub enum Event {
     },
 }
 
-/// Why a process or thread is no longer followed.
+/// The reason why a process or thread is no longer followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// This signal killed it.
+    /// This signal killed the process.
     Killed(i32),
-    /// It has executed a container's program.
+    /// The process has executed a container's program.
     Container,
-    /// It was idle after the command had ended, and was left running.
+    /// The process was idle after the command had ended, and was left running.
     Left,
-    /// It was one of several threads, and another one called execve(2).
+    /// The thread was one of several, and another thread called execve(2).
     Replaced,
 }
 

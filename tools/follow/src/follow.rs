@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sys::Context;
 use sys::ptrace::{self, Report, Resume};
 
-/// What is traced.
+/// The kind of tracing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// System calls, of processes that the [`Listener`] selects.
@@ -20,7 +20,7 @@ pub enum Mode {
     /// Every instruction in user space, by single-stepping: about 20 µs each in a virtual machine. Address space layout
     /// is not randomised, and only one processor is used.
     Instructions {
-        /// The number of instructions after which the rest is not counted and runs at full speed.
+        /// The maximum number of counted instructions: the rest runs at full speed.
         bound: u64,
     },
 }
@@ -33,7 +33,7 @@ pub enum Mode {
 /// The tracee is stopped during each report, except at its end, so a clock read at the start and end of
 /// [`Listener::hear`] shows how long it was delayed.
 ///
-/// The tracees are children of this process; do not wait for any child of it meanwhile.
+/// The tracees are children of this process: do not wait for any of its children meanwhile.
 ///
 /// # Errors
 /// [`Error::NotExecuted`]; [`Error::Deadline`] if anything still runs after `deadline`. In that case, and after any
@@ -47,8 +47,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// Like [`follow`], but kills everything when another thread calls `stop`; the result is then the same as at the
-/// deadline.
+/// Follows `command` like [`follow`], but kills everything when another thread calls `stop`; the result is then that of
+/// a passed deadline.
 ///
 /// # Errors
 /// As [`follow`].
@@ -90,14 +90,14 @@ struct Follower<'a> {
     listener: &'a mut dyn Listener,
     /// The command.
     root: Pid,
-    /// Whether it has been executed; before that it is a copy of this process.
+    /// Whether the command has been executed; before that, the child runs a copy of this process.
     executed: bool,
-    /// How it ended.
+    /// How the command ended.
     end: Option<End>,
     tracees: HashMap<Pid, Tracee>,
     /// New processes that stopped before their parent's clone event.
     early: HashMap<Pid, Report>,
-    /// The number of instructions of all.
+    /// The number of instructions of all processes.
     steps: u64,
     /// The CPU affinity to restore on detached processes, if they were confined to one CPU.
     cpus: Option<CpuSet>,
@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds a new process, and handles what it has reported already.
+    /// Adds a new process, and handles the event that it has already reported.
     fn adopt(&mut self, pid: Pid, process: Pid, parent: Option<Pid>) -> Result<(), Error> {
         let process = self.tracees.get(&process).map_or(process, |leader| leader.process);
         self.tracees.insert(pid, Tracee::new(process));
@@ -278,7 +278,7 @@ impl<'a> Follower<'a> {
         matches!(self.mode, Mode::Instructions { bound } if self.executed && self.steps < bound)
     }
 
-    /// Returns whether a trap of this tracee is the end of a single step.
+    /// Returns whether a SIGTRAP of this tracee is the end of a single step.
     fn has_stepped(&self, pid: Pid) -> bool {
         self.tracees.get(&pid).is_some_and(|tracee| tracee.steps)
     }
@@ -342,7 +342,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Waits for this thread's tracees; returns `None` if there are none, or if none has stopped.
+/// Waits for this thread's tracees; returns `None` if there are no tracees, or, without `block`, if none has stopped.
 fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
     loop {
         match ptrace::wait(block) {
@@ -353,8 +353,8 @@ fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
     }
 }
 
-/// Confines this thread and its children to the current CPU, where a switch between tracer and tracee costs a third.
-/// Returns the previous affinity.
+/// Confines this thread and its children to the current CPU, because a switch between tracer and tracee on one CPU
+/// takes a third of the time. Returns the previous affinity.
 fn stay_here() -> Option<CpuSet> {
     let before = sched_getaffinity(None).ok()?;
     let mut here = CpuSet::new();

@@ -11,8 +11,8 @@
 //! A container's own program is not followed, unless a listener requests it: a process is detached when it executes a
 //! program with a root directory other than ours. So the counts cover the runtime with its helpers and hooks.
 //!
-//! Neither mode needs performance counters, which virtual machines often lack, and both are reproducible for a
-//! deterministic program. The cost is two stops per system call, or one stop per instruction; a million instructions
+//! Neither mode needs performance counters, which virtual machines often lack. Both modes give reproducible results for
+//! a deterministic program. The cost is two stops per system call, or one stop per instruction; a million instructions
 //! take some seconds.
 //!
 //! Requires Linux 5.3 or later, on x86-64 or arm64. Nothing is left behind: at the deadline, or if the caller dies, all

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 /// The maximum length of a path (PATH_MAX).
 const PATH_MAX: usize = 4096;
 
-/// Reads memory of a stopped process from `address` on; returns the number of bytes read. Returns `None` if there are
-/// none: the pointer is bad, or the process is dead.
+/// Reads memory of a stopped process from `address` on; returns the number of bytes read. Returns `None` if no byte can
+/// be read, because the pointer is bad or the process is dead.
 #[must_use]
 pub fn read(pid: Pid, address: u64, buffer: &mut [u8]) -> Option<usize> {
     let memory = File::open(format!("/proc/{}/mem", pid.as_raw_pid())).ok()?;

@@ -45,8 +45,8 @@ impl Tracee {
         }
     }
 
-    /// Handles the entry or the exit of a system call. Returns `None` for an interruption and the restart, which
-    /// tracing makes more frequent, since even ignored signals stop a tracee.
+    /// Handles the entry or the exit of a system call. Returns `None` for the interruption of a call and for its
+    /// restart. Tracing makes these more frequent, because even ignored signals stop a tracee.
     pub(crate) fn cross(&mut self, call: Call) -> Option<Crossing> {
         match call {
             Call::Entry { number, args, arch } => {
@@ -97,14 +97,14 @@ pub(crate) fn process_of(pid: Pid) -> Pid {
     field.and_then(|text| text.trim().parse().ok()).and_then(Pid::from_raw).unwrap_or(pid)
 }
 
-/// Returns the arguments of its program.
+/// Returns the arguments of a process's program.
 pub(crate) fn command_of(pid: Pid) -> Vec<String> {
     let text = fs::read(proc(pid, "cmdline")).unwrap_or_default();
     let text = text.strip_suffix(&[0]).unwrap_or(&text);
     text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// Returns whether its root directory differs from ours.
+/// Returns whether the root directory of a process differs from ours.
 pub(crate) fn is_contained(pid: Pid) -> bool {
     let root = |path: &str| fs::metadata(path).map(|root| (root.dev(), root.ino())).ok();
     let its = root(&proc(pid, "root"));

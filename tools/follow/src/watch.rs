@@ -26,7 +26,7 @@ pub struct Stop(Mutex<Stopped>);
 
 #[derive(Default, Debug)]
 struct Stopped {
-    /// Whether it was stopped, which applies to later processes too.
+    /// Whether [`Stop::stop`] was called, which applies to later processes, too.
     is_said: bool,
     /// The current processes.
     followed: Option<Arc<Shared>>,
@@ -37,7 +37,7 @@ impl Stop {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills all processes followed with it, now and later.
+    /// Kills all processes that are followed with this handle, now and later.
     pub fn stop(&self) {
         let mut stopped = self.lock();
         stopped.is_said = true;
@@ -46,7 +46,7 @@ impl Stop {
         }
     }
 
-    /// Connects it to `watch` until the result is dropped.
+    /// Connects this handle to `watch` until the result is dropped.
     pub(crate) fn heeded_by(&self, watch: &Watch) -> Heeded<'_> {
         let mut stopped = self.lock();
         if stopped.is_said {

@@ -8,14 +8,14 @@ use std::io::Read;
 /// Parses `12.5=swap`.
 ///
 /// # Errors
-/// Anything else.
+/// Text of any other form.
 fn mark(text: &str) -> Result<(f64, String), Error> {
     let parts = text.split_once('=');
     let mark = parts.and_then(|(x, text)| Some((x.parse().ok()?, text.to_owned())));
     mark.ok_or_else(|| Error::refused(format!("--mark {text:?}: must be a number, = and a text")))
 }
 
-/// `dayfly host chart`: draws the CSV on standard input. The first line contains the names of the columns.
+/// Draws the CSV on standard input. The first line contains the names of the columns.
 ///
 /// # Errors
 /// A cell that is not a number, with its line.

@@ -1,4 +1,4 @@
-//! `dayfly host check`: one screen about everything on this host that affects the start of containers.
+//! `dayfly host check`: one screen with everything on this host that affects the start of containers.
 
 mod cgroups;
 mod images;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// something can be improved; 2, something is broken.
 ///
 /// # Errors
-/// Facts that are indispensable cannot be read.
+/// Indispensable facts cannot be read.
 pub fn check(options: &Check) -> Result<ExitCode, Error> {
     let facts = Facts::of(options.sysroot.as_deref())?;
     let measure = facts.is_live() && !options.no_measure;
@@ -42,10 +42,10 @@ pub fn check(options: &Check) -> Result<ExitCode, Error> {
     })
 }
 
-/// Returns all verdicts on a host; with `measure`, timings too, if it is this host.
+/// Returns all verdicts on a host, including timings if `measure` is set and the host is this one.
 ///
 /// # Errors
-/// Facts that are indispensable cannot be read.
+/// Indispensable facts cannot be read.
 pub fn look(facts: &Facts, measure: bool) -> Result<Vec<Section>, Error> {
     let layout = Layout::of(facts);
     let mut sections = vec![

@@ -1,9 +1,9 @@
 //! favordynmods: whether the kernel favours moves between cgroups over forks and exits.
 //!
 //! Moving a process to another cgroup takes `cgroup_threadgroup_rwsem` for writing. By default, the first such move
-//! after a quiet period waits for an RCU grace period; with the option it does not, and forks and exits become slightly
-//! slower instead (Linux 6.0). The option applies to all hierarchies; it is set on the cgroup2 root or, on v1, at boot.
-//! Since Linux 6.18, once it has been on, each process has a lock of its own until the next boot.
+//! after a quiet period waits for an RCU grace period. With the option it does not wait, but forks and exits become
+//! slightly slower (Linux 6.0). The option applies to all hierarchies; it is set on the cgroup2 root or, on v1, at
+//! boot. Since Linux 6.18, once the option has been on, each process has a lock of its own until the next boot.
 
 mod burst;
 mod persist;
@@ -17,7 +17,7 @@ use super::facts::Facts;
 use super::layout::{Layout, Mode};
 use serde::Serialize;
 
-/// The kernel parameter that turns it on at boot.
+/// The kernel parameter that turns the option on at boot.
 pub const BOOT_PARAMETER: &str = "cgroup_favordynmods=true";
 
 /// The mount option, and the name in /sys/kernel/cgroup/features.
@@ -26,7 +26,7 @@ pub const OPTION: &str = "favordynmods";
 /// The state of the option on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// Whether the kernel supports it (Linux 6.0, or /sys/kernel/cgroup/features).
+    /// Whether the kernel supports the option (Linux 6.0, or /sys/kernel/cgroup/features).
     pub known: bool,
     /// Whether the cgroup2 root has the mount option; `None` if cgroup2 is not mounted.
     pub mounted: Option<bool>,
@@ -34,14 +34,14 @@ pub struct State {
     pub boot: Option<bool>,
     /// The value of CONFIG_CGROUP_FAVOR_DYNMODS; `None` if the configuration is not available.
     pub built: Option<bool>,
-    /// Whether turning it on cannot be undone before the next boot.
+    /// Whether the option, once turned on, stays in effect until the next boot.
     pub one_way: bool,
-    /// What turns it on at boot: the unit of `persist`, or the boot parameter.
+    /// What turns the option on at boot: the unit of `persist`, or the boot parameter.
     pub persistent: Option<&'static str>,
 }
 
 impl State {
-    /// Reads it.
+    /// Reads the option's state on a host.
     #[must_use]
     pub fn of(facts: &Facts, layout: &Layout) -> Self {
         let features = facts.text("/sys/kernel/cgroup/features").unwrap_or_default();
@@ -61,14 +61,14 @@ impl State {
         }
     }
 
-    /// Returns whether it is on. Without a cgroup2 mount, the boot parameter and the build decide.
+    /// Returns whether the option is on. Without a cgroup2 mount, the boot parameter and the build decide.
     #[must_use]
     pub fn is_on(&self) -> bool {
         let by_default = self.boot.unwrap_or(self.built == Some(true));
         self.known && self.mounted.unwrap_or(by_default)
     }
 
-    /// Returns whether a new mount of cgroup2 has it by default.
+    /// Returns whether a new mount of cgroup2 has the option by default.
     #[must_use]
     pub fn by_default(&self) -> bool {
         self.boot.unwrap_or(self.built == Some(true))
@@ -81,7 +81,7 @@ fn is_true(value: &str) -> bool {
         || value.eq_ignore_ascii_case("on")
 }
 
-/// Returns why it cannot be switched in this layout, and what can be done instead.
+/// Returns why the option cannot be switched in this layout, and what can be done instead; `None` if it can.
 fn refusal(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::V2 => None,

@@ -12,7 +12,7 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// Asks the program in the search path; for another host, looks in Debian's package database.
+    /// Finds the version: asks the program in $PATH; for another host, looks it up in Debian's package database.
     #[must_use]
     pub fn find(facts: &Facts) -> Option<Self> {
         let said = facts.is_live().then(ask).flatten();
@@ -28,7 +28,8 @@ impl Containerd {
         Some(Self { version: digits.to_owned(), numbers })
     }
 
-    /// Returns whether it maps the common parent of all layers instead of each layer: since 2.2.0, 2.1.5 and 2.0.7.
+    /// Returns whether this version maps the common parent of all layers instead of each layer: since 2.2.0, 2.1.5 and
+    /// 2.0.7.
     #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
@@ -38,14 +39,14 @@ impl Containerd {
         }
     }
 
-    /// Returns whether it inspects an image without mapping it first: since 2.3.0.
+    /// Returns whether this version inspects an image without mapping its ids first: since 2.3.0.
     #[must_use]
     pub fn looks_unmapped(&self) -> bool {
         self.numbers >= (2, 3, 0)
     }
 
-    /// Returns the number of mount operations for these starts of images with these layers, each with its own id range:
-    /// bind mounts of the layers, the overlay, and the unmounts; once to inspect the image, once to run it.
+    /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each with its own
+    /// id range: bind mounts of the layers, the overlay, and the unmounts; once to inspect the image, once to run it.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {
@@ -56,7 +57,7 @@ impl Containerd {
     }
 }
 
-/// `containerd github.com/containerd/containerd 1.6.20~ds1 …`
+/// Asks the program, which prints `containerd github.com/containerd/containerd 1.6.20~ds1 …`.
 fn ask() -> Option<String> {
     let mut command = Command::new("containerd");
     let output =

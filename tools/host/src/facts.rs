@@ -17,7 +17,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the facts of this host, or of the one whose files are below `sysroot`.
+    /// Returns the facts of this host, or of the host whose files are below `sysroot`.
     ///
     /// # Errors
     /// `sysroot` is not a directory, or contains no file of a kernel.
@@ -36,7 +36,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Returns whether it is this host, whose kernel can also be probed.
+    /// Returns whether these are facts of this host, whose kernel can also be probed.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.root.as_os_str().is_empty()
@@ -48,10 +48,10 @@ impl Facts {
         &self.root
     }
 
-    /// Returns the same as text, for functions that accept no other paths.
+    /// Returns that directory as text, for functions that accept only UTF-8 paths.
     ///
     /// # Errors
-    /// It is not valid UTF-8.
+    /// The path is not valid UTF-8.
     pub fn root_text(&self) -> Result<&str, Error> {
         let refused = || Error::refused(format!("{}: the path is no UTF-8", self.root.display()));
         self.root.to_str().ok_or_else(refused)
@@ -82,7 +82,7 @@ impl Facts {
         self.path(path).exists()
     }
 
-    /// Returns the names in a directory, sorted; none if it cannot be read.
+    /// Returns the names in a directory, sorted; none if the directory cannot be read.
     #[must_use]
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(directory)).into_iter().flatten().flatten();

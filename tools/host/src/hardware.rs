@@ -45,7 +45,7 @@ pub struct Hardware {
     pub numa: bool,
     /// The states of the CPUs.
     pub cpus: Cpus,
-    /// Hardware threads.
+    /// The state of simultaneous multithreading (SMT).
     pub smt: Smt,
     /// The memory nodes, by number.
     pub nodes: Vec<Node>,
@@ -70,7 +70,7 @@ pub struct Cpus {
     pub isolated: List,
 }
 
-/// Hardware threads.
+/// The state of simultaneous multithreading (SMT).
 #[derive(Debug, Clone, Serialize)]
 pub struct Smt {
     /// The content of `smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; `None` without such a file.
@@ -91,7 +91,7 @@ pub struct Node {
     pub size_bytes: Option<u64>,
     /// Its free memory in bytes.
     pub free_bytes: Option<u64>,
-    /// Its distance to each node, in order; empty if the host does not report them.
+    /// Its distance to each node, in order; empty if the host does not report distances.
     pub distances: Vec<u32>,
 }
 
@@ -110,14 +110,14 @@ pub struct Socket {
 /// CPUs under one level 3 cache.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cache {
-    /// Whether there is a cache; otherwise these are the socket's CPUs without one.
+    /// Whether there is a level 3 cache; otherwise these are the socket's CPUs without one.
     pub is_known: bool,
     /// Its size in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,
     /// Its online CPUs.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// Their memory nodes.
+    /// The memory nodes of these CPUs.
     #[serde(serialize_with = "as_text")]
     pub nodes: List,
     /// The CPUs of each core: SMT siblings together.
@@ -190,7 +190,7 @@ impl Node {
         Ok(Self { id: node.id, cpus, size_bytes, free_bytes, distances })
     }
 
-    /// Returns the whole host as one node.
+    /// Returns the whole host as one node, for a kernel without NUMA.
     fn without_numa(facts: &Facts, online: &List) -> Result<Self, Error> {
         let (size_bytes, free_bytes) = memory(facts, "/proc/meminfo")?;
         Ok(Self { id: 0, cpus: online.clone(), size_bytes, free_bytes, distances: Vec::new() })

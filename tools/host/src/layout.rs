@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, Mount, mounts};
 
-/// Where the hierarchies are mounted.
+/// The directory in which the hierarchies are mounted.
 const TOP: &str = "/sys/fs/cgroup";
 
 /// Layouts of cgroups.

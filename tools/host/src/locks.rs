@@ -1,8 +1,8 @@
 //! `dayfly host locks`: measures lock contention between threads, like the article on mount lock contention.
 //!
-//! Every mount, unmount and path lookup of a host uses one lock. Its throughput under contention depends on the CPUs:
-//! whether they are on one socket or two, two on a core, under one cache or several. So threads take turns at such a
-//! lock, in one placement after the other. The curves show how many starts to run concurrently, and on which CPUs.
+//! Every mount, unmount and path lookup of a host uses one lock. The lock's throughput under contention depends on the
+//! CPUs: on one socket or two, two on a core, under one cache or several. So threads take turns at such a lock, in one
+//! placement after the other. The curves show how many starts to run concurrently, and on which CPUs.
 
 mod advice;
 mod lock;
@@ -129,7 +129,7 @@ pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
     Ok(measure(works, time)?.0)
 }
 
-/// The curves of each work, and the placements that are equal to another one.
+/// The curves of each work, and the placements that are equal to another placement, with its name.
 type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
 
 fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {

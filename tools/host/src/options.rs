@@ -151,7 +151,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// How long each number of threads is measured, unless another time is given: `--time` says so too.
+    /// The default time to measure each number of threads; the help of `--time` states it, too.
     pub const TIME: Duration = Duration::from_millis(250);
 }
 
@@ -211,7 +211,7 @@ fn measured(text: &str) -> Result<Duration, String> {
     time::within(time::milliseconds(text)?, Duration::from_millis(5), Duration::from_secs(60))
 }
 
-/// In whole seconds, as a semaphore keeps them.
+/// Parses the maximum wait, in whole seconds, because a semaphore's value holds it.
 fn longest(text: &str) -> Result<Duration, String> {
     let longest = time::seconds(text)?;
     let longest = Duration::from_secs(longest.as_secs() + u64::from(longest.subsec_nanos() > 0));

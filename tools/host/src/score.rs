@@ -1,12 +1,12 @@
 //! `dayfly host score`: how well a host handles many concurrent starts, as a JSON document for schedulers.
 //!
-//! The article on mount lock contention ends with routing workloads to suitable hardware. This document is what a
-//! scheduler could route by: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
+//! The article on mount lock contention ends with routing workloads to suitable hardware. A scheduler could route by
+//! this document: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
 //!
 //! *Carried* is the largest number of concurrent starts that still reaches nine tenths of the maximum throughput on all
-//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, one
-//! that declines loses some. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict is an
-//! error.
+//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, and a
+//! declining curve loses a part. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict
+//! is an error.
 //!
 //! So each doubling of *carried* is worth about 16: 1 start scores 17, 8 score 53, 64 and more score 100. The curve is
 //! that of mounts or, without one, as for users other than root, that of the lock. A single thread never waits for that
@@ -28,7 +28,7 @@ use std::time::Duration;
 use topology::Topology;
 
 /// The version of the document, incremented when a field changes its meaning or is removed. New fields do not change
-/// it.
+/// the version.
 pub const VERSION: u32 = 1;
 
 /// The number of concurrent starts with the full score.
@@ -37,7 +37,7 @@ const FULL: f64 = 64.0;
 /// The time to measure each number of threads with `--quick`.
 const QUICK: Duration = Duration::from_millis(25);
 
-/// The placement of schedulers that do not pin.
+/// The placement for schedulers that do not pin containers to CPUs: all CPUs.
 const ANYWHERE: &str = PLACEMENTS[0];
 
 /// The formula, for readers of the document.
@@ -52,13 +52,13 @@ pub struct Document {
     pub version: u32,
     /// The score from 0 to 100.
     pub score: u32,
-    /// The number of concurrent starts that it handles; 0 if a verdict is an error.
+    /// The number of concurrent starts that the host handles; 0 if a verdict is an error.
     pub carried: f64,
     /// The fraction of the maximum throughput that remains with a start on every CPU, from 0 to 1.
     pub kept: f64,
     /// The number of concurrent starts that `host locks` advises.
     pub width: usize,
-    /// The CPUs to start from, if some are clearly better than all.
+    /// The CPUs to start containers from, if a subset is clearly better than all CPUs.
     pub start_cpus: Option<String>,
     /// The worst verdict.
     pub verdict: Level,
@@ -147,7 +147,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
     output::write(options.output.as_deref(), &format!("{text}\n"))
 }
 
-/// Measures the curves of mounts, or those of the lock without the privilege to mount.
+/// Measures the curves of mounts; without the privilege to mount, measures those of the lock.
 fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
     let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
     locks::curves(&[work], time)
@@ -196,14 +196,14 @@ fn document(
     })
 }
 
-/// Returns the curve on all CPUs: of mounts if there is one, else of the lock.
+/// Returns the curve on all CPUs: the curve of mounts if there is one, else that of the lock.
 fn decisive(curves: &[Curve]) -> Option<&Curve> {
     let of =
         |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);
     of("mounts").or_else(|| of("lock"))
 }
 
-/// Derives the figures of `curve` on a host with this worst verdict; see the top of this file. A curve without points
+/// Derives the figures of `curve` on a host with this worst verdict; see the module's text. A curve without points
 /// handles no starts.
 #[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {

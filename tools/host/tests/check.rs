@@ -17,7 +17,7 @@ const V2: &str = "\
 22 21 0:5 / /dev rw,nosuid shared:2 - devtmpfs devtmpfs rw
 30 21 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot";
 
-/// The same with v1 hierarchies, as in the article on consolidation.
+/// The mount table of a host with v1 hierarchies, as in the article on consolidation.
 const V1: &str = "\
 21 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 30 21 0:26 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro,mode=755
@@ -34,7 +34,7 @@ fn host(topology: &str, release: &str, mounts: &str) -> Sysroot {
     sysroot
 }
 
-/// Returns a host without problems, which tests modify.
+/// Returns a host without problems, which tests then modify.
 fn good() -> Sysroot {
     let sysroot = host("chiplets", "6.17.0", V2);
     let controllers = "cpuset cpu io memory pids";

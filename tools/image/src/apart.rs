@@ -1,4 +1,5 @@
-//! Blocking work that signals can interrupt: another thread does it, and the waiting thread checks for signals.
+//! Blocking work that signals can interrupt: a separate thread does the work, while the waiting thread checks for
+//! signals.
 
 use crate::error::{Error, Result};
 use report::interrupt::check;
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 /// The interval at which a waiting thread checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs work that may block for long and cannot be interrupted in a thread. If nobody waits for it any more, it ends
-/// with the process.
+/// Runs work that may block for long and cannot be interrupted in a thread. If nobody waits for the work any more, its
+/// thread ends with the process.
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
@@ -20,7 +21,7 @@ pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Re
     receiver
 }
 
-/// Waits for what another thread sends; returns `None` after `patience`.
+/// Waits for a value that another thread sends; returns `None` after `patience`.
 ///
 /// # Errors
 /// [`Error::Interrupted`]; the other thread ended without sending anything.

@@ -86,8 +86,8 @@ fn limits(options: &Bringing) -> Limits {
     }
 }
 
-/// Rejects an image for another platform than the requested one; returns a warning if none was requested and it is not
-/// this host's.
+/// Rejects an image for another platform than the requested one; returns a warning if no platform was requested and the
+/// image's is not this host's.
 fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
     let (mut wanted, is) = (platform(options)?, source.config.platform());
     // Image configurations often omit the variant that an index states.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why a command on images failed. Whatever it had begun has been removed.
+/// The reason why a command on images failed. Everything that the command had begun has been removed.
 #[derive(Debug)]
 pub enum Error {
     /// A system call or a read failed.
@@ -22,7 +22,7 @@ pub enum Error {
     Digest(Mismatch),
     /// An invalid digest.
     NoDigest(NoDigest),
-    /// A blob is longer or shorter than its descriptor says.
+    /// A blob is longer or shorter than stated in its descriptor.
     Size {
         /// The digest of the blob.
         blob: Digest,
@@ -35,15 +35,16 @@ pub enum Error {
     Hostile {
         /// The entry's name.
         entry: String,
-        /// What is wrong with it.
+        /// The reason why it is rejected.
         reason: &'static str,
     },
-    /// An entry depends on the layers below, which are not known yet.
+    /// An entry depends on the layers below, which are not available yet.
     NeedsBelow {
-        /// The path looked up there.
+        /// The path that was looked up in the layers below.
         path: String,
     },
-    /// Entries of the archive replace earlier ones, so the frame must contain all file contents.
+    /// Entries of the archive replace earlier ones, so file contents must be kept in the record's frame file
+    /// (`Way::Frame`).
     NeedsFrame,
     /// The layer needs a zstd window longer than decoders must support.
     NeedsWindow,
@@ -86,7 +87,7 @@ impl Error {
         move |cause| Self::System { op, object, cause }
     }
 
-    /// The same for calls that fail with an errno.
+    /// Returns such a function for calls that fail with an errno.
     pub fn errno(
         op: &'static str,
         path: impl AsRef<Path>,

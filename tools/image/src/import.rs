@@ -1,10 +1,10 @@
 //! Imports an image into the store.
 //!
-//! Layers are unpacked concurrently, each into its own directory. That works for most layers, whose archives do not
-//! depend on the layers below. There are three exceptions: a directory without an entry of its own, which gets the
-//! attributes of the one below; a parent that is a symbolic link below; and a hard link to a file below, which is
-//! copied up. Such a layer is unpacked again with the layers below available. It is stored under its chain-id instead
-//! of its diff-id, because it would differ in another image.
+//! Layers are unpacked concurrently, each into its own directory. That works for most layers, because their archives do
+//! not depend on the layers below. There are three exceptions: a directory without an entry of its own, which gets the
+//! attributes of the same directory below; an entry whose parent directory is a symbolic link below; and a hard link to
+//! a file below, which is copied up. Such a layer is unpacked again with the layers below available. It is stored under
+//! its chain-id instead of its diff-id, because its content would be different in another image.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub struct Options {
     pub ignore_owners: bool,
     /// The containers' seccomp profile in config.json's format; `None` for containers without a filter.
     pub seccomp: Option<Value>,
-    /// The time to wait for a command that removes from the store.
+    /// The time to wait for a command that removes objects from the store.
     pub patience: Duration,
     /// Whether everything is synced to disk before the image becomes visible.
     pub sync: bool,
@@ -82,7 +82,7 @@ impl Layer {
     }
 }
 
-/// Brings `source` into the store.
+/// Imports `source` into the store.
 ///
 /// # Errors
 /// Errors of the image, with the layer named; those of the store.
@@ -147,11 +147,11 @@ struct Importer<'a> {
     shared: Shared,
 }
 
-/// A layer unpacked by itself, or `None` if that is impossible.
+/// The layers that were unpacked separately, by diff-id; `None` for one for which that is impossible.
 type Made = BTreeMap<Digest, Option<Layer>>;
 
 impl Importer<'_> {
-    /// Unpacks the missing layers, each by itself.
+    /// Unpacks the missing layers separately, without the layers below.
     fn unpack_alone(&self, options: &Options) -> Result<Made> {
         let mut todo = Vec::new();
         let mut seen = BTreeSet::new();
@@ -205,7 +205,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Decides, from the bottom up, which layers can be used as they are, and unpacks the others again.
+    /// Decides, from the bottom up, which layers can be used as they are, and unpacks the other layers again.
     fn settle(&self, mut made: Made) -> Result<Vec<Layer>> {
         let mut layers: Vec<Layer> = Vec::new();
         for (at, chain) in self.chain().into_iter().enumerate() {
@@ -243,8 +243,8 @@ impl Importer<'_> {
         Ok(layers)
     }
 
-    /// Returns whether the directories without entries in a layer have the attributes below that were assumed, or do
-    /// not exist there.
+    /// Returns whether the directories that have no entry in a layer have, in the layers below, the attributes that
+    /// were assumed, or do not exist there.
     fn fits(&self, layer: &LayerInfo, below: &Merged) -> Result<bool> {
         if below.is_empty() {
             return Ok(true);
@@ -266,7 +266,7 @@ impl Importer<'_> {
         Ok(true)
     }
 
-    /// Checks that a layer found in the store equals the source's, but only if nothing else guarantees it.
+    /// Checks that a layer found in the store equals the source's, unless that is guaranteed otherwise.
     fn check(&self, at: usize) -> Result<()> {
         let (diff_id, blob) = self.layers[at];
         // A file named by its digest has been read and verified.
@@ -319,7 +319,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Returns the chain-ids: digests of each layer together with all below it.
+    /// Returns the chain-ids: for each layer, a digest of it together with all layers below.
     fn chain(&self) -> Vec<Digest> {
         let mut chain: Vec<Digest> = Vec::new();
         for (diff_id, _) in &self.layers {
@@ -400,8 +400,8 @@ impl Importer<'_> {
 /// ([`WINDOW`]); one at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
 const MOST_JOBS: usize = 8;
 
-/// Returns the default number of layers unpacked concurrently: the number of CPUs; from a registry a few more, which
-/// wait for the network.
+/// Returns the default number of layers unpacked concurrently: the number of CPUs; from a registry a few more, because
+/// downloads mostly wait for the network.
 #[must_use]
 pub fn default_jobs(blobs: &Blobs) -> usize {
     let cpus = thread::available_parallelism().map_or(2, std::num::NonZero::get);

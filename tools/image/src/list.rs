@@ -14,7 +14,7 @@ fn document(image: &Image, name: &str) -> Result<Value> {
     parse(&text, &path.display().to_string())
 }
 
-/// Returns all images with their names, ordered by the first one: `digest`, `names`, `id`, `platform`, `created`,
+/// Returns all images with their names, ordered by the first name: `digest`, `names`, `id`, `platform`, `created`,
 /// `size` in bytes, `layers`.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn images(store: &Store) -> Result<Vec<Value>> {
     Ok(all)
 }
 
-/// Formats them as a table with a line per name.
+/// Formats images as a table with a line per name.
 #[must_use]
 pub fn table(images: &[Value]) -> String {
     let mut rows = vec![["NAME", "DIGEST", "LAYERS", "SIZE", "CREATED"].map(str::to_owned)];

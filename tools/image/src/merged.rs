@@ -22,7 +22,7 @@ pub const LINKS: usize = 40;
 pub struct Merged {
     layers: Vec<Rc<OwnedFd>>,
     opaque: &'static str,
-    /// Names looked up since the last query.
+    /// The number of lookups of names since the last query.
     looked_up: Rc<Cell<u64>>,
 }
 
@@ -43,16 +43,16 @@ pub enum Found {
 /// A file that is neither a directory nor a link.
 #[derive(Debug)]
 pub struct Node {
-    /// Its directory in its layer.
+    /// The directory that contains it, in its layer.
     pub directory: Rc<OwnedFd>,
-    /// Its name there.
+    /// Its name in that directory.
     pub name: OsString,
     /// Its metadata.
     pub stat: Stat,
 }
 
 impl Node {
-    /// Opens it for reading.
+    /// Opens the file for reading.
     ///
     /// # Errors
     /// Those of openat(2).
@@ -63,7 +63,7 @@ impl Node {
             .map_err(Error::errno("open", Path::new(&self.name)))
     }
 
-    /// Returns whether it is a regular file.
+    /// Returns whether the node is a regular file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
@@ -71,10 +71,10 @@ impl Node {
 }
 
 impl Merged {
-    /// Opens these directories, the top one first.
+    /// Opens a stack of layers' directories, the top one first.
     ///
     /// # Errors
-    /// Those of opening them.
+    /// Those of opening the directories.
     pub fn open<'a>(layers: impl Iterator<Item = &'a Path>, rights: Rights) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |path| {
@@ -84,13 +84,13 @@ impl Merged {
         Ok(Self { layers, opaque: rights.opaque(), looked_up: Rc::default() })
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no layers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
-    /// Returns how many names were looked up in single layers since the last call.
+    /// Returns the number of lookups of names in single layers since the last call.
     #[must_use]
     pub fn looked_up(&self) -> u64 {
         self.looked_up.take()

@@ -6,13 +6,14 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The maximum length of a document (index, manifest, configuration) in bytes; registries and other clients have the
-/// same limit.
+/// The maximum length of a document (index, manifest, configuration) in bytes; the same limit as in registries and
+/// other clients.
 pub const DOCUMENT: u64 = 4 << 20;
-/// The maximum number of strings in a document's lists: annotations, labels, variables. Each takes many times its
-/// length in memory.
+/// The maximum number of strings in a document's lists: annotations, labels, variables. In memory, each string takes
+/// many times its length.
 const WORDS: usize = 20_000;
-/// The maximum number of layers of an image. The kernel mounts 500; each layer is searched from every layer above it.
+/// The maximum number of layers of an image. The kernel mounts at most 500 layers. More would take long to import,
+/// because each layer is searched from every layer above it.
 const LAYERS: usize = 1000;
 
 /// Media types of an index (a list of manifests).
@@ -105,7 +106,7 @@ pub struct Manifest {
 pub struct ImageConfig {
     /// The time of its creation, in RFC 3339 format.
     pub created: Option<String>,
-    /// Who made it.
+    /// The author.
     pub author: Option<String>,
     /// Go's name of the architecture.
     #[serde(default)]

@@ -219,7 +219,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns it as a duration.
+    /// Returns the timeout as a duration.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.wait

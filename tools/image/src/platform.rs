@@ -43,7 +43,8 @@ impl Platform {
         Ok(Self { architecture: architecture.to_owned(), os: os.to_owned(), variant })
     }
 
-    /// Returns whether an image for `other` matches this platform. Without a variant here, any variant matches.
+    /// Returns whether an image for `other` matches this platform. If this platform has no variant, any variant
+    /// matches.
     #[must_use]
     pub fn takes(&self, other: &Self) -> bool {
         self.os == other.os
@@ -59,7 +60,7 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// Returns the manifest for `wanted`: the only one if it states no platform, else the first match.
+/// Returns the manifest for `wanted`: the only manifest if it states no platform, else the first match.
 ///
 /// # Errors
 /// [`Error::Unfit`], which lists the available platforms.

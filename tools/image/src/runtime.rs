@@ -22,7 +22,7 @@ const SECCOMP: &str = "run.dayfly.seccomp";
 /// The default search path, which suits Debian's and other images.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A configuration, and the number of leading words that another command keeps.
+/// A configuration, and the number of leading words of its command that are kept when the user gives another command.
 #[derive(Debug)]
 pub struct Runtime {
     /// config.json
@@ -31,8 +31,8 @@ pub struct Runtime {
     pub entrypoint: usize,
 }
 
-/// Returns the seccomp profile for `name` in config.json's format: `default` is dayfly's own, `none` is no filter,
-/// anything else is a file in the engines' format.
+/// Returns the seccomp profile for `name` in config.json's format: `default` is dayfly's own profile, `none` means no
+/// filter, and any other name is a file in the engines' format.
 ///
 /// # Errors
 /// The file does not exist or is not a profile.
@@ -106,7 +106,7 @@ fn directory(text: &str) -> String {
     format!("/{}", text.trim_start_matches('/'))
 }
 
-/// Returns the image's variables, with defaults for those that programs expect.
+/// Returns the image's environment variables, with defaults for missing ones that programs expect.
 fn environment(mut variables: Vec<String>, home: &str) -> Vec<String> {
     let home = format!("HOME={home}");
     for default in [PATH, "TERM=xterm", "container=dayfly", &home] {

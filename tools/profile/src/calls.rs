@@ -1,8 +1,8 @@
 //! Records the system calls made under a container's filter.
 //!
-//! Every process that has loaded a filter is traced, with all its descendants: the runtime's process from the load on,
-//! the container's program, its children, and hooks that run under the filter. This covers the runtime's own calls
-//! between the load and the program's start, whichever runtime it is.
+//! Every process that has loaded a filter is traced, with all its descendants: the runtime's process from the time when
+//! it loads the filter, the container's program, its children, and hooks that run under the filter. So the runtime's
+//! own calls between the load and the program's start are recorded, too, for any runtime.
 
 use follow::{Event, Listener, call_name};
 use rustix::process::Pid;
@@ -24,7 +24,7 @@ pub struct Made {
     token: u32,
     /// Its number on that architecture.
     number: u32,
-    /// The operation of a multiplexer; else 0.
+    /// The operation, if the call is a multiplexer; else 0.
     behind: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Calls {
     processes: HashMap<Pid, Pid>,
     /// Processes under a filter.
     filtered: HashSet<Pid>,
-    /// Threads that are loading one.
+    /// Threads that are loading a filter.
     loading: HashSet<Pid>,
     /// The recorded calls.
     pub made: BTreeSet<Made>,
@@ -106,8 +106,8 @@ impl Made {
         Some(Self { token, number, behind: if is_multiplexer { first & 0xffff } else { 0 } })
     }
 
-    /// Returns all its names, because a rule for any of them applies to the call. Returns none if the call is newer
-    /// than dayfly.
+    /// Returns all names of the call, because a rule for any of these names applies to the call. Returns no name if the
+    /// call is newer than dayfly.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         let Some(arch) = Arch::of_call(self.token, self.number) else { return Vec::new() };

@@ -14,7 +14,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A directory in which a bundle is run with modified configurations. Everything is removed when it is dropped.
+/// A directory in which a bundle is run with modified configurations. The directory and everything in it is removed
+/// when the learner is dropped.
 #[derive(Debug)]
 pub struct Learner<'a> {
     runtime: PathBuf,
@@ -31,11 +32,11 @@ pub struct Learner<'a> {
 
 /// How a run is observed.
 enum Look<'a> {
-    /// Its calls are recorded.
+    /// The calls of the run are recorded.
     Heard(&'a mut Calls),
-    /// It writes a trace of its start, if it can.
+    /// The runtime writes a trace of the start, if it supports traces.
     Timed(&'a Path),
-    /// It is not observed.
+    /// The run is not observed.
     Unheard,
 }
 
@@ -49,7 +50,7 @@ impl Listener for Deaf {
         false
     }
 
-    /// Followed so that they are killed with the runtime on interruption.
+    /// Returns true: containers are followed, so that an interruption kills them together with the runtime.
     fn follows_containers(&self) -> bool {
         true
     }
@@ -167,7 +168,7 @@ impl<'a> Learner<'a> {
         result
     }
 
-    /// Returns the output of a run: standard error, or a file.
+    /// Returns the descriptor for the output of a run: standard error, or a file.
     fn output(&self, said: &Path) -> Result<OwnedFd, Error> {
         if self.shown {
             let stderr = std::io::stderr();

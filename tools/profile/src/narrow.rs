@@ -2,7 +2,7 @@
 //!
 //! Rules that deny a call, or notify a supervisor, stay unchanged and in place. Rules that allow calls lose the names
 //! of calls that were not made. So each verdict of the new profile is either the old one or the default, which denies:
-//! a rule that took effect before an allowing one still does.
+//! a rule that took precedence over an allowing rule still does.
 
 use report::Error;
 use seccomp::{Arch, Profile, multiplexed_on_x86};
@@ -19,7 +19,7 @@ const ALLOWING: [&str; 2] = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG"];
 ///
 /// After loading the filter, the runtime's init drops CAP_SYS_ADMIN by capset(2) and executes the program, and does
 /// nothing else (rule filter-before-exec of the plan). A process exits, and returns from signal handlers. Calls that
-/// the vDSO answers here are real system calls on hosts with another clock source.
+/// the vDSO serves on this host are real system calls on hosts with another clock source.
 pub const ALWAYS: [&str; 12] = [
     "capset",
     "clock_getres",
@@ -38,8 +38,8 @@ pub const ALWAYS: [&str; 12] = [
 /// Calls that wait or resume a wait, and calls on the caller's own signals around waits.
 ///
 /// Whether they occur depends on timing: a lock calls futex(2) only while another thread holds it, and a shell blocks
-/// signals and waits for one only while its child is still running. A program that is denied one of them may hang, as
-/// busybox's `wait` does. They affect only the caller and those who share its memory.
+/// signals and waits for a signal only while its child is still running. A program may hang if one of these calls is
+/// denied, as busybox's `wait` does. These calls affect only the caller and processes that share its memory.
 pub const WAITS: [&str; 14] = [
     "clock_nanosleep",
     "clock_nanosleep_time64",
@@ -62,14 +62,14 @@ fn free<'a>() -> impl Iterator<Item = &'a str> {
     ALWAYS.into_iter().chain(WAITS)
 }
 
-/// Returns the profile for learning from a bundle without one: it allows everything, but marks the moment from which
-/// calls count.
+/// Returns the profile for learning from a bundle without one: the profile allows everything, but loading it marks the
+/// time from which calls are recorded.
 #[must_use]
 pub fn permissive() -> Value {
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": native() })
 }
 
-/// Returns this machine's architecture and those whose programs it also runs.
+/// Returns this machine's architecture, and the architectures whose programs it also runs.
 fn native() -> Vec<&'static str> {
     let family = match Arch::NATIVE {
         Arch::X86_64 => vec![Arch::X86_64, Arch::X86, Arch::X32],
@@ -82,7 +82,8 @@ fn native() -> Vec<&'static str> {
 /// Returns the profile `old` without the calls that were not made.
 ///
 /// # Errors
-/// A profile that allows by default and denies by arguments: no rule can express the rest of such a call.
+/// A profile that allows by default and denies by arguments: no rule can express which arguments of such a call remain
+/// allowed.
 pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
     let is_wanted = |name: &str| made.contains(name) || free().any(|free| free == name);
     let mut new = old.clone();
@@ -127,8 +128,8 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
     Ok(new)
 }
 
-/// Returns whether a rule for one name also affects the other: names of the same call on any architecture, or a
-/// multiplexer of 32-bit x86 and its operations.
+/// Returns whether a rule for one name also affects the other: if both name the same call on any architecture, or if
+/// they are a multiplexer of 32-bit x86 and one of its operations.
 fn is_related(one: &str, other: &str) -> bool {
     let number = |name: &str, arch| seccomp::number(name, arch);
     let is_behind = |name: &str, multiplexer: &str| {

@@ -1,4 +1,4 @@
-//! The costs of a profile, and the savings of another one.
+//! The costs of a profile, and a comparison with those of another profile.
 
 use crate::narrow::{allowed, compile};
 use report::statistics::Summary;
@@ -13,13 +13,13 @@ const COMPILATIONS: usize = 51;
 /// The costs of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// The number of allowed calls, with or without conditions; `None` if it allows all by default.
+    /// The number of allowed calls, with or without conditions; `None` if the profile allows all calls by default.
     pub calls: Option<usize>,
     /// The number of instructions of its filter.
     pub instructions: usize,
     /// The median time of a compilation in microseconds, needed by a start that finds no cached filter.
     pub compile_us: f64,
-    /// The median time of a load in microseconds, if it was traced.
+    /// The median time to load the filter, in microseconds, if loads were traced.
     pub load_us: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub fn loads(trace: &str) -> Vec<f64> {
     loads.filter_map(|span| Some((span["end"].as_f64()? - span["start"].as_f64()?) / 1e3)).collect()
 }
 
-/// Formats both side by side. `before` is `None` if the bundle has no profile.
+/// Formats the costs of both profiles side by side. `before` is `None` if the bundle has no profile.
 #[must_use]
 pub fn text(before: Option<&Cost>, after: &Cost) -> String {
     let mut table = Table::new(&["", "before", "learned"]);

@@ -91,7 +91,7 @@ fn profile() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns the numbers of [`NAMES`], their neighbours, and some unused ones.
+/// Returns the numbers of [`NAMES`], their neighbours, and some unused numbers.
 fn numbers(arch: Arch) -> BTreeSet<u32> {
     let named = NAMES.iter().filter_map(|name| seccomp::number(name, arch));
     let near = named.flat_map(|number| [number.saturating_sub(1), number, number + 1]);
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// The check above detects a superfluous rule.
+/// Tests that the comparison detects a profile that is wider than the original.
 #[test]
 fn a_wider_one_is_seen() {
     let old = json!({ "defaultAction": "SCMP_ACT_ERRNO", "syscalls": [

@@ -4,7 +4,7 @@
 //! every profile). The verdicts are the engines' defaults. Sources: the tables of calls in their documentation, and the
 //! kernel's documentation of the privileges of each call (capabilities(7) and the calls' manual pages).
 //!
-//! These are in no group, whatever capabilities a container has:
+//! These calls are in no group, whatever capabilities a container has:
 //!
 //! - replacing the kernel or accessing its memory: `kexec_load`, `kexec_file_load`, `swapon`, `swapoff`;
 //! - keyrings, which are not namespaced: `keyctl`, `add_key`, `request_key`;
@@ -33,7 +33,7 @@ pub enum Compare {
     Nothing,
     /// One of these values.
     First(&'static [u64]),
-    /// A small number other than this one; values whose low bits alone equal it do not match.
+    /// A small number other than this one. A value of which only the low bits equal this number does not match.
     NotFirst(u64),
     /// A word with none of these bits set.
     NoneOf(u64),
@@ -46,9 +46,9 @@ pub struct Group {
     pub when: When,
     /// The calls; names unknown to an architecture are skipped there.
     pub calls: &'static [&'static str],
-    /// The condition on their first argument.
+    /// The condition on the calls' first argument.
     pub compare: Compare,
-    /// The errno that they fail with, or `None` if they are allowed.
+    /// The errno that the calls fail with, or `None` if they are allowed.
     pub errno: Option<u32>,
 }
 

@@ -12,7 +12,8 @@ use std::path::Path;
 /// EPERM: the errno of calls that no rule allows.
 const EPERM: u32 = 1;
 
-/// An architecture and those whose programs it also runs: the kernel's name, Go's names and libseccomp's names.
+/// An architecture, and the architectures whose programs it also runs: the kernel's name, Go's names and libseccomp's
+/// names.
 struct Family {
     kernel: &'static str,
     engines: &'static [&'static str],
@@ -43,7 +44,7 @@ pub fn own(capabilities: &[&str]) -> Value {
     own_for(std::env::consts::ARCH, capabilities)
 }
 
-/// Returns the same for another machine's architecture, by the kernel's name.
+/// Returns dayfly's own profile for another machine's architecture, given by the kernel's name.
 #[must_use]
 pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     let family = family(kernel);
@@ -62,7 +63,8 @@ pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     })
 }
 
-/// Returns a group's rules: one, or one for each value that it compares with.
+/// Returns a group's rules: one for each value that the first argument is compared with, or a single one without a
+/// comparison.
 fn rules(group: &Group) -> Vec<Value> {
     let rule = match group.errno {
         None => json!({ "names": group.calls, "action": "SCMP_ACT_ALLOW" }),
@@ -91,9 +93,9 @@ fn rules(group: &Group) -> Vec<Value> {
 /// The number of low bits of an argument in which the kernel's known values fit.
 const KNOWN_BITS: u32 = 6;
 
-/// Returns conditions of which each number of [`KNOWN_BITS`] bits other than `value` matches one. The kernel reads an
-/// int and ignores the upper half of the register, but filters compare the whole register: "not `value`" would allow a
-/// number whose low half is `value`.
+/// Returns a list of conditions: each number of [`KNOWN_BITS`] bits other than `value` matches at least one of them.
+/// The kernel reads an int and ignores the upper half of the register, but filters compare the whole register: "not
+/// `value`" would allow a number whose low half is `value`.
 fn other_than(value: u64) -> Vec<Value> {
     let above = (0..KNOWN_BITS).map(|bit| 1u64 << bit).filter(|bit| value & bit == 0).map(|bit| {
         let mask = !(bit - 1);

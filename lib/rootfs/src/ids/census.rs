@@ -22,7 +22,7 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 pub(super) struct Census {
     /// The lines of each process's uid_map(5): first id outside, count, and the process.
     maps: Vec<(u64, u64, Pid)>,
-    /// Their mount namespaces.
+    /// The mount namespaces of the processes.
     mount_namespaces: Vec<u64>,
     /// Whether the snapshot includes all processes.
     is_whole: bool,
@@ -66,15 +66,16 @@ impl Census {
         Ok(census)
     }
 
-    /// Returns a process that has ids of the range: one of the container that leased it, or of a nested one.
+    /// Returns a process that has ids of the range: a process of the container that leased the range, or of a container
+    /// nested in it.
     pub fn inhabitant(&self, first: u32) -> Option<Pid> {
         let (first, end) = (u64::from(first), u64::from(first) + u64::from(RANGE));
         let is_inside = |start: u64, count: u64| start >= first && start + count <= end;
         self.maps.iter().find(|(start, count, _)| is_inside(*start, *count)).map(|(.., pid)| *pid)
     }
 
-    /// Returns whether a directory that does not exist here is not visible anywhere: it was created in this mount
-    /// namespace, or in one without processes. An unknown namespace (0) counts as one without processes.
+    /// Returns whether a directory that does not exist here is not visible anywhere, because it was created in this
+    /// mount namespace or in one without processes. An unknown namespace (0) counts as one without processes.
     pub fn is_out_of_sight(&self, mount_namespace: u64, own: u64) -> bool {
         mount_namespace == own || self.is_whole && !self.mount_namespaces.contains(&mount_namespace)
     }

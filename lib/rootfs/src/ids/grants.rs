@@ -12,7 +12,7 @@ use crate::Error;
 /// The default without a configuration: clear of users' ranges, and within those that systemd reserves for containers
 /// (systemd.io/UIDS-GIDS).
 const DEFAULT: (u32, u32) = (0x4000_0000, 0x2fff_0000);
-/// The users whose lines apply: the first one that has any.
+/// The users whose lines may apply: those of the first user with any lines do.
 const USERS: [&str; 2] = ["dayfly", "containers"];
 
 /// The sources of grants.
@@ -90,12 +90,12 @@ impl Grants {
         first.ok_or_else(|| Error::Ids(String::from("no ids are granted")))
     }
 
-    /// Returns how many containers can have a range of their own.
+    /// Returns the number of containers that can have a range of their own.
     pub fn count(&self) -> u32 {
         self.blocks.iter().map(|(_, count)| *count).sum::<u32>().saturating_sub(1)
     }
 
-    /// Returns the first id of the nth of these ranges.
+    /// Returns the first id of the nth range that a container can have of its own.
     pub(super) fn nth(&self, number: u32) -> Option<u32> {
         let mut left = number.checked_add(1)?;
         for (first, count) in &self.blocks {
@@ -108,7 +108,7 @@ impl Grants {
     }
 }
 
-/// Returns first id and count of the lines of a user.
+/// Returns the first id and the count in each line of a user.
 fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     let lines = text.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');

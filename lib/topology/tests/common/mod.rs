@@ -34,7 +34,7 @@ impl Sysroot {
         sysroot
     }
 
-    /// Returns a host without any files.
+    /// Creates the directory of a host without any files.
     pub fn empty() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Sysroot {
         Self { path }
     }
 
-    /// Writes a file of it.
+    /// Writes a file in the directory.
     pub fn put(&self, file: &str, content: &str) -> &Self {
         let path = self.path.join(file.trim_start_matches('/'));
         fs::create_dir_all(path.parent().expect("parent")).expect("make a directory");
@@ -52,7 +52,7 @@ impl Sysroot {
         self
     }
 
-    /// Its path as text.
+    /// Returns the directory's path as text.
     pub fn root(&self) -> &str {
         self.path.to_str().expect("path")
     }

@@ -6,7 +6,7 @@ use core::fmt;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The length of the largest number with a decimal point, and the maximum width of a column of numbers.
+/// The length of the largest number with a decimal point, which is also the maximum width of a column of numbers.
 const CELL: usize = 24;
 
 /// A growing text.

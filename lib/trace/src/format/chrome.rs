@@ -161,9 +161,9 @@ impl<'a> Chrome<'a> {
         Ok(())
     }
 
-    /// Returns the track and the time within a slice for one end of an arrow: viewers attach it to the slice that is
-    /// open then. That is the slice open before `time`, else the last one before it, or, for the end `to` a row, the
-    /// first one after it.
+    /// Returns the track, and a time within a slice, for one end of an arrow: viewers attach the arrow to the slice
+    /// that is open at that time. The slice is the one open just before `time`, else the last one before `time`, or, if
+    /// the arrow points `to` the row, the first one after `time`.
     fn bind(&self, (row, time): (usize, u64), to: bool) -> Option<((u64, u64), u64)> {
         let (row, track) = (self.timeline.rows.get(row)?, self.tracks.get(row)?);
         let span = |index: usize| row.spans.get(index);

@@ -103,7 +103,7 @@ enum Line {
 /// Why a text is not a valid time line.
 #[derive(Debug)]
 pub enum LinesError {
-    /// It has no header.
+    /// The text has no header.
     Empty,
     /// The line with this number, counted from 1, is malformed.
     Line(usize, serde_json::Error),
@@ -142,7 +142,7 @@ impl Timeline {
     /// Parses the output of [`Format::Lines`](crate::Format::Lines).
     ///
     /// # Errors
-    /// If the text is anything else; the error names the line.
+    /// If the text has any other format; the error names the line.
     pub fn from_lines(text: &str) -> Result<Self, LinesError> {
         let mut timeline = None;
         for (index, line) in text.split_terminator('\n').enumerate() {

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use crate::Row;
 use crate::critical::order;
 
-/// The position of a span in the drawing. Spans in a lane are nested or disjoint. A span that begins within another and
-/// ends after it, as with threads, goes to the next lane.
+/// The position of a span in the drawing. Spans in a lane are nested or disjoint. A span that begins within another one
+/// and ends after its end, as with threads, goes to the next lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Its lane; most rows have only one.

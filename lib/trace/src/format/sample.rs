@@ -57,12 +57,12 @@ impl Actor {
     }
 }
 
-/// A start of 3 ms: the command, the network helper, the container's init and its program.
+/// Returns a start of 3 ms: the command, the network helper, the container's init and its program.
 pub fn start() -> Timeline {
     run(410_000)
 }
 
-/// A start whose program runs for two seconds.
+/// Returns a start whose program runs for two seconds.
 pub fn long() -> Timeline {
     run(2_000_000_000)
 }
@@ -169,7 +169,7 @@ fn run(program: u64) -> Timeline {
     }
 }
 
-/// A start that failed in a mount and whose host actor lost some steps.
+/// Returns a start that failed in a mount, and whose host actor lost some steps.
 pub fn failed() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(3);
@@ -190,7 +190,7 @@ pub fn failed() -> Timeline {
     timeline
 }
 
-/// A process with concurrent threads.
+/// Returns a process with concurrent threads.
 pub fn threads() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(1);
@@ -207,7 +207,7 @@ pub fn threads() -> Timeline {
     timeline
 }
 
-/// A minimal one with two rows and five spans.
+/// Returns a minimal time line with two rows and five spans.
 pub fn small() -> Timeline {
     let span = |phase, name: &str, (start, end): (u64, u64)| Span {
         phase,
@@ -282,7 +282,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Any time line, sensible or not.
+    /// Generates arbitrary time lines, sensible or not.
     pub fn anything()(
         command in any::<String>(),
         id in any::<String>(),

@@ -11,9 +11,9 @@ pub struct PhaseSum {
     pub phase: Phase,
     /// Nanoseconds of work, without nested spans and waits.
     pub time: u64,
-    /// The number of distinct steps.
+    /// The number of distinct step names.
     pub steps: usize,
-    /// The number of steps.
+    /// The number of steps, counting repetitions.
     pub calls: usize,
 }
 
@@ -25,7 +25,7 @@ impl Timeline {
         self.phase_sums_of(&accounts)
     }
 
-    /// Returns the same from the accounts of all rows.
+    /// Returns the sums as [`Self::phase_sums`] does, given the accounts of all rows.
     pub(crate) fn phase_sums_of(&self, accounts: &[Account]) -> Vec<PhaseSum> {
         let mut sums = Phase::ALL.map(|phase| {
             let names: Vec<&str> = Vec::new();

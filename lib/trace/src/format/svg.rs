@@ -94,7 +94,7 @@ fn taken(arrows: &[Handover], scale: &Scale, row: usize) -> Vec<(u64, u64)> {
 }
 
 impl Handover {
-    /// Returns whether it points down, to a row below.
+    /// Returns whether the arrow points down, to a row below.
     fn is_down(&self) -> bool {
         self.from.0 < self.to.0
     }

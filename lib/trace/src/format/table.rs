@@ -100,7 +100,7 @@ impl Table<'_> {
         self.time(time.saturating_sub(self.origin));
     }
 
-    /// Appends the columns of a step's row and phase.
+    /// Appends the columns with a step's row and phase.
     fn whose(&mut self, told: &Told<'_>) {
         self.out.text("  ");
         self.out.append(told.name);

@@ -76,7 +76,7 @@ pub fn step(span: &Span) -> String {
     text.into_string()
 }
 
-/// Appends the same.
+/// Appends what [`step`] returns.
 pub fn put_step(out: &mut Buffer, span: &Span) {
     out.plain(&span.name);
     if !span.object.is_empty() {

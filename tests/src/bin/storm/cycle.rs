@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The percentage of commands to be killed; some end before.
+/// The percentage of commands to be killed; some of them end before.
 const KILLED: u64 = 20;
 /// The time after which a command counts as hung, even under load.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The maximum repetitions of a `delete --force` that is killed.
 const TIMES: usize = 50;
 
-/// One of the concurrent workers. It has one container at a time, always with the same id, so that it finds what the
-/// one before has left behind.
+/// One of the concurrent workers. A worker has one container at a time, always with the same id, so that each container
+/// meets what the previous one has left behind.
 pub struct Worker<'a> {
     bed: &'a Bed,
     kinds: &'a Kinds,
@@ -106,7 +106,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Runs the commands in `percent` of all cases.
+    /// Runs the commands with a probability of `percent` %.
     fn sometimes(&mut self, percent: u64, verbs: &[Verb], id: &str) -> Result<(), Over> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// All mounts, and what the storm owns: cgroups, processes, records, descriptors, files of layers. Each with its number
-/// of occurrences.
+/// All mounts, and everything that belongs to the storm: cgroups, processes, records, descriptors, files of layers.
+/// Each item has its number of occurrences.
 pub struct Host(BTreeMap<String, usize>);
 
 impl Host {
@@ -32,7 +32,7 @@ impl Host {
         Self(counts)
     }
 
-    /// Returns what has appeared and what has disappeared.
+    /// Returns the differences from the present state: what has appeared and what has disappeared.
     pub fn changes(&self, bed: &Bed, kinds: &Kinds, name: &str) -> Vec<String> {
         let now = Self::look(bed, kinds, name);
         let more = |here: &Self, there: &Self, what: &str| -> Vec<String> {
@@ -51,7 +51,7 @@ fn without_number(what: &str) -> &str {
     what.split_once(":[").map_or(what, |(kind, _)| kind)
 }
 
-/// Returns the names in a directory that may be missing; only directories for a cgroup.
+/// Returns the names in a directory, which may be missing. For a cgroup, returns only the names of directories.
 fn names(dir: &Path) -> impl Iterator<Item = String> {
     let is_cgroup = dir.join("cgroup.procs").exists();
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

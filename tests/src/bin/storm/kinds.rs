@@ -120,7 +120,7 @@ fn limited(bundle: Bundle<'_>) -> Bundle<'_> {
         .set("/linux/resources/pids", json!({ "limit": 50 }))
 }
 
-/// Whether this view has the memory and pids controllers.
+/// Returns whether this view has the memory and pids controllers.
 fn has_limits(bed: &Bed) -> bool {
     let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     let has = |name: &str| controllers.split_whitespace().any(|controller| controller == name);

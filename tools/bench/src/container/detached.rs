@@ -1,4 +1,5 @@
-//! Commands of a container that are not waited for: a caller with many at a time polls them.
+//! Commands of a container that return at once instead of being waited for: a caller with many commands at a time polls
+//! them.
 
 use super::{Container, Fault};
 use crate::process::Failure;
@@ -10,7 +11,7 @@ use sys::rusage::End;
 
 impl Container<'_> {
     /// Starts `run --detach`, in a process group of its own. The program gets these streams. Call [`Self::started`]
-    /// when it ends.
+    /// when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
@@ -41,7 +42,7 @@ impl Container<'_> {
         self.pid.set(None);
     }
 
-    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::deleted`] when it ends.
+    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::deleted`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.

@@ -60,7 +60,7 @@ pub(super) struct Counted {
     pub(super) counts: Vec<u32>,
 }
 
-/// The durations of a function's invocations: the percentiles of [`SHARES`], in milliseconds.
+/// The durations of a function's invocations, as the percentiles of [`SHARES`], in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Percentiles([f64; 7]);
 
@@ -76,11 +76,11 @@ impl Percentiles {
     }
 }
 
-/// A function ranked by its invocations and, if equal, by its position from the file's end.
+/// A function, ranked by its number of invocations; if that is equal, by its position from the file's end.
 type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
 
 /// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;
-/// functions without invocations are omitted. Equal ones are in the file's order.
+/// functions without invocations are omitted. Functions with equal numbers are in the file's order.
 ///
 /// # Errors
 /// An invalid line, with its number and column; minutes that the file lacks.
@@ -121,7 +121,7 @@ pub(super) fn busiest(
     Ok(sorted.map(|Reverse((_, _, key, counts))| Counted { key, counts }).collect())
 }
 
-/// Returns the number of columns: the keys, and minutes from 1 on.
+/// Checks the headings, which must be the keys and minutes from 1 on; returns the number of columns.
 fn headings(line: &Line<'_>) -> Result<usize, Error> {
     let mut columns = 0;
     for field in line.fields() {

@@ -1,4 +1,4 @@
-//! Lines of CSV without quotes, read one at a time, as a file may have any length.
+//! Lines of CSV without quotes, read one at a time, because a file may have any length.
 
 use crate::Error;
 use std::io::BufRead;
@@ -23,7 +23,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
     /// Returns the next line that is not empty, without its end; `None` at the end of the file.
     ///
     /// # Errors
-    /// It can't be read, is too long or not UTF-8.
+    /// The line can't be read, is too long or is not UTF-8.
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, Error> {
         loop {
             self.line.clear();

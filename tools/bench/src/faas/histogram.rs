@@ -2,10 +2,10 @@
 //! function determine when to have a container ready for it, and until when.
 //!
 //! In the paper, a class is a minute and a histogram four hours, for a platform that keeps containers for ten minutes.
-//! Here the same proportions apply to `--keep`: a class is a tenth of it. Where most idle times exceed the histogram,
-//! the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times. The paper's
-//! functions have one container each. Where several are busy at once, an idle time lasts from an execution's end to the
-//! arrival that can use its container: the latest end not used yet.
+//! Here the same proportions apply to `--keep`: a class is a tenth of it. For a function whose idle times mostly exceed
+//! the histogram, the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times.
+//! The paper's functions have one container each. Where several are busy at once, an idle time lasts from an
+//! execution's end to the arrival that can use its container: the latest end not used yet.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ const IN_KEEP: u32 = 10;
 /// The minimum number of idle times for a prediction.
 const FEWEST: u32 = 10;
 
-/// The minimum coefficient of variation of the classes' counts: below it the times are spread too evenly to predict
-/// from.
+/// The minimum coefficient of variation of the classes' counts: below it, the times are spread too evenly for a
+/// prediction.
 const REPRESENTATIVE: f64 = 2.0;
 
-/// The share of idle times shorter than the time until a container is ready again, and the share not longer than the
-/// time it is kept.
+/// The share of idle times that are shorter than the time until a container is ready again; and the share of those not
+/// longer than the time until which it is kept.
 const HEAD: f64 = 0.05;
 const TAIL: f64 = 0.99;
 
 /// The relative margin added around these times.
 const MARGIN: f64 = 0.1;
 
-/// The time in which a container is there for a function, from the end of an execution.
+/// The period in which a container is kept ready for a function, counted from the end of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     /// The begin; 0 means at once.

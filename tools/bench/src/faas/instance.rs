@@ -23,7 +23,7 @@ pub(super) const AGENT: [&str; 3] = [
     "echo r $EPOCHREALTIME; while read -r t; do echo b $EPOCHREALTIME; read -r -t $t x; echo d $EPOCHREALTIME; done",
 ];
 
-/// The maximum length of its lines.
+/// The maximum length of the program's lines.
 const LONGEST: usize = 64;
 
 /// The state of an instance.
@@ -31,20 +31,20 @@ const LONGEST: usize = 64;
 pub(super) enum State {
     /// There is no container.
     Free,
-    /// It is starting, serving, or idle.
+    /// The container is starting, serving, or idle.
     Up,
-    /// Its program was asked to exit.
+    /// The container's program was asked to exit.
     Ending,
-    /// Its program has exited, and the runtime is removing it.
+    /// The container's program has exited, and the runtime is removing the container.
     Deleting,
-    /// It has failed and is not used again.
+    /// The instance has failed and is not used again.
     Broken,
 }
 
 /// An event of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Its program has started.
+    /// The container's program has started.
     Ready,
     /// An invocation's code has begun.
     Begun(SystemTime),
@@ -61,12 +61,12 @@ pub(super) struct Instance<'a> {
     pub(super) state: State,
     /// Its function, by index.
     pub(super) function: usize,
-    /// The invocation that it serves or is going to serve.
+    /// The invocation that the container serves or is going to serve.
     pub(super) work: Option<usize>,
     pub(super) is_ready: bool,
-    /// The time when it is ended if it is still idle.
+    /// The time when the container is ended if it is still idle.
     pub(super) until: Option<Instant>,
-    /// The time since when it has been idle.
+    /// The time since which the container has been idle.
     pub(super) idle_since: Instant,
     /// The deadline of the current operation.
     overdue: Option<Instant>,
@@ -83,11 +83,11 @@ pub(super) struct Instance<'a> {
 /// The resources that a container uses.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Bill {
-    /// The time from which they count.
+    /// The time from which the resources count.
     since: Option<Instant>,
     /// The last measurement.
     kib: Option<f64>,
-    /// Time without a measurement so far.
+    /// The time for which no measurement is available yet.
     open_s: f64,
     /// Memory multiplied by time.
     pub(super) kib_s: f64,
@@ -152,15 +152,15 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Whether it is idle, or will be.
+    /// Returns whether the container is idle, or will be.
     pub(super) fn is_spare(&self) -> bool {
         self.state == State::Up && self.work.is_none()
     }
 
-    /// Begins its start.
+    /// Begins the container's start.
     ///
     /// # Errors
-    /// The reason as a sentence; it is then broken.
+    /// The reason as a sentence; the instance is then broken.
     pub(super) fn start(
         &mut self,
         function: usize,
@@ -190,10 +190,10 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
-    /// Makes it serve an invocation of this duration, at once or as soon as it is ready.
+    /// Makes the container serve an invocation of this duration, at once or as soon as it is ready.
     ///
     /// # Errors
-    /// The reason as a sentence; it is then broken.
+    /// The reason as a sentence; the instance is then broken.
     pub(super) fn serve(
         &mut self,
         invocation: usize,
@@ -212,7 +212,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Makes its program exit.
+    /// Makes the container's program exit.
     pub(super) fn end(&mut self, deadline: Duration) {
         self.measure();
         self.stdin = None;
@@ -220,7 +220,7 @@ impl<'a> Instance<'a> {
         self.overdue = Some(Instant::now() + deadline);
     }
 
-    /// Measures its memory.
+    /// Measures the container's memory.
     pub(super) fn measure(&mut self) {
         let kib = self.meter.as_ref().and_then(Meter::kib);
         self.bill.measure(Instant::now(), kib);
@@ -231,7 +231,7 @@ impl<'a> Instance<'a> {
         self.overdue.filter(|_| self.state != State::Free && self.state != State::Broken)
     }
 
-    /// Gives it up; returns the reason.
+    /// Gives the container up; returns the reason.
     pub(super) fn give_up(&mut self, deadline: Duration) -> String {
         let step = match (self.state, self.is_ready) {
             (State::Up, false) => "run",
@@ -271,7 +271,7 @@ impl<'a> Instance<'a> {
     /// Processes all pending events, in their order.
     ///
     /// # Errors
-    /// The failure as a sentence; it is then broken.
+    /// The failure as a sentence; the instance is then broken.
     pub(super) fn look(&mut self, deadline: Duration) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
         let result = self.look_at_all(deadline, &mut events);
@@ -321,7 +321,7 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
-    /// Reads its program's output.
+    /// Reads the output of the container's program.
     fn listen(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
         let mut buffer = [0; 512];
         while let Some(stdout) = &self.stdout {
@@ -358,7 +358,7 @@ fn handle(pid: Pid) -> Result<OwnedFd, String> {
         .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
 }
 
-/// Whether a process has exited.
+/// Returns whether a process has exited.
 fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
     use rustix::event::{PollFd, Timespec, poll};
     let mut fds = [PollFd::new(handle, PollFlags::IN)];

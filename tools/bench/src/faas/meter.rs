@@ -33,14 +33,14 @@ impl By {
 pub(super) enum Meter {
     /// The cgroup's file.
     Charged(File),
-    /// The process's file, to be opened each time: it shows the address space that the process had when it was opened,
-    /// even after an exec.
+    /// The process's file. It is opened for each reading, because an open file shows the address space that the process
+    /// had at the open, even after an exec.
     Resident(PathBuf),
 }
 
 impl Meter {
-    /// Returns the meter of the container with this program, valid until the program is waited for; `None` if it has
-    /// exited.
+    /// Returns the meter of the container with this program, valid until the program is waited for; `None` if the
+    /// program has exited.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());
@@ -55,7 +55,7 @@ impl Meter {
         }
     }
 
-    /// Returns its present memory, in KiB; `None` after its end.
+    /// Returns the container's present memory, in KiB; `None` after its end.
     pub(super) fn kib(&self) -> Option<f64> {
         match self {
             Self::Charged(file) => {

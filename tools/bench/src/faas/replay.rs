@@ -30,11 +30,11 @@ const RAMP: f64 = 0.3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served {
     pub(super) invocation: usize,
-    /// The time from when it was due until its code began.
+    /// The time from when the invocation was due until its code began.
     pub(super) begun: Duration,
-    /// The time from when it was due until it was done.
+    /// The time from when the invocation was due until it was done.
     pub(super) done: Duration,
-    /// Whether it waited for a container's start.
+    /// Whether the invocation waited for a container's start.
     pub(super) is_cold: bool,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Replayed {
     pub(super) started: usize,
     /// The maximum number of containers at a time, until they are deleted.
     pub(super) most: usize,
-    /// The maximum number of busy ones at a time, after the first 30 % of the time.
+    /// The maximum number of busy containers at a time, after the first 30 % of the time.
     pub(super) busy_late: usize,
     /// The containers' time from their start until their program's end, in seconds.
     pub(super) container_s: f64,
-    /// Their memory multiplied by that time, in MiB·s, if known.
+    /// The containers' memory multiplied by that time, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
     /// How memory was measured.
     pub(super) by: Option<By>,
@@ -91,7 +91,7 @@ struct Replay<'a> {
     planned: Vec<Planned>,
     /// The next invocation that becomes due.
     next: usize,
-    /// The begin of the replay, once it has begun.
+    /// The time when the replay began, once it has.
     begin: Option<(Instant, SystemTime)>,
     replayed: Replayed,
 }
@@ -185,7 +185,7 @@ impl Replay<'_> {
         Ok(Ok(std::mem::take(&mut self.replayed)))
     }
 
-    /// Whether all invocations are done or have failed.
+    /// Returns whether all invocations are done or have failed.
     fn is_over(&self) -> bool {
         self.next == self.workload.invocations.len()
             && self.waiting.is_empty()
@@ -222,7 +222,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends containers that are idle for too long, starts planned ones, and gives up overdue ones.
+    /// Ends containers that are idle for too long, starts planned containers, and gives up overdue ones.
     fn keep_time(&mut self, now: Instant) {
         for at in 0..self.instances.len() {
             let of = &mut self.instances[at];
@@ -269,7 +269,7 @@ impl Replay<'_> {
         moments.chain(due).min()
     }
 
-    /// Waits until an event or until that time, and handles the events.
+    /// Waits for an event until the given time, and handles all events.
     fn wait(&mut self, until: Option<Instant>, wakes: &UnixStream) -> Result<(), Error> {
         let overdue = self.instances.iter().filter_map(Instance::overdue);
         let until = overdue.chain(until).min();
@@ -320,7 +320,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Returns how long after its invocation's due time this is.
+    /// Returns the time that has passed since the due time of the container's invocation.
     fn since_due(&self, at: usize, time: SystemTime) -> Option<Duration> {
         let (_, begin) = self.begin?;
         let due = self.workload.invocations.get(self.instances[at].work?)?.due;
@@ -340,7 +340,7 @@ impl Replay<'_> {
         self.afterwards(at);
     }
 
-    /// Adds up what containers have used so far.
+    /// Adds up the resources that containers have used so far.
     fn settle(&mut self) {
         let (mut kib_s, mut measured_s) = (0.0, 0.0);
         for of in &mut self.instances {

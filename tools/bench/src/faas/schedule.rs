@@ -16,7 +16,7 @@ use std::time::Duration;
 const TABLE: [(&str, u64, u64); 3] =
     [("5e0db5fd7898", 500, 629), ("f9dd89047700", 385, 306), ("c8c0dc2ebb78", 88, 545)];
 
-/// The duration of their replay.
+/// The default duration of a replay of these functions.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The maximum number of invocations of a replay, which are kept in memory.
@@ -34,7 +34,7 @@ pub(super) struct Function {
     pub(super) name: String,
     /// The time between two invocations, if it is constant.
     pub(super) every_ms: Option<f64>,
-    /// Their average duration.
+    /// The average duration of its invocations.
     pub(super) takes_ms: f64,
     pub(super) invocations: usize,
 }
@@ -64,7 +64,7 @@ impl Workload {
     /// Builds the workload that the options describe.
     ///
     /// # Errors
-    /// A file that can't be read or is invalid; no invocations, or more than fit in memory.
+    /// A file that can't be read or is invalid; no invocations, or too many.
     pub fn of(options: &Faas) -> Result<Self, Error> {
         let mut random = Random::new(options.seed);
         let workload = match &options.trace {
@@ -77,7 +77,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Sorts invocations, scales them to the requested speed, and drops those due at `duration` or later.
+    /// Sorts invocations, scales them to the requested speed, and drops invocations that are due at `duration` or
+    /// later.
     fn new(
         mut functions: Vec<Function>,
         mut invocations: Vec<Invocation>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The time it may take to write its data.
+/// The time that perf may take to write its data.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running perf.
@@ -23,7 +23,7 @@ pub(super) struct Perf {
 }
 
 impl Perf {
-    /// Starts it, ready to record this process and all its future children, into a file in `directory`.
+    /// Starts perf, ready to record this process and all its future children into a file in `directory`.
     ///
     /// # Errors
     /// perf is missing, or the kernel forbids it.
@@ -68,7 +68,7 @@ impl Perf {
         Ok(perf)
     }
 
-    /// Sends it a command, and waits for the acknowledgement.
+    /// Sends a command to perf, and waits for the acknowledgement.
     fn tell(&mut self, what: &str) -> Result<(), Error> {
         let failed = Error::at("tell", Path::new("perf"));
         writeln!(self.commands, "{what}").map_err(failed)?;
@@ -85,7 +85,7 @@ impl Perf {
         }
     }
 
-    /// Waits for an acknowledgement for a moment.
+    /// Waits for a moment for an acknowledgement; returns whether it has arrived.
     fn has_answered(&self) -> Result<bool, Error> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -100,7 +100,7 @@ impl Perf {
     /// Stops recording; returns the output of `perf script`.
     ///
     /// # Errors
-    /// It does not exit, or can't read its data.
+    /// perf does not exit, or can't read its data.
     pub(super) fn seen(mut self) -> Result<String, Error> {
         self.tell("disable")?;
         let pid = Pid::from_child(&self.child);

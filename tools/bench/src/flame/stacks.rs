@@ -138,7 +138,7 @@ pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
     stacks.into_iter().collect()
 }
 
-/// Returns the process's name from `NAME PID`; it may contain spaces.
+/// Returns the process's name from `NAME PID`; the name may contain spaces.
 fn command(head: &str) -> &str {
     let head = head.trim();
     head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
@@ -163,7 +163,7 @@ fn function(line: &str) -> Option<String> {
     }
 }
 
-/// Whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
+/// Returns whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
 fn has_kernel(stack: &[String]) -> bool {
     let entries = [
         "entry_SYSCALL",
@@ -188,7 +188,7 @@ pub(super) fn subject(stack: &[String]) -> &'static str {
     SUBJECTS.iter().find(|(_, parts)| fits(parts)).map_or(OTHER, |(name, _)| name)
 }
 
-/// Whether its CPU waits for a lock.
+/// Returns whether the CPU of the stack waits for a lock.
 pub(super) fn waits(stack: &[String]) -> bool {
     stack.iter().any(|function| LOCKS.iter().any(|lock| function.contains(lock)))
 }

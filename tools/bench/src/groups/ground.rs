@@ -1,4 +1,4 @@
-//! The groups, created and changed by `dayfly cgroup`, like a user would.
+//! The groups, which are created and changed by `dayfly cgroup`, as a user would do.
 
 use crate::stand::Stand;
 use crate::{Error, cgroup, process, runtime};
@@ -68,7 +68,7 @@ impl Ground {
         self.call(&["set", &self.path(name), "-r", setting])
     }
 
-    /// Limits a group's CPU time: 1 CPU means 100 ms in each 100 ms.
+    /// Limits a group's CPU time: 1 CPU is a quota of 100 ms in each period of 100 ms.
     ///
     /// # Errors
     /// As [`Self::set`].

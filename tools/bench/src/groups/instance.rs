@@ -39,10 +39,10 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Starts the instance `name` in a group, and returns when it has its data and waits.
+    /// Starts the instance `name` in a group, and returns once the instance has allocated its data and waits.
     ///
     /// # Errors
-    /// It can't be started, or can't allocate its data.
+    /// The instance can't be started, or can't allocate its data.
     pub(super) fn start(
         ground: &Ground,
         options: &Groups,
@@ -79,10 +79,10 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Makes it begin.
+    /// Makes the instance begin its work.
     ///
     /// # Errors
-    /// It has exited.
+    /// The instance has exited.
     pub(super) fn go(&mut self) -> Result<(), Error> {
         let gone = Error::at("write to", Path::new(&self.name));
         match &mut self.input {
@@ -91,7 +91,7 @@ impl Instance {
         }
     }
 
-    /// Ends it; returns its reports.
+    /// Ends the instance; returns its reports.
     pub(super) fn end(mut self) -> Vec<Tick> {
         drop(self.input.take());
         self.told.take().and_then(|told| told.join().ok()).unwrap_or_default()

@@ -25,7 +25,7 @@ pub(super) struct Site<'a> {
     pub options: &'a Groups,
     pub cpus: usize,
     pub nodes: usize,
-    /// Whether there is swap for the memory that an instance may not keep.
+    /// Whether there is enough swap for the memory that exceeds an instance's limit.
     pub has_swap: bool,
 }
 
@@ -256,7 +256,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one.
+    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one group.
     fn together(
         &self,
         shown: &mut Shown,
@@ -304,7 +304,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Lets instances work for a phase, changes something, and lets them work for another one.
+    /// Lets instances work for a phase, makes a change, and lets the instances work for another phase.
     fn changed(
         &self,
         mut instances: Vec<Instance>,

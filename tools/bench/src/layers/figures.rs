@@ -19,7 +19,7 @@ pub(super) fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Ve
     values
 }
 
-/// Formats median and p90 of every case, with the same way's time for the fewest layers.
+/// Formats the median and the 90th percentile of every case, compared with the same way's time for the fewest layers.
 pub(super) fn latencies(rows: &[Row], count: usize) -> String {
     let mut text = String::new();
     for width in distinct(rows, |row| row.width) {

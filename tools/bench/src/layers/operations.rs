@@ -24,7 +24,7 @@ pub(crate) struct Counted {
     operations: u64,
 }
 
-/// Runs one container of every working case, and counts.
+/// Runs one container of every case that works, and counts the mount operations.
 ///
 /// # Errors
 /// A kernel without such counts (before 6.15); the harness's own.
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// Formats the article's table: the operations of others by its formula, and those counted here.
+/// Formats the article's table: the operations of other ways by the article's formula, and those counted here.
 pub(super) fn text(counted: &[Counted]) -> String {
     let mut layers: Vec<usize> = counted.iter().map(|of| of.case.layers).collect();
     layers.sort_unstable();

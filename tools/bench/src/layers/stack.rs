@@ -12,7 +12,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Makes `height` layers. They belong to root, like an image's.
+    /// Makes `height` layers. The files belong to root, as in an image.
     ///
     /// # Errors
     /// No busybox; those of mkdir(2) and write(2).

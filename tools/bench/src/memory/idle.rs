@@ -1,4 +1,4 @@
-//! What remains while a container is idle.
+//! The resources in use while a container is idle.
 
 use crate::Error;
 use crate::container::Container;
@@ -9,12 +9,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What exists in addition to one sleeping container.
+/// The resources in use in addition to those of one sleeping container.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Idle {
     /// The number of processes that the runtime has left: those that this process has adopted, and their descendants.
     processes: usize,
-    /// Their private resident memory, in KiB.
+    /// The private resident memory of these processes, in KiB.
     private_kib: f64,
     /// The size of the files below the runtime's `--root`, in KiB, with one container.
     state_kib: f64,
@@ -23,7 +23,7 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Returns its figures with names and units.
+    /// Returns all figures with names and units.
     pub(super) fn values(&self) -> Vec<super::Value> {
         let mut values = vec![
             ("idle: processes beside the container's", "processes", self.processes as f64),
@@ -72,7 +72,7 @@ fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<
     })
 }
 
-/// Collects the descendants of a process, except one child and that child's.
+/// Collects the descendants of a process, except one child and that child's descendants.
 fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
     let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -87,13 +87,13 @@ fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
     }
 }
 
-/// Whether it is alive, rather than a zombie.
+/// Returns whether the process is alive, rather than a zombie.
 fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Returns its private resident memory (proc_pid_smaps(5)).
+/// Returns a process's private resident memory (proc_pid_smaps(5)).
 fn private_kib(pid: i32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let lines = text.lines().filter(|line| line.starts_with("Private_"));

@@ -7,9 +7,9 @@ use crate::stand::{Entrant, Stand};
 use report::interrupt;
 use serde_json::json;
 
-/// The start of the search: about what a container with a small program needs.
+/// The first limit that is tried, in bytes: about the memory that a container with a small program needs.
 const BEGIN: u64 = 1 << 20;
-/// The limit at which it gives up.
+/// The limit at which the search gives up.
 const MOST: u64 = 1 << 30;
 
 /// Searches for the smallest limit, in bytes, with which `tries` starts in a row succeed.
@@ -40,8 +40,8 @@ pub(super) fn smallest(
     Ok(found.ok_or_else(|| format!("with any memory limit up to {MOST}: {reason}")))
 }
 
-/// Returns the smallest sufficient multiple of `precision`: doubles until one suffices, and then searches between it
-/// and the last insufficient one.
+/// Returns the smallest sufficient multiple of `precision`: doubles the limit until it suffices, and then searches
+/// between that limit and the last insufficient one.
 fn search<E>(
     precision: u64,
     mut does: impl FnMut(u64) -> Result<bool, E>,

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The minutes of a day, one column of a trace each.
+/// The number of minutes of a day: a trace has a column for each.
 pub const MINUTES: usize = 1440;
 
 /// `faas`.

@@ -72,7 +72,7 @@ pub enum Output {
 }
 
 impl Kind {
-    /// Returns which of them it is.
+    /// Returns whether the output is figures or a single start.
     #[must_use]
     pub fn output(self) -> Output {
         match self {

@@ -19,7 +19,7 @@ pub const PART: &str = "DAYFLY_BENCH_PART";
 /// The number of bytes of an experiment's error output that are kept.
 const COMPLAINT: usize = 600;
 
-/// Makes this process end with the report it is part of, even if that is killed by SIGKILL.
+/// Makes this process end when the report that started it ends, even if the report is killed by SIGKILL.
 pub fn end_with_the_report() {
     if std::env::var_os(PART).is_some() {
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
@@ -29,8 +29,8 @@ pub fn end_with_the_report() {
 /// Executes a part. Its output is its result.
 ///
 /// # Errors
-/// An interrupt, which is forwarded to the experiment: it has cleaned up before this returns. A failed experiment is
-/// not an error, but a result.
+/// An interrupt, which is forwarded to the experiment: the experiment has cleaned up before this function returns. A
+/// failed experiment is not an error, but a result.
 pub(super) fn part(
     directory: &Path,
     name: &str,
@@ -86,7 +86,7 @@ fn is_bench(command: &[String]) -> bool {
     command.first().is_some_and(|word| word == "bench")
 }
 
-/// Returns the program that executes a command: this one for its own experiments, dayfly for the others.
+/// Returns the program that executes a command: this program for its own experiments, dayfly for other commands.
 fn program(command: &[String]) -> Result<PathBuf, Error> {
     if is_bench(command) {
         // Even if this program has been replaced meanwhile.

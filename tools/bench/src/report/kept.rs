@@ -17,24 +17,24 @@ pub(super) struct Kept {
     pub command: Vec<String>,
     /// Its duration.
     pub seconds: f64,
-    /// The reason why it has no result, if so.
+    /// The reason why it has no result, if it has none.
     pub failure: Option<String>,
     /// Its output.
     pub result: Value,
 }
 
 impl Kept {
-    /// Reads the kept result of a part; `None` if there is none, or it can't be read.
+    /// Reads the kept result of a part; `None` if there is no result, or it can't be read.
     pub(super) fn read(directory: &Path, part: &str) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(file(directory, part)).ok()?).ok()
     }
 
-    /// Whether the part is finished for this command.
+    /// Returns whether the part was finished with this command.
     pub(super) fn is_done(&self, command: &[String]) -> bool {
         self.failure.is_none() && self.command == command
     }
 
-    /// Writes it atomically.
+    /// Writes the result atomically.
     pub(super) fn write(&self, directory: &Path, part: &str) -> Result<(), Error> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
@@ -42,7 +42,7 @@ impl Kept {
     }
 }
 
-/// Replaces a file atomically: readers see the old one or the new one.
+/// Replaces a file atomically: readers see the old file or the new one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Error> {
     let new = file.with_extension("new");
     fs::write(&new, text).map_err(Error::at("write", &new))?;

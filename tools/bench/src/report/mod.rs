@@ -139,7 +139,7 @@ fn host(options: &Report) -> Result<Circumstances, Error> {
     Ok(Circumstances::take("see each part".to_owned(), runtimes, Path::new("/run")))
 }
 
-/// Shows a part's progress, by the elapsed time.
+/// Shows a part's progress, estimated from the elapsed time.
 fn progress(of: &mut Progress, name: &str, passed: u64, about: u64) {
     of.tell(
         &format!("{name}, seconds"),

@@ -23,7 +23,7 @@ pub(super) struct Section {
     pub part: &'static str,
     pub place: &'static str,
     pub about: &'static str,
-    /// The command that reproduces it; `None` if nothing is shown.
+    /// The command that reproduces the part; `None` if nothing is measured for it.
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
@@ -289,7 +289,7 @@ impl Page {
         self.sections.chunk_by(|one, other| one.title == other.title)
     }
 
-    /// Returns how many parts are finished, and how many can be.
+    /// Returns the number of finished parts, and the number of parts that can be run on this host.
     pub(super) fn done(&self) -> [usize; 2] {
         let done = self.sections.iter().filter(|it| matches!(it.state, State::Done(_)));
         let can = self.sections.iter().filter(|it| !matches!(it.state, State::NotHere(_)));

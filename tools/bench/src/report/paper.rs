@@ -13,7 +13,7 @@ pub struct Paper {
     pub title: &'static str,
     /// The authors, the place and the year.
     pub by: &'static str,
-    /// The machine of its figures.
+    /// The machine on which its figures were measured.
     pub on: &'static str,
     /// Its experiments, in its order.
     pub parts: &'static [Part],
@@ -26,7 +26,7 @@ pub struct Part {
     pub name: &'static str,
     /// Its place in the paper.
     pub place: &'static str,
-    /// What it shows there, and what is done here.
+    /// What the part shows in the paper, and what is measured here.
     pub about: &'static str,
     /// How it is reproduced here.
     pub way: Way,
@@ -41,7 +41,7 @@ pub struct Part {
 pub enum Way {
     /// By an experiment.
     Command(Command),
-    /// Not by this command: the reason, and the alternative.
+    /// Not reproduced by this command; the text gives the reason and the alternative.
     Nothing(&'static str),
 }
 
@@ -104,9 +104,9 @@ pub struct Line {
 /// A published figure.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Published {
-    /// As text, with its unit.
+    /// The figure as text, with its unit.
     pub text: &'static str,
-    /// In the unit of the line, for pictures; `None` for other units.
+    /// The figure in the unit of the line, for pictures; `None` if it has another unit.
     pub number: Option<f64>,
     /// Its subject: a runtime, a machine.
     pub of: &'static str,
@@ -119,7 +119,7 @@ impl Published {
         Self { text, number: Some(number), of }
     }
 
-    /// Makes any other figure.
+    /// Makes a figure in any other unit.
     #[must_use]
     pub const fn text(text: &'static str, of: &'static str) -> Self {
         Self { text, number: None, of }
@@ -134,7 +134,7 @@ impl Line {
     }
 }
 
-/// Returns that nothing is missing.
+/// Returns `None`: this host can show everything.
 pub(crate) fn all_shown(_: &Circumstances) -> Option<String> {
     None
 }
@@ -198,7 +198,7 @@ impl Command {
     }
 }
 
-/// Sets the number of rounds, whichever option an experiment has for it.
+/// Sets the number of rounds, whatever the experiment's option for it is called.
 fn set_rounds(words: &mut [String], rounds: usize) {
     for at in 1..words.len() {
         let counts = ["--rounds", "--count", "-n"].map(OsStr::new);

@@ -28,7 +28,7 @@ pub struct Take {
     pub by: &'static str,
     /// The figure of a row.
     pub figure: Figure,
-    /// The factor that it is multiplied by.
+    /// The factor by which the figure is multiplied.
     pub scale: f64,
 }
 
@@ -37,17 +37,17 @@ pub struct Take {
 pub enum Figure {
     /// The median of samples.
     Median(&'static str),
-    /// Their mean.
+    /// The mean of samples.
     Mean(&'static str),
-    /// Their standard deviation.
+    /// The standard deviation of samples.
     Deviation(&'static str),
-    /// The 99th percentile.
+    /// The 99th percentile of samples.
     P99(&'static str),
-    /// The maximum.
+    /// The maximum of samples.
     Max(&'static str),
-    /// A number (RFC 6901).
+    /// The number at a JSON pointer (RFC 6901).
     Number(&'static str),
-    /// An estimate with its interval (RFC 6901).
+    /// The estimate, with its interval, at a JSON pointer (RFC 6901).
     Estimate(&'static str),
     /// The mean time of a category of a trace.
     Category(&'static str),
@@ -64,7 +64,7 @@ impl Take {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1e-3 }
     }
 
-    /// Takes the same rows unscaled.
+    /// Takes rows of `rows` by runtime, unscaled.
     #[must_use]
     pub const fn plain(only: &'static [(&'static str, &'static str)], figure: Figure) -> Self {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1.0 }
@@ -105,7 +105,7 @@ impl Take {
     }
 }
 
-/// Whether a value equals the wanted one: the same text or the same number.
+/// Returns whether a value equals the wanted one: the same text or the same number.
 fn says(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text == wanted,

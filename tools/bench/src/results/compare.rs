@@ -27,7 +27,7 @@ pub struct Row {
     pub faults: f64,
     /// The median number of context switches.
     pub switches: f64,
-    /// The first entrant's median time ÷ this one's; `None` for the first itself, or with too few rounds.
+    /// The first entrant's median time ÷ this entrant's; `None` for the first entrant itself, or with too few rounds.
     pub ratio: Option<Estimate>,
     /// The time of each round, in microseconds.
     pub rounds_us: Vec<f64>,

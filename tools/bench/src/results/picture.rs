@@ -83,7 +83,7 @@ fn outline(samples: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
-/// Draws every time as a dot, by its number.
+/// Draws every time as a dot, over its sequence number.
 pub(crate) fn dots<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,

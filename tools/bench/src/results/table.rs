@@ -66,7 +66,7 @@ pub fn weights(weighed: &[Weighed]) -> String {
     table.to_string()
 }
 
-/// Formats ratios with a row for each step and a column for each runtime: the first's time ÷ theirs.
+/// Formats ratios with a row for each step and a column for each runtime: the first runtime's time ÷ that runtime's.
 #[must_use]
 pub fn verdicts(rows: &[Row], first: &str) -> String {
     let mut peers: Vec<&str> = Vec::new();

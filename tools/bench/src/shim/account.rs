@@ -14,7 +14,7 @@ const DAEMON: &str = "daemon";
 pub(super) struct Group {
     /// The stand's parent, in the hierarchy that accounts CPU time.
     top: PathBuf,
-    /// The file, and its unit.
+    /// The file that contains the CPU time, and its unit.
     file: PathBuf,
     is_nanoseconds: bool,
 }
@@ -41,7 +41,7 @@ impl Group {
         self.top.join(DAEMON).join("cgroup.procs")
     }
 
-    /// Returns the CPU time of all processes that were ever in it, in milliseconds.
+    /// Returns the CPU time of all processes that were ever in the cgroup, in milliseconds.
     ///
     /// # Errors
     /// The file can't be read.
@@ -92,7 +92,7 @@ pub(super) fn held(pids: &[i32]) -> Held {
     sum
 }
 
-/// Returns the number after a name.
+/// Returns the number that follows a field's name.
 fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Its answer.
+/// The client's answer to a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -38,6 +38,8 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Starts the client.
+    ///
     /// # Errors
     /// The program is missing.
     pub(super) fn start(options: &Shim, stand: &Stand, daemon: &Daemon) -> Result<Self, Error> {
@@ -55,10 +57,10 @@ impl Client {
         Ok(Self { child, input: Some(input), output: BufReader::new(output) })
     }
 
-    /// Sends it a request.
+    /// Sends a request to the client.
     ///
     /// # Errors
-    /// It has exited or does not answer in time; an interrupt. The inner error is the CRI's.
+    /// The client has exited or does not answer in time; an interrupt. The inner error is the CRI's.
     pub(super) fn ask(
         &mut self,
         line: &str,

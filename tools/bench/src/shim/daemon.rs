@@ -31,10 +31,11 @@ const ERRORS: &str = "errors";
 /// The time that containerd may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Enters a cgroup, ties its life to its parent's, and executes a program in a network namespace of its own.
+/// Enters a cgroup, arranges that this process ends with its parent, and executes a program in a network namespace of
+/// its own.
 ///
 /// # Errors
-/// Those of write(2), prctl(2), unshare(2), execve(2); it returns only with an error.
+/// Those of write(2), prctl(2), unshare(2), execve(2); the function returns only with an error.
 pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
     let procs = &options.procs;
     fs::write(procs, std::process::id().to_string()).map_err(Error::at("write", procs))?;
@@ -54,21 +55,21 @@ pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
 #[derive(Debug)]
 pub(super) struct Daemon {
     child: Child,
-    /// Its directory for sockets, state and configuration.
+    /// containerd's directory for sockets, state and configuration.
     place: PathBuf,
-    /// $PATH with its programs.
+    /// $PATH, including containerd's programs.
     path: OsString,
     ctr: PathBuf,
     /// The containerd namespace, which is also part of cgroup names.
     namespace: String,
-    /// The version it prints.
+    /// The version that containerd prints.
     pub(super) version: String,
     /// The measured cgroup.
     pub(super) group: Group,
 }
 
 impl Daemon {
-    /// Starts it, with or without the CRI, and imports the images.
+    /// Starts containerd, with or without the CRI, and imports the images.
     ///
     /// # Errors
     /// No containerd, or one that does not start.
@@ -161,23 +162,23 @@ impl Daemon {
         command
     }
 
-    /// Returns the error of the last ctr.
+    /// Returns the error message of the last ctr command.
     pub(super) fn complaint(&self) -> String {
         let text = fs::read_to_string(self.place.join(ERRORS)).unwrap_or_default();
         text.lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Returns its socket.
+    /// Returns containerd's socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.place.join("containerd.sock")
     }
 
-    /// Returns its process id.
+    /// Returns containerd's process id.
     pub(super) fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
 
-    /// Whether its version is 2 or later.
+    /// Returns whether containerd's version is 2 or later.
     pub(super) fn is_two(&self) -> bool {
         let number = self
             .version

@@ -112,7 +112,7 @@ pub(super) fn text(figures: &[Figure], first: &str) -> String {
     text + &verdicts(figures, first)
 }
 
-/// With few samples, formats only the ratio.
+/// Formats the ratio alone, for figures with few samples.
 fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
     let base = group.iter().find(|it| it.entrant == first).and_then(|it| it.summary);
     match (base, of.summary) {
@@ -121,7 +121,8 @@ fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
     }
 }
 
-/// Formats ratios with a row for each figure and a column for each entrant: the first's ÷ theirs.
+/// Formats ratios with a row for each figure and a column for each entrant: the first entrant's figure ÷ that
+/// entrant's.
 fn verdicts(figures: &[Figure], first: &str) -> String {
     let mut peers: Vec<&str> = Vec::new();
     for of in figures.iter().filter(|of| of.entrant != first) {

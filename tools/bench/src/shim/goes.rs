@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The results of a go: names, units and values.
 pub(super) type Sample = Vec<(String, &'static str, f64)>;
 
-/// The time a shim is left idle before it is examined.
+/// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);
 /// The number of attempts of a go that fails: containerd hangs occasionally.
 const TRIES: usize = 3;
@@ -226,7 +226,7 @@ impl<'a> Bench<'a> {
         Ok(Ok(of_shims("an idle container", held)))
     }
 
-    /// Returns the resources of the shims that did not exist before.
+    /// Returns the resources of the shims that are not in `before`.
     fn beside(&self, before: &[i32]) -> Held {
         let shims: Vec<i32> =
             self.daemon.shims().into_iter().filter(|pid| !before.contains(pid)).collect();

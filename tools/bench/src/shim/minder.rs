@@ -6,12 +6,12 @@ use crate::stand::Entrant;
 use crate::{Error, options};
 use std::path::{Path, PathBuf};
 
-/// The name of dayfly's shim's program, by which containerd finds it.
+/// The name of dayfly's shim program, by which containerd finds it.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
 /// The prefix of the other entrants' names.
 const OTHER: &str = "Go shim + ";
 
-/// Returns dayfly's shim first, if it is found, then containerd's own with all runtimes.
+/// Returns the entrants: first dayfly's shim, if it is found, then containerd's own with all runtimes.
 ///
 /// # Errors
 /// A named runtime or shim is missing.
@@ -44,7 +44,7 @@ pub(super) fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// Whether it is dayfly's shim.
+/// Returns whether the entrant is dayfly's shim.
 pub(super) fn is_own(entrant: &Entrant) -> bool {
     !entrant.name.starts_with(OTHER)
 }
@@ -64,7 +64,7 @@ pub(super) fn handler(entrant: &Entrant) -> String {
     name.map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect()
 }
 
-/// Returns its table in the CRI's configuration.
+/// Returns the entrant's table in the CRI's configuration.
 pub(super) fn cri_table(entrant: &Entrant) -> String {
     let name = handler(entrant);
     let path: &Path = if is_own(entrant) { Path::new("") } else { &entrant.runtime.path };

@@ -38,7 +38,7 @@ use figures::Figure;
 use goes::Bench;
 use std::time::Duration;
 
-/// The maximum number of rounds for memory, which varies little.
+/// The maximum number of rounds for measurements of memory, which varies little.
 const IDLE_ROUNDS: usize = 8;
 
 /// Runs the experiment.

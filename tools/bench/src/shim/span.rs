@@ -1,9 +1,9 @@
 //! The time from the exec of a shim's start to the end of its delete, by the kernel's process events connector
-//! (cn_proc, Linux 2.6.15): it traces and slows nothing, except for one message per event.
+//! (cn_proc, Linux 2.6.15): the connector neither traces processes nor slows them, except for one message per event.
 //!
 //! containerd executes a shim's program twice for a task: to start it and, after its connection closes, to delete what
-//! it has left. Both are containerd's children, and it executes no others: they are found by their parent, since their
-//! command lines may be gone before they can be read.
+//! it has left. Both processes are children of containerd, which has no other children: they are found by their parent,
+//! since their command lines may be gone before they can be read.
 
 use crate::Error;
 use rustix::fd::OwnedFd;
@@ -50,13 +50,15 @@ enum What {
     Ended(i32),
 }
 
-/// The kernel's process events from now on.
+/// The kernel's process events since the listener was registered.
 #[derive(Debug)]
 pub(super) struct Events {
     socket: OwnedFd,
 }
 
 impl Events {
+    /// Registers a listener for the kernel's process events.
+    ///
     /// # Errors
     /// Those of socket(2), bind(2), send(2): EPROTONOSUPPORT or ECONNREFUSED if the kernel lacks these events.
     pub(super) fn listen() -> Result<Self, Error> {
@@ -106,7 +108,7 @@ fn listen_message() -> Vec<u8> {
     message
 }
 
-/// Parses the event of a message; `None` for threads and other kinds.
+/// Parses the event of a message; `None` for events of threads and for other kinds of events.
 fn parse(message: &[u8]) -> Option<Event> {
     let event = message.get(HEADER + MESSAGE..)?;
     let word = |at: usize| -> Option<[u8; 4]> { event.get(at..at + 4)?.try_into().ok() };

@@ -18,7 +18,7 @@ use trace::now;
 pub const COMMAND: &str = "idle-calls";
 /// The number of calls.
 const CALLS: u32 = 2000;
-/// The call.
+/// The name of the call.
 const CALL: &str = "getppid";
 
 /// The additional time of calls.
@@ -26,9 +26,9 @@ const CALL: &str = "getppid";
 pub struct Cost {
     /// The additional time of a call and the interval up to the next one, in microseconds.
     pub call_us: f64,
-    /// The part of it that appears as the call's own time.
+    /// The part of that time that appears as the call's own.
     pub within_us: f64,
-    /// The part of it during which the tracer stops the tracee.
+    /// The part of that time during which the tracer stops the tracee.
     pub held_us: f64,
 }
 

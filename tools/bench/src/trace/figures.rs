@@ -30,7 +30,7 @@ pub struct Figures {
     pub between: Category,
     /// The time of waits.
     pub waits: Category,
-    /// The runtime's work: all phases except the program's, and the time between steps.
+    /// The runtime's work: all phases except the program's, plus the time between steps.
     pub work_us: Summary,
     /// The times of all processes, which overlap: work, waits and the program's.
     pub processes_us: Summary,
@@ -38,11 +38,11 @@ pub struct Figures {
     pub slowest: Vec<Slow>,
     /// The critical path: what the end waited for.
     pub path: Vec<OnPath>,
-    /// The untraced time of the same command; `None` without such starts.
+    /// The untraced time of the same command; `None` without untraced starts.
     pub untraced_us: Option<Summary>,
     /// The ratio of the traced to the untraced median.
     pub times: Option<f64>,
-    /// The same ratio with its interval; `None` with too few starts.
+    /// The ratio of the traced to the untraced time with its interval; `None` with too few starts.
     pub times_95: Option<Estimate>,
     /// The cost of tracing from outside.
     pub outside: Option<Outside>,
@@ -110,11 +110,11 @@ pub struct OnPath {
 pub struct Outside {
     /// The mean number of the tracees' stops.
     pub stops: f64,
-    /// The mean time that the tracer held them.
+    /// The mean time for which the tracer held the tracees.
     pub held_us: f64,
     /// The time that tracing adds to all processes, estimated from the number of calls.
     pub tracing_us: f64,
-    /// The part of it that appears as the time of calls.
+    /// The part of that time that appears as the time of calls.
     pub within_us: f64,
 }
 

@@ -1,4 +1,4 @@
-//! dayfly's own trace of a command, extended by what only its caller sees.
+//! dayfly's own trace of a command, extended by times that only its caller sees.
 
 use super::outside::{Held, Observed};
 use crate::process::{self, Failure, Sample};
@@ -11,7 +11,7 @@ use trace::{PARENT, Phase, Span, Timeline, now};
 /// Runs `command`, which writes its time line to `file` as JSON lines, to its end.
 ///
 /// # Errors
-/// Any end except exit status 0; no time line, as from a dayfly without `--trace`.
+/// Any end except exit status 0; no time line, for example because the dayfly does not support `--trace`.
 pub fn run(
     command: &mut Command,
     file: &Path,

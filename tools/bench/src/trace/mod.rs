@@ -48,8 +48,8 @@ struct Column {
     untraced: Vec<Vec<Sample>>,
 }
 
-/// Returns how each runtime is traced: dayfly traces itself, others are traced from outside. If any is traced from
-/// outside, dayfly is traced so as well, for a fair comparison.
+/// Returns how each runtime is traced: dayfly traces itself, others are traced from outside. If any runtime is traced
+/// from outside, dayfly is also traced from outside, for a fair comparison.
 fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
     let tells = |entrant: &Entrant| !outside && entrant.runtime.is_dayfly();
     let any_followed = !entrants.iter().all(tells);

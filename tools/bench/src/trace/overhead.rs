@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// The accepted ratio of a traced start.
+/// The maximum accepted ratio of a traced start's time to an untraced one's.
 const BAR: f64 = 1.01;
 /// The untraced entrant.
 const OFF: &str = "untraced";
@@ -34,7 +34,7 @@ struct Row {
     more_us: Option<Estimate>,
     /// The time ÷ the untraced time.
     ratio: Option<Estimate>,
-    /// The same ratio of the lower quartiles.
+    /// The ratio of the lower quartiles.
     quartile_ratio: Option<Estimate>,
     /// The times of all rounds, in microseconds.
     rounds_us: Vec<f64>,

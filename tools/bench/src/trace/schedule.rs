@@ -12,12 +12,12 @@ use report::progress::Progress;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Starts that could not begin when they were due, because the one before was not done.
+/// The number and delay of starts that could not begin when they were due, because the previous start was not done.
 #[derive(Debug, Default)]
 pub struct Lateness {
     /// The number of late starts.
     pub starts: usize,
-    /// The number of all starts.
+    /// The total number of starts.
     pub of: usize,
     /// The maximum delay.
     pub most: Duration,
@@ -107,7 +107,7 @@ impl Column {
     }
 }
 
-/// Returns why a runtime is excluded, unless the user interrupted it.
+/// Returns the reason why a runtime is excluded, unless the user interrupted it.
 fn why(fault: &Fault, way: Way) -> Result<String, Error> {
     interrupt::check()?;
     Ok(match way {

@@ -24,7 +24,7 @@ pub enum Share {
     Work(Phase),
     /// Between two steps.
     Between,
-    /// Waiting that continues after the awaited process has done its part.
+    /// The rest of a wait after the awaited process has done its part.
     Wait,
 }
 
@@ -44,12 +44,13 @@ impl Sum {
     }
 }
 
-/// The sums of one command. The times of work, `between` and `waits` add up to `rows`; those on the path to `wall`.
+/// The sums of one command. The times of work, `between` and `waits` add up to `rows`; the times on the critical path
+/// add up to `wall`.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     /// The time from its start to its end.
     pub wall: u64,
-    /// The times of all its processes, which overlap.
+    /// The sum of the times of all its processes, which overlap.
     pub rows: u64,
     /// Work by phase.
     pub work: BTreeMap<Phase, Sum>,
@@ -152,7 +153,7 @@ pub(super) mod tests {
     use super::*;
     use trace::Awaited;
 
-    /// A command of 100 ns with a child of 60 ns, 40 of them concurrent with the command.
+    /// Returns a command of 100 ns with a child of 60 ns, 40 ns of which are concurrent with the command.
     pub fn observed() -> Observed {
         let span = |phase, name: &str, start, end| Span {
             phase,

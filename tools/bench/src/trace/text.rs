@@ -203,7 +203,7 @@ fn with_calls(part: &Category) -> String {
     format!("{} ({})", ms(part.time_us.mean), count(part.calls))
 }
 
-/// Formats how often something happens in a start, on average.
+/// Formats the average number of times that something happens in a start.
 fn count(calls: f64) -> String {
     if calls < 1.0 { format!("{calls:.1}") } else { format!("{calls:.0}") }
 }

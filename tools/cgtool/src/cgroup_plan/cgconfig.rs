@@ -11,7 +11,7 @@ use report::Error;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Whether a text looks more like this format than like TOML.
+/// Returns whether a text looks more like this format than like TOML.
 #[must_use]
 pub fn looks_like(text: &str) -> bool {
     let mut words =
@@ -263,7 +263,7 @@ impl Parser {
     }
 }
 
-/// Adds the controller's name to a key, which may omit it in the controller's own section.
+/// Adds the controller's name to a key: in the controller's own section, a key may omit the name.
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }

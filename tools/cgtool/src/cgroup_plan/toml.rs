@@ -33,7 +33,7 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Parses `text`, the content of `path`, and the files it includes.
+/// Parses `text` (the content of `path`) and the files that it includes.
 ///
 /// # Errors
 /// The mistake, with file and line.
@@ -97,7 +97,7 @@ impl Text {
 type Entry<'a> = (&'a Spanned<std::borrow::Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
 impl Files {
-    /// Reads a file for the line that includes it, unless its text is given.
+    /// Reads a file, unless its text is given; errors name the line that includes the file.
     fn read(
         &mut self,
         path: &Path,
@@ -182,7 +182,7 @@ impl Files {
         Ok(())
     }
 
-    /// Returns a group with the values it inherits from its template, and from the templates that one builds on.
+    /// Returns a group with the values that it inherits from its template and from that template's own templates.
     fn group(&self, name: &str) -> Result<Raw, Error> {
         let raw = self.groups.get(name).cloned();
         let mut raw = raw.ok_or_else(|| Error::refused(format!("there is no group {name:?}")))?;
@@ -206,7 +206,7 @@ impl Files {
         Ok(raw)
     }
 
-    /// The path of a group: its parents' names and its own.
+    /// Returns the path of a group: its parents' names and its own.
     fn path(&self, name: &str) -> Result<String, Error> {
         let mut path = name.to_owned();
         let mut seen = vec![name.to_owned()];

@@ -5,8 +5,8 @@ use topology::List;
 /// The kernel's range of cpu.shares.
 const SHARES: std::ops::RangeInclusive<u64> = 2..=1 << 18;
 
-/// Whether a file contains the value to be written, despite sizes rounded to pages, lists written differently, numbers
-/// of another base, or further lines.
+/// Returns whether a file contains the value to be written, even if sizes are rounded to pages, lists are written
+/// differently, numbers have another base, or there are further lines.
 #[must_use]
 pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     let (wanted, present) = (wanted.trim(), present.trim());
@@ -48,7 +48,7 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// Whether a file of several lines contains the wanted one: the line of a device or resource, or the default.
+/// Returns whether a file of several lines contains the wanted line: that of a device or resource, or the default.
 fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     // io.weight reads "default 100".
     if present.strip_prefix("default ").is_some_and(|rest| rest.lines().next() == Some(wanted)) {
@@ -88,7 +88,7 @@ fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
     Ok(bytes(text)?.map(|bytes| bytes / page).filter(|pages| *pages < most))
 }
 
-/// Whether a file holds a size that the kernel rounds to pages.
+/// Returns whether a file holds a size that the kernel rounds to pages.
 #[must_use]
 pub fn is_size(file: &str) -> bool {
     let memory = ["max", "low", "high", "min", "limit_in_bytes"];

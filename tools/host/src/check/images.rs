@@ -10,11 +10,11 @@ use std::path::Path;
 pub struct Store {
     /// The engine.
     pub name: &'static str,
-    /// The number of layers of its largest image.
+    /// The number of layers of the store's image with the most layers.
     pub layers: u64,
 }
 
-/// Where engines keep manifests, or configurations that list layers.
+/// The places of engines' manifests, or of configurations that list layers.
 const PLACES: [(&str, &str); 4] = [
     ("dayfly", "/var/lib/dayfly/images"),
     ("containerd", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"),
@@ -22,7 +22,7 @@ const PLACES: [(&str, &str); 4] = [
     ("podman", "/var/lib/containers/storage/overlay-images"),
 ];
 
-/// Larger files contain layers.
+/// The maximum size of a manifest or configuration, in bytes. Larger files contain layers.
 const LARGEST: u64 = 1 << 20;
 
 /// The relevant members of a manifest or a configuration.
@@ -56,7 +56,8 @@ fn largest(directory: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// dayfly keeps a directory per image with a list of its layers, Podman one with the manifest.
+/// Returns the number of layers of the image in a directory: dayfly keeps a list of the layers there, and Podman the
+/// manifest.
 fn of_directory(image: &Path) -> u64 {
     match fs::read_to_string(image.join("layers")) {
         Ok(list) => list.lines().count() as u64,

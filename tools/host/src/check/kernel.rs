@@ -1,4 +1,4 @@
-//! The kernel features that starts use, and which fallbacks apply on this host.
+//! The kernel features that starts use, and the fallbacks that apply on this host.
 
 use super::probe::{self, FileSystems, Layers};
 use super::verdict::Level::{Error, Good, Note, Warning};

@@ -7,7 +7,7 @@ use report::Error;
 use report::count::counted;
 use topology::{List, Topology};
 
-/// With no more CPUs than this, lock contention is negligible.
+/// The number of CPUs up to which lock contention is negligible.
 const FEW: usize = 8;
 
 /// Returns the verdicts on the machine.

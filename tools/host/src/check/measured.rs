@@ -30,7 +30,7 @@ const QUICK: [(&str, CloneFlags); 5] = [
     ("time", CloneFlags::NEWTIME),
 ];
 
-/// Takes the measurements and judges them. All but fork and exec need root.
+/// Takes the measurements and judges them. All measurements except those of fork and exec need root.
 ///
 /// # Errors
 /// The user interrupted it.
@@ -112,7 +112,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     Ok(Section { title: "measured here", verdicts })
 }
 
-/// Times the creation of a namespace, in a process that ends with it.
+/// Times the creation of a namespace, in a process of its own that ends afterwards.
 fn made(kind: CloneFlags) -> Result<f64, Errno> {
     let nanoseconds = ask(None, || {
         let start = Instant::now();
@@ -152,7 +152,7 @@ fn grace_period() -> Result<f64, Errno> {
     whole(|| membarrier(MembarrierCommand::Global))
 }
 
-/// Times everything that `work` does.
+/// Returns the duration of `work`.
 fn whole<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<f64, Errno> {
     let start = Instant::now();
     work()?;
@@ -201,7 +201,7 @@ fn others(times: &[(&'static str, Times)]) -> Verdict {
         .fold(verdict, |verdict, (name, times)| verdict.figure(&format!("{name}_us"), times.apart))
 }
 
-/// Judges moving a process between two cgroups.
+/// Judges the time to move a process between two cgroups.
 fn moved(
     facts: &Facts,
     layout: &Layout,

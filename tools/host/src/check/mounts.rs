@@ -1,4 +1,4 @@
-//! The mount table, and the effect of many layers in many containers with their own id ranges on it.
+//! The mount table, and how it is affected by many containers with many layers and their own id ranges.
 
 use super::images::{self, Store};
 use super::verdict::Level::{Error, Good, Note, Warning};
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The number of concurrent starts for which operations are counted, as in the article on mount lock contention.
 const BURST: u64 = 100;
-/// The number of layers from which on nodes stalled in that article.
+/// The number of layers from which on nodes stalled in the article on mount lock contention.
 const MANY_LAYERS: u64 = 50;
 /// The number of mounts from which on a copy of the table takes noticeable time.
 const LONG: usize = 1000;
@@ -77,7 +77,7 @@ fn read(facts: &Facts) -> Option<f64> {
     Some(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Judges layers × containers × user namespaces.
+/// Judges the risk that many containers of many layers with user namespaces stall the host.
 fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> Verdict {
     let about = ("mounts.layers", "layers × containers");
     let overlays: Vec<&Mount> = table.iter().filter(|mount| mount.kind == "overlay").collect();
@@ -183,7 +183,7 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
     verdict.figure("maps_once", containerd.maps_once())
 }
 
-/// Digits in groups of three: `20 200`.
+/// Formats a number with its digits in groups of three: `20 200`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;

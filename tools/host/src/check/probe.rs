@@ -30,9 +30,9 @@ pub enum Layers {
 /// The results of probing file systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystems {
-    /// Where id-mapped mounts were tried, and whether they work there.
+    /// The place where id-mapped mounts were tried, and whether they work there.
     pub idmap: Option<(String, bool)>,
-    /// How layers are combined.
+    /// The best way in which layers can be combined.
     pub layers: Layers,
 }
 
@@ -147,7 +147,7 @@ pub fn on_read_only_mount(path: &Path) -> bool {
     written == Err(Errno::ROFS)
 }
 
-/// Whether open_tree(2) makes a mount namespace of a tree (OPEN_TREE_NAMESPACE, Linux 7.0).
+/// Returns whether open_tree(2) makes a mount namespace of a tree (OPEN_TREE_NAMESPACE, Linux 7.0).
 #[must_use]
 pub fn open_tree_namespace() -> bool {
     const OPEN_TREE_NAMESPACE: u32 = 2;

@@ -4,7 +4,7 @@ use super::verdict::{Level, Section, Verdict};
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The width if the terminal's is unknown.
+/// The width to use if the terminal's is unknown.
 const WIDTH: usize = 132;
 /// The minimum width of the last column.
 const NARROW: usize = 34;
@@ -19,7 +19,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// Returns the layout for standard output: its width if it is a terminal, and colours unless NO_COLOR forbids them.
+    /// Returns the layout for standard output. If that is a terminal, the layout has its width, and colours unless
+    /// NO_COLOR forbids them.
     #[must_use]
     pub fn of_stdout() -> Self {
         let stdout = std::io::stdout();

@@ -130,7 +130,7 @@ fn security(facts: &Facts) -> Verdict {
     verdict.figure("apparmor", apparmor).figure("selinux", enforcing.is_some())
 }
 
-/// Judges the ranges of ids for containers with user namespaces.
+/// Judges the subordinate id ranges for containers with user namespaces.
 fn ids(facts: &Facts) -> Verdict {
     let about = ("settings.subids", "ranges of ids");
     let count = |file: &str| {

@@ -1,24 +1,24 @@
-//! What the check comes to: verdicts, each a fact, what it means for starts, and what helps.
+//! The results of the check: verdicts, each with a fact, its effect on starts, and advice.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// How good or bad a fact is.
+/// The level of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Everything is as it should be.
     Good,
-    /// Worth knowing; nothing to do.
+    /// The fact is worth knowing, but nothing needs to be done.
     Note,
-    /// Starts take longer than they need to, or will when there are many.
+    /// Starts take longer than necessary, or will do so when there are many.
     Warning,
     /// Containers can't start, or the host stalls.
     Error,
 }
 
 impl Level {
-    /// What stands before a verdict.
+    /// Returns the mark that is printed before a verdict.
     #[must_use]
     pub fn mark(self) -> char {
         match self {
@@ -33,17 +33,17 @@ impl Level {
 /// A verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// What it is about, for programs; stays the same.
+    /// A stable identifier of its subject, for programs.
     pub id: &'static str,
-    /// The same for people.
+    /// The name of its subject, for people.
     pub name: &'static str,
-    /// How good it is.
+    /// The level.
     pub level: Level,
     /// The observed fact.
     pub fact: String,
     /// Its effect on the start of containers.
     pub why: String,
-    /// Commands, files or parameters that improve it.
+    /// Advice: commands, files or parameters that improve the fact.
     pub fix: Vec<String>,
     /// The fact's figures.
     pub data: Map<String, Value>,

@@ -1,8 +1,8 @@
 //! Turns the option on while a command runs.
 //!
 //! Several commands may run at once: each holds a shared lock on a file, and the last one turns the option off. The
-//! file records whether a command turned it on, because an option that was on before must stay on. If an `auto` is
-//! killed, its lock is released, and the next one to end turns the option off.
+//! file records whether a command turned it on, because the option must stay on if it was on before. If an `auto` is
+//! killed, its lock is released, and the option is turned off when the next `auto` ends.
 
 use super::State;
 use super::switch::{possible, turn};
@@ -20,19 +20,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// Locked by every command that needs the option. Not empty if the option was off before the first of them.
+/// A file that is locked by every command that needs the option. It is not empty if the option was off before the first
+/// of these commands.
 const WANTED: &str = "/run/dayfly-favordynmods";
-/// The content in that case.
+/// The content of that file if the option was off before.
 const MARK: &[u8] = b"on for a while\n";
-/// Locked while a command begins or ends.
+/// A file that is locked while a command begins or ends.
 const TURN: &str = "/run/dayfly-favordynmods.lock";
 
 /// Runs a command with the option on, and turns it off afterwards if it was off before. The exit code is the command's,
 /// or 128 plus the number of the signal that killed it.
 ///
 /// # Errors
-/// The layout, kernel or host does not allow it; it could not be turned off again (Linux 6.18); remounting fails; the
-/// command cannot be executed.
+/// The layout, kernel or host does not allow it; the option could not be turned off again (Linux 6.18); remounting
+/// fails; the command cannot be executed.
 pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     let [program, arguments @ ..] = command else {
         return Err(Error::refused("no command to run"));
@@ -126,7 +127,8 @@ impl Wanted {
         self.0.set_len(0).map_err(Error::of("write", path))
     }
 
-    /// Waits until no other command begins or ends. That takes as long as a remount.
+    /// Waits until no other command is beginning or ending, which takes at most as long as its remount; returns the
+    /// lock.
     fn take_turn() -> Result<File, Error> {
         let path = Path::new(TURN);
         let file = open(path)?;

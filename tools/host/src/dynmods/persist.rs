@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const UNIT: &str = "dayfly-favordynmods.service";
 /// The directory of the administrator's units.
 const UNITS: &str = "/etc/systemd/system";
-/// The target that starts it: before anything that moves processes.
+/// The target that starts the unit, before any other program that moves processes.
 const WANTED_BY: &str = "sysinit.target.wants";
 
 /// The unit. mount(8) preserves the existing options.
@@ -47,10 +47,11 @@ fn files(facts: &Facts) -> (PathBuf, PathBuf) {
     (units.join(UNIT), units.join(WANTED_BY).join(UNIT))
 }
 
-/// Turns it on at each boot. Without systemd or cgroup2, prints what to do by hand.
+/// Turns the option on at each boot. Without systemd or cgroup2, prints what to do by hand.
 ///
 /// # Errors
-/// The layout does not allow it; it cannot be undone and the user did not agree; files cannot be written.
+/// The layout does not allow it; the change cannot be undone before the next boot and the user did not agree; files
+/// cannot be written.
 pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);

@@ -79,10 +79,11 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns it on.
+/// Turns the option on.
 ///
 /// # Errors
-/// The layout, kernel or host does not allow it; it cannot be undone and the user did not agree; remounting fails.
+/// The layout, kernel or host does not allow it; the change cannot be undone before the next boot and the user did not
+/// agree; remounting fails.
 pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -98,10 +99,11 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns it off.
+/// Turns the option off.
 ///
 /// # Errors
-/// The layout or host does not allow it; the kernel configuration or boot parameter turns it on; remounting fails.
+/// The layout or host does not allow it; the kernel configuration or boot parameter turns the option on; remounting
+/// fails.
 pub fn off(facts: &Facts) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
@@ -132,7 +134,7 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Turns it on or off without output.
+/// Turns favordynmods on or off, without output.
 ///
 /// # Errors
 /// The layout, kernel or host does not allow it; remounting fails.
@@ -142,7 +144,7 @@ pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
     remount(facts, &layout, root, favour)
 }
 
-/// Returns the root to remount, if that is possible.
+/// Returns the cgroup2 root to remount, if the option can be switched.
 pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
     if let Some(reason) = refusal(layout.mode()) {
         let advice = match layout.mode() {
@@ -159,7 +161,7 @@ pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str,
     layout.unified.as_deref().ok_or_else(|| Error::refused("favordynmods: cgroup2 is not mounted"))
 }
 
-/// Asks for confirmation of what cannot be undone.
+/// Asks for confirmation if the change cannot be undone before the next boot.
 ///
 /// # Errors
 /// The user refused, or there is no terminal to ask on.

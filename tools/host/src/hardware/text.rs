@@ -1,4 +1,5 @@
-//! The hardware as text: exactly the output of `numactl --hardware`, followed by what numactl does not report.
+//! The hardware as text: exactly the output of `numactl --hardware`, followed by properties that numactl does not
+//! report.
 
 use super::{Cache, Hardware, Node};
 use std::fmt;

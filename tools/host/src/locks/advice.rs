@@ -6,9 +6,9 @@ use serde::Serialize;
 
 /// The fraction of a placement's maximum throughput that counts as good enough.
 pub const ENOUGH: f64 = 0.9;
-/// The factor by which a placement must be better than all CPUs to be advised.
+/// The factor by which a placement must be better than all CPUs together to be recommended.
 const BETTER: f64 = 1.1;
-/// The factor over the turn of two threads from which on a turn is too expensive.
+/// The maximum ratio of a turn's time to that with two threads; above it, a turn is too expensive.
 const DEAR: f64 = 2.0;
 
 /// A piece of advice.
@@ -54,9 +54,9 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     advice
 }
 
-/// Returns the point with the advised number of threads. If the threads also do work of their own, it is the fewest
-/// threads with nearly the best throughput; if they only contend for the lock, it is the most threads whose wait per
-/// competitor is no longer than with two threads.
+/// Returns the point with the advised number of threads. If the threads also do work of their own, that is the smallest
+/// number with nearly the best throughput. If the threads only contend for the lock, it is the largest number for which
+/// a thread's wait per competitor is no longer than with two threads.
 fn width(curve: &Curve) -> Option<Point> {
     if curve.work == "mounts" {
         let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
@@ -68,8 +68,8 @@ fn width(curve: &Curve) -> Option<Point> {
     curve.points.iter().take_while(cheap).last().copied()
 }
 
-/// Returns the placement with the best throughput at its advised number of threads; all CPUs, unless another one is
-/// clearly better.
+/// Returns the placement with the best throughput at its advised number of threads; all CPUs, unless another placement
+/// is clearly better.
 fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
     let done = |curve: &Curve| match curve.work {
         "mounts" => width(curve).map_or(0.0, |point| point.per_second),

@@ -1,4 +1,4 @@
-//! A lock like the kernel's mount_lock: a ticket lock with a sequence number, which readers wait for to be even.
+//! A lock like the kernel's mount_lock: a ticket lock with a sequence number, for which readers wait until it is even.
 
 use super::team;
 use report::Error;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The number of spins after which a thread yields: unlike the kernel's locks, the holder here may have been preempted.
 const PATIENCE: u32 = 1 << 14;
 
-/// All in one cache line, as in the kernel.
+/// The lock; all fields are in one cache line, as in the kernel.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct SeqLock {
@@ -24,12 +24,12 @@ struct SeqLock {
 }
 
 impl SeqLock {
-    /// Does what a path lookup does first (`read_seqbegin`).
+    /// Waits as a path lookup does at its beginning (`read_seqbegin`).
     fn read(&self) {
         wait(|| self.sequence.load(Ordering::Acquire).is_multiple_of(2));
     }
 
-    /// Does what a mount does (`lock_mount_hash`, `unlock_mount_hash`).
+    /// Takes and releases the lock as a mount does (`lock_mount_hash`, `unlock_mount_hash`).
     fn write(&self) {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         wait(|| self.serving.load(Ordering::Acquire) == ticket);
@@ -51,12 +51,12 @@ fn wait(over: impl Fn() -> bool) {
     }
 }
 
-/// Lets threads on `cpus` take one such lock for `time`; returns microseconds per turn.
+/// Lets threads on `cpus` take one such lock repeatedly for `time`; returns microseconds per turn.
 ///
 /// # Errors
 /// A thread that cannot be created or pinned to its CPU.
 pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
-    /// Turns between two checks for the end.
+    /// The number of turns between two checks for the end.
     const BATCH: u32 = 16;
     let lock = SeqLock::default();
     let turns = team::round(

@@ -1,6 +1,6 @@
-//! What containerd did for each start: a bind mount per layer, made by descriptor, followed by the unmounts. Each
-//! thread has its own mount namespace, so that only the kernel's global locks are shared. The mounts are removed
-//! together, so that the measurement covers the lock and not RCU grace periods.
+//! The mounts that containerd made for each start: a bind mount per layer, made by descriptor, followed by the
+//! unmounts. Each thread has its own mount namespace, so that only the kernel's global locks are shared. The mounts are
+//! removed together, so that the measurement covers the lock and not RCU grace periods.
 
 use super::team;
 use report::Error;
@@ -15,7 +15,7 @@ use rustix::mount::{
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-/// The mount point of each thread's own file system. It only has to exist on every host.
+/// The mount point of each thread's own file system. The only requirement is that it exists on every host.
 const PLACE: &str = "/proc";
 
 /// The number of layers, that of the images in the article on mount lock contention.

@@ -10,14 +10,14 @@ pub const PLACEMENTS: [&str; 5] =
 /// CPUs for threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// What its CPUs have in common.
+    /// The name, which says what its CPUs have in common.
     pub name: &'static str,
     /// The CPUs.
     pub cpus: List,
 }
 
-/// Returns the placements that differ on this host, limited to the allowed CPUs; and the others, each with the one that
-/// it equals.
+/// Returns the placements that differ on this host, limited to the allowed CPUs; and the remaining placements, each
+/// with the placement that it equals.
 #[must_use]
 pub fn placements(
     topology: &Topology,

@@ -8,10 +8,10 @@ use std::io::Read;
 use std::path::Path;
 use topology::List;
 
-/// The maximum length in bytes, more than any host's curves take.
+/// The maximum length of the document in bytes, larger than the curves of any host.
 const LONGEST: u64 = 4 << 20;
 
-/// The members needed; the others follow from them.
+/// The required members of the document; its other members follow from these.
 #[derive(Deserialize)]
 struct Document {
     curves: Vec<Recorded>,

@@ -1,4 +1,4 @@
-//! Packs a layer again, byte for byte as it was.
+//! Packs a layer again, byte for byte as in the original archive.
 
 use super::Part;
 use crate::digest::Digest;
@@ -25,7 +25,7 @@ pub enum Compression {
     Gzip,
     /// zstd, which is smaller and faster.
     Zstd,
-    /// None.
+    /// No compression.
     None,
 }
 

@@ -46,15 +46,15 @@ struct Stored {
     layers: Vec<Part>,
 }
 
-/// One of its layers: its diff-id and the name of its directory.
+/// A layer of the image: its diff-id and the name of its directory.
 #[derive(Clone, Copy)]
 struct Part {
     diff_id: Digest,
     directory: Digest,
 }
 
-/// Writes `image` to `destination`, which must not exist, under `name`, or under all its names. Waits up to `patience`
-/// for a command that removes from the store.
+/// Writes `image` to `destination`, which must not exist, under `name` or else under all names of the image. Waits up
+/// to `patience` for a command that removes objects from the store.
 ///
 /// # Errors
 /// Those of reading and writing; a layer that has changed since it was unpacked.

@@ -1,4 +1,4 @@
-//! The location of the store, an option of all commands.
+//! The option for the location of the store, which all commands have.
 
 use crate::error::{Error, Result};
 use clap::Args;

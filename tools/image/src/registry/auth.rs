@@ -77,7 +77,7 @@ struct Login {
 /// The credentials to find, and the timeout of a helper.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The registry, as written in names.
+    /// The registry's host, as written in image names.
     pub host: &'a str,
     /// The repository there.
     pub repository: &'a str,
@@ -112,7 +112,7 @@ pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credential
     Ok(None)
 }
 
-/// Returns the files that Podman reads, in its order. Docker reads only the last one.
+/// Returns the files that Podman reads, in its order. Docker reads only the last file.
 fn usual_files(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let path = |name: &str| variable(name).filter(|value| !value.as_os_str().is_empty());
     let docker_config = path("DOCKER_CONFIG").map(|directory| directory.join("config.json"));
@@ -193,8 +193,8 @@ fn repository_of(key: &str) -> String {
     format!("{host}{rest}")
 }
 
-/// Returns the entry with the longest matching key: a repository, a prefix of its path, or the host. Among equal keys
-/// it prefers the one written like image names.
+/// Returns the entry with the longest matching key: a repository, a prefix of its path, or the host. Among equal keys,
+/// the one that is written like an image name is preferred.
 fn of_entries(
     entries: &BTreeMap<String, Login>,
     wanted: Wanted<'_>,

@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::thread;
 use std::time::Duration;
 
-/// How often a download is resumed without making progress of at least [`PROGRESS`].
+/// The number of times that a download is resumed although the previous attempt received less than [`PROGRESS`].
 const TRIES: u32 = 4;
-/// How many times a blob's length may be received again and discarded: a registry without range requests sends
-/// everything again each time.
+/// The maximum number of discarded bytes that were received again, as a multiple of the blob's length: a registry
+/// without range requests sends everything again each time.
 const REPEATS: u64 = 8;
 /// The pause before resuming, which grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -19,14 +19,14 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub struct Download<'a> {
     remote: &'a Remote,
     document: Document,
-    /// `None` after an error: the rest of an old body is not read.
+    /// The response body that is being read; `None` after an error, because the rest of an old body is not read.
     body: Option<Transfer>,
     at: u64,
     size: u64,
-    /// Bytes since the last attempt without progress.
+    /// The number of bytes received since the last attempt without progress.
     progress: u64,
     tries: u32,
-    /// Bytes received again and discarded.
+    /// The number of bytes received again and discarded.
     repeated: u64,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Reads more bytes, from a new body if there is none. A premature end is an error.
+    /// Reads more bytes, requesting a new body if there is none. A premature end is an error.
     fn read_on(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let body = match &mut self.body {
             Some(body) => body,

@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use ureq::Error;
 
-/// The maximum length of a registry's message that is repeated, in characters.
+/// The maximum length, in characters, of a registry's message that is quoted in an error.
 const LONGEST: usize = 200;
 
-/// The request, for the message.
+/// The properties of a request that error messages mention.
 pub struct Asked<'a> {
     /// The host, optionally with a port.
     pub host: &'a str,

@@ -30,10 +30,11 @@ pub fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
-/// Asks a helper for a registry's password and waits for the answer. Returns `None` if it has none.
+/// Asks a helper for a registry's password and waits for the answer. Returns `None` if the helper has no password for
+/// that registry.
 ///
 /// # Errors
-/// Why it failed, as the end of a sentence.
+/// The reason of the failure, which completes an error message.
 pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>, String> {
     if name.contains('/') {
         return Err("a helper's name has no slash".to_owned());

@@ -31,7 +31,7 @@ use ureq::{Agent, Body, ResponseExt};
 
 /// The host that serves Docker Hub.
 const HUBS_HOST: &str = "registry-1.docker.io";
-/// Longest answer to be read that is a refusal, in bytes.
+/// The maximum length of an error response that is read, in bytes.
 const REFUSAL: u64 = 64 << 10;
 
 /// Options for accessing a registry.
@@ -41,7 +41,7 @@ pub struct Access {
     pub plain_http: bool,
     /// A credentials file instead of the default ones.
     pub auth_file: Option<PathBuf>,
-    /// The timeout of connecting, of the answer, and of each part of it.
+    /// The timeout of connecting, of the answer, and of each part of a blob.
     pub patience: Duration,
 }
 
@@ -60,7 +60,7 @@ pub struct Remote {
     authorization: Mutex<Option<String>>,
 }
 
-/// Returns whether the answer has the request's origin, rather than another one after a redirect.
+/// Returns whether the response came from the request's origin, rather than from another origin after a redirect.
 fn same_origin(asked: &str, answered: &Uri) -> bool {
     asked.parse::<Uri>().is_ok_and(|asked| {
         asked.scheme() == answered.scheme() && asked.authority() == answered.authority()
@@ -117,7 +117,7 @@ impl Remote {
         })
     }
 
-    /// Fetches the manifest or index with the tag or digest of `reference`; returns it with its text.
+    /// Fetches the manifest or index with the tag or digest of `reference`; returns its descriptor and its text.
     ///
     /// # Errors
     /// Those of the network and the registry; [`Error::Digest`].
@@ -182,7 +182,7 @@ impl Remote {
         Ok(Box::new(Download::new(self, document, body, blob.size)))
     }
 
-    /// Opens a blob at an offset. If the registry does not support range requests, the bytes received in vain are added
+    /// Opens a blob at an offset. If the registry does not support range requests, the bytes received again are added
     /// to `repeated`.
     fn open(&self, document: &Document, at: u64, repeated: &mut u64) -> Result<Transfer> {
         let response = self.get(document, "*/*", at)?;
@@ -196,7 +196,7 @@ impl Remote {
         Ok(body)
     }
 
-    /// Reads up to `most` bytes of a short document, which must arrive within the timeout of one part of a blob.
+    /// Reads up to `most` bytes of a short document. All of it must arrive within the timeout of one part of a blob.
     fn document(&self, response: Response<Body>, most: u64) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let body = response.into_body().into_reader().take(most);
@@ -233,7 +233,7 @@ impl Remote {
         }
     }
 
-    /// Sends a request, and once more with the authentication that the registry demands.
+    /// Sends a request. If the registry demands authentication, sends the request once more with it.
     fn get(&self, document: &Document, accept: &str, at: u64) -> Result<Response<Body>> {
         let mut asked = false;
         loop {
@@ -326,7 +326,7 @@ fn failed(what: &str, reason: String) -> Error {
     interrupt::check().err().map_or(error, Error::from)
 }
 
-/// The same for errors of a reader.
+/// Returns a function that makes the error of reading a response, or [`Error::Interrupted`] if a signal has arrived.
 fn read_from(what: &str) -> impl FnOnce(io::Error) -> Error {
     move |cause| failed(what, cause.to_string())
 }

@@ -21,7 +21,7 @@ impl Remote {
     /// Requests a token for pulling from the server `realm`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why no token was obtained.
     pub(super) fn token(&self, realm: &str, service: Option<&str>) -> Result<String, String> {
         let uri: Option<Uri> = realm.parse().ok();
         let authority = uri.as_ref().and_then(Uri::authority).map(|host| host.as_str().to_owned());

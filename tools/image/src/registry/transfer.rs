@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The minimum number of bytes per timeout. With the default of 30 s, this is 2 KiB/s, a quarter of a telephone line's
-/// rate.
+/// The minimum number of bytes per timeout. With the default timeout of 30 s, the minimum rate is 2 KiB/s, a quarter of
+/// a telephone line's rate.
 pub const PROGRESS: u64 = 64 << 10;
 /// The size of a chunk in bytes.
 const PIECE: usize = 64 << 10;
@@ -24,13 +24,13 @@ pub struct Transfer {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
     at: usize,
-    /// Whether the end was received, after which the thread sends nothing.
+    /// Whether the end of the body was received, after which the thread sends nothing more.
     is_over: bool,
     patience: Duration,
     progress: u64,
-    /// Whether the last chunk was too late, which is reported after the chunk has been read.
+    /// Whether the last chunk arrived too late. The error is reported after the chunk has been read.
     is_late: bool,
-    /// The bytes since progress was last made, and the time spent waiting for them.
+    /// The number of bytes received since `progress` was last reached, and the time spent waiting for them.
     came: u64,
     waited: Duration,
 }

@@ -7,7 +7,7 @@ use report::count::counted;
 use std::fs;
 use std::path::Path;
 
-/// Removes abandoned mounts, directories and id ranges, and prints how many.
+/// Removes abandoned mounts, directories and id ranges, and prints the numbers.
 pub(super) fn collect(options: &Gc) -> Result<()> {
     let store = options.places.store()?;
     let leases = options.places.leases()?;
@@ -35,7 +35,7 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
 pub struct Left {
     /// Directories of containers or mounts.
     pub directories: usize,
-    /// Mounts in the mount table of this namespace.
+    /// Mounts in this mount namespace.
     pub mounts: usize,
 }
 
@@ -47,8 +47,8 @@ impl Left {
     }
 }
 
-/// Removes the directories of containers that no longer exist, and the mounts below them; returns the counts. `dayfly
-/// image gc` calls this too.
+/// Removes the directories of containers that no longer exist, and the mounts below these directories; returns the
+/// counts. `dayfly image gc` also calls this function.
 ///
 /// # Errors
 /// A directory that cannot be read or removed.

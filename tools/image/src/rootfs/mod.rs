@@ -12,7 +12,7 @@ use options::{Places, RootfsCommand};
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// The error is a sentence.
+/// The result of the functions of this module; the error is a sentence.
 type Result<T> = std::result::Result<T, String>;
 
 /// Runs a command of `dayfly rootfs`.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory of the mounts' state in a store.
 const MOUNTS: &str = "mounts";
-/// The record in a mount's directory; without one, its id range can be freed.
+/// The record in a mount's directory; without a record, the mount's id range can be freed.
 const RECORD: &str = "record";
 
 /// A mount.
@@ -31,7 +31,7 @@ pub(super) struct Mounted {
     pub mode: String,
     /// The number of layers.
     pub layers: usize,
-    /// Its first id, the number of ids, and whether they were leased for it.
+    /// Its first id, the number of ids, and whether the ids were leased for this mount.
     pub ids: Option<(u32, u32, bool)>,
     /// Nanoseconds since 1970.
     pub since: u64,
@@ -44,7 +44,7 @@ impl Mounted {
         store.join(MOUNTS).join(name)
     }
 
-    /// Returns the owner of its id lease.
+    /// Returns the mount as the owner of its id lease.
     pub fn owner(&self) -> Owner {
         Owner { since: self.since, directory: self.home.to_string_lossy().into_owned() }
     }
@@ -62,7 +62,7 @@ impl Mounted {
             .map_err(at(format_args!("write {}", new.display())))
     }
 
-    /// Reads a record; returns `None` if it was never finished.
+    /// Reads a record; returns `None` if the record was never finished.
     pub fn read(home: &Path) -> Result<Option<Self>> {
         let path = home.join(RECORD);
         let text = match fs::read(&path) {
@@ -108,7 +108,8 @@ impl Mounted {
         })
     }
 
-    /// Frees its resources on the host once it is unmounted; returns the number of removed mounts.
+    /// Frees the mount's resources on the host, after it was unmounted; returns the number of mounts that were left and
+    /// removed.
     pub fn release(&self, leases: &Leases) -> Result<usize> {
         let mounts = release(&self.home)?;
         if let Some((first, _, true)) = self.ids {
@@ -143,7 +144,8 @@ pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Removes a directory of the store and the mounts that a killed command left below it; returns their number.
+/// Removes a directory of the store, and the mounts that a killed command left below it; returns the number of these
+/// mounts.
 pub(super) fn release(home: &Path) -> Result<usize> {
     let path = c_path(home);
     let mounts = rootfs::unmount_below(&path).map_err(|error| error.to_string())?;
@@ -162,7 +164,7 @@ pub(super) fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
-/// `dayfly rootfs ls`
+/// Lists the mounts: `dayfly rootfs ls`.
 pub(super) fn list(options: &List) -> Result<()> {
     let all = Mounted::all(&options.places.store()?)?;
     if options.format == Format::Json {

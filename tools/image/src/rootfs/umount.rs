@@ -6,7 +6,7 @@ use super::{Result, at};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-/// Unmounts it, and removes its changes and its id range.
+/// Unmounts a root filesystem, and removes its changes and its id range.
 pub(super) fn umount(options: &Umount) -> Result<()> {
     let directory = std::fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of files in an image's archive.
 const FILES: usize = 100_000;
-/// The maximum total length of their names, in bytes.
+/// The maximum total length of the files' names, in bytes.
 const NAMES: usize = 16 << 20;
 
 /// The archive and the offsets of its files.
@@ -23,13 +23,13 @@ pub struct Archive {
     file: File,
     path: PathBuf,
     files: BTreeMap<String, Place>,
-    /// Names of blobs that differ from the OCI layout's.
+    /// Names of blobs that are not the names of the OCI layout.
     blobs: BTreeMap<Digest, String>,
 }
 
 #[derive(Debug, Clone)]
 enum Place {
-    /// Offset and length.
+    /// The file's offset and length.
     At(u64, u64),
     /// A link to another file of the archive: older Docker versions link layers that images share.
     Same(String),
@@ -40,7 +40,7 @@ impl Archive {
     /// are first written to the directory `scratch`.
     ///
     /// # Errors
-    /// Those of reading; it is not an archive, or exceeds `limits`.
+    /// Those of reading; the file is not an archive, or exceeds `limits`.
     pub fn open(path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
         let from = if path == Path::new("-") {
             From::Pipe(Box::new(io::stdin().lock()))
@@ -83,7 +83,7 @@ impl Archive {
     /// Reads a document.
     ///
     /// # Errors
-    /// It does not exist or is too long; those of reading.
+    /// The document does not exist or is too long; those of reading.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         let reading = Error::at("read", self.path.join(name));
@@ -97,7 +97,7 @@ impl Archive {
     /// Returns the digest and length of a file.
     ///
     /// # Errors
-    /// It does not exist; those of reading.
+    /// The file does not exist; those of reading.
     pub fn hash(&self, name: &str) -> Result<(Digest, u64)> {
         let mut hash = Sha256::new();
         let mut reader = BufReader::with_capacity(256 << 10, self.open_file(name)?);
@@ -123,7 +123,7 @@ impl Archive {
     /// Returns the offset of a file in the archive and its length.
     ///
     /// # Errors
-    /// It does not exist.
+    /// The file does not exist.
     pub fn place(&self, name: &str) -> Result<(u64, u64)> {
         let mut name = name;
         for _ in 0..8 {
@@ -157,8 +157,8 @@ impl Read for Part<'_> {
     }
 }
 
-/// A file that limits how much is read between two seeks. The crate seeks from entry to entry, and reads the headers in
-/// between into memory.
+/// A file that limits the number of bytes read between two seeks. The crate `tar` seeks from entry to entry, and reads
+/// the headers in between into memory.
 struct Headers<'a> {
     file: &'a File,
     read: u64,
@@ -212,7 +212,7 @@ fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     Ok(files)
 }
 
-/// Normalises a name without `.` and `..`; returns `None` if it leads out of the archive.
+/// Normalises a name without `.` and `..`; returns `None` if the name leads out of the archive.
 fn normal(path: &Path) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.components() {

@@ -18,8 +18,8 @@ struct Item {
     layers: Vec<String>,
 }
 
-/// Opens the image `tag` of such an archive. The archive has no OCI manifest, so one is generated, the same for the
-/// same archive.
+/// Opens the image `tag` of such an archive. The archive has no OCI manifest, so a manifest is generated, which is the
+/// same whenever the archive is the same.
 ///
 /// # Errors
 /// Those of reading; several images match.

@@ -90,7 +90,8 @@ pub struct Source {
     pub config: ImageConfig,
     /// Its names in the source.
     pub names: Vec<Reference>,
-    /// Whether the manifest was generated here from the archive's contents; then it cannot verify them.
+    /// Whether the manifest was generated here from the archive's contents, and therefore cannot be used to verify
+    /// them.
     pub is_manifest_made: bool,
 }
 
@@ -142,7 +143,7 @@ impl Source {
         Self::follow_text(blobs, descriptor.clone(), text, platform, names)
     }
 
-    /// The same, given the text of the descriptor's blob.
+    /// Opens the image of `descriptor`, given the text of the descriptor's blob.
     fn follow_text(
         blobs: Blobs,
         mut descriptor: Descriptor,
@@ -176,8 +177,8 @@ impl Source {
         Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
     }
 
-    /// Opens the image `text` on this host: a directory or a file, optionally preceded by `layout:`, `oci-archive:` or
-    /// `docker-archive:` and followed by `:TAG`.
+    /// Opens the image that `text` names on this host: a directory or a file, optionally preceded by `layout:`,
+    /// `oci-archive:` or `docker-archive:` and followed by `:TAG`.
     ///
     /// # Errors
     /// Those of reading it; several images match.
@@ -214,7 +215,8 @@ fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
 }
 
-/// Returns the length after the shortest existing prefix, because tags may contain colons.
+/// Returns the length of the tag with its colon. The tag follows the shortest prefix that exists as a path, because
+/// tags may contain colons.
 fn tag_length(text: &str) -> usize {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let found = colons.find(|&at| Path::new(&text[..at]).exists());

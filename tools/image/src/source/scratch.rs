@@ -24,7 +24,7 @@ fn is_header(block: &[u8]) -> bool {
 /// directory `scratch` that only the caller can access.
 ///
 /// # Errors
-/// Those of reading and writing; it is not an archive, or exceeds `limits`.
+/// Those of reading and writing; the input is not an archive, or exceeds `limits`.
 pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result<File> {
     let mut file = match from {
         From::File(file) => file,

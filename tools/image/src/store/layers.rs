@@ -13,9 +13,9 @@ use std::path::PathBuf;
 pub struct LayerInfo {
     /// Its diff-id.
     pub diff_id: Digest,
-    /// Bytes in its files.
+    /// The number of bytes in its files.
     pub size: u64,
-    /// Entries in its archive.
+    /// The number of entries in its archive.
     pub entries: u64,
     /// Directories without an entry of their own that the paths of other entries imply. Their attributes come from the
     /// layers below.

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// That nothing unreferenced is removed meanwhile, or, held alone, that nobody relies on it.
+/// The store's lock. While it is held shared, no unreferenced object is removed; while it is held exclusively, no other
+/// command uses unreferenced objects.
 #[derive(Debug)]
 pub struct Lock {
     _file: OwnedFd,
@@ -26,8 +27,8 @@ pub struct Holder {
 }
 
 impl Store {
-    /// Takes the shared lock: nothing is removed until it is dropped. Waits up to `patience` for a command that
-    /// removes.
+    /// Takes the shared lock: nothing is removed until the lock is dropped. Waits up to `patience` for a command that
+    /// removes objects.
     ///
     /// # Errors
     /// Those of flock(2); after the timeout [`Error::Unfit`], which names the holder.
@@ -43,7 +44,7 @@ impl Store {
         self.lock(FlockOperation::LockExclusive, patience)
     }
 
-    /// The same, but returns `None` after the timeout.
+    /// Takes the exclusive lock, waiting up to `patience`; returns `None` after the timeout.
     ///
     /// # Errors
     /// Those of flock(2).
@@ -51,7 +52,7 @@ impl Store {
         self.wait(FlockOperation::LockExclusive, patience)
     }
 
-    /// The same without waiting; returns `None` if another process holds the lock.
+    /// Takes the exclusive lock without waiting; returns `None` if another process holds the lock.
     ///
     /// # Errors
     /// Those of flock(2).

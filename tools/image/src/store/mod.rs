@@ -34,11 +34,11 @@ use std::path::{Path, PathBuf};
 /// The privileges of this process on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// Root of the host: everything.
+    /// Root of the host: any owner, and devices.
     Root,
     /// Root of a user namespace: only mapped owners, and no devices.
     Namespace,
-    /// An unprivileged user, who owns everything.
+    /// An unprivileged user: all files belong to the user.
     User,
 }
 
@@ -64,7 +64,7 @@ impl Rights {
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// The privileges of this process there.
+    /// The privileges of this process on the store's files.
     pub rights: Rights,
 }
 

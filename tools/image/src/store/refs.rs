@@ -54,7 +54,7 @@ impl Store {
         Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
     }
 
-    /// Removes the link that an earlier version created for a name as given. Returns whether it existed.
+    /// Removes the link that an earlier version created for a name as given. Returns whether the link existed.
     fn remove_old_spelling(&self, reference: &Reference) -> Result<bool> {
         match reference.old_file_name() {
             Some(old) => remove(&self.path("refs", &old)),
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Removes a name. Returns whether it existed, since another command may have been faster.
+    /// Removes a name. Returns whether the name existed, because another command may have been faster.
     ///
     /// # Errors
     /// Those of unlink(2).
@@ -109,7 +109,7 @@ impl Store {
         Ok(digests.map(|digest| Image { digest, path: self.image(&digest) }).collect())
     }
 
-    /// Returns the image for `text`: a reference, a manifest digest, or a prefix of one.
+    /// Returns the image for `text`: a reference, a manifest digest, or a prefix of such a digest.
     ///
     /// # Errors
     /// [`Error::NoImage`] if there is none, [`Error::Unfit`] if there are several.
@@ -147,7 +147,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Removes an object: first from view by renaming it, then from the disk.
+    /// Removes an object: hides it by renaming it to `work`, and then deletes it.
     pub(super) fn discard(&self, work: &Work, part: &str, name: &str) -> Result<()> {
         let (from, to) = (self.path(part, name), work.path().join(name));
         match rename(&from, &to, RenameFlags::empty()) {
@@ -158,7 +158,7 @@ impl Store {
     }
 }
 
-/// Removes a link. Returns whether it existed.
+/// Removes a link. Returns whether the link existed.
 fn remove(path: &Path) -> Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Unfinished objects, which are removed with their creator.
+//! Unfinished objects, which are removed when their creator ends.
 
 use super::Store;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A directory in `work`, removed when dropped. Other commands remove it too once its lock is free.
+/// A directory in `work`, removed when dropped. Other commands also remove it, once its lock is free.
 #[derive(Debug)]
 pub struct Work {
     path: PathBuf,

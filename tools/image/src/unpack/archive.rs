@@ -66,9 +66,9 @@ pub struct Entry {
 pub struct Archive<'a> {
     stream: Stream<'a>,
     frame: Frame,
-    /// Unread bytes of the current entry.
+    /// The number of unread bytes of the current entry.
     left: u64,
-    /// Padding after them.
+    /// The number of padding bytes after the contents.
     padding: u64,
     global: Pax,
 }
@@ -268,8 +268,8 @@ impl<'a> Archive<'a> {
         Err(unfit("has a sparse file whose map does not end"))
     }
 
-    /// Fills `buffer` with contents of the current entry; returns less only at their end. With `record` they are
-    /// written to the frame, because no file will contain them in this form.
+    /// Fills `buffer` with contents of the current entry; returns fewer bytes only at the end of the contents. With
+    /// `record`, the contents are written to the frame, because no file will contain them in this form.
     ///
     /// # Errors
     /// Those of reading; the archive ends prematurely.
@@ -354,7 +354,7 @@ impl<'a> Archive<'a> {
         Ok(data)
     }
 
-    /// The same, up to its first zero byte.
+    /// Reads the data of an extension header, up to the first zero byte.
     fn text(&mut self, size: u64) -> Result<Rc<[u8]>> {
         let text = self.take(size)?;
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
@@ -372,7 +372,7 @@ fn padding(length: u64) -> u64 {
     (block - length % block) % block
 }
 
-/// Parses a header's time. Negative ones are stored in binary with all upper bits set.
+/// Parses a header's time. Negative times are stored in binary with all upper bits set.
 fn seconds(header: &Header) -> Result<(i64, u32)> {
     let time = header.mtime().map_err(field)?;
     Ok((time.cast_signed(), 0))

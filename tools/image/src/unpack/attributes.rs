@@ -38,13 +38,13 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Returns it without any losses.
+    /// Returns the rules for a process with these privileges; nothing is lost yet.
     #[must_use]
     pub fn new(rights: Rights, ignore_owners: bool) -> Self {
         Self { rights, ignore_owners, lost: Mutex::default() }
     }
 
-    /// Records that `what` of the entry `path` is not kept.
+    /// Records that the kind of attribute `what` of the entry `path` is not kept.
     pub fn lose(&self, what: &'static str, path: &[u8]) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let first = || (0, String::from_utf8_lossy(path).into_owned());
@@ -122,7 +122,7 @@ impl Keep {
 }
 
 impl Attributes {
-    /// Returns those of a directory without an entry.
+    /// Returns the attributes of a directory without an entry.
     #[must_use]
     pub fn plain_directory() -> Self {
         Self { mode: 0o755, owner: None, mtime: (0, 0), xattrs: Vec::new() }
@@ -135,16 +135,16 @@ impl Attributes {
         self.xattrs.iter().map(bytes).sum::<usize>() as u64
     }
 
-    /// Reads those of a directory of another layer.
+    /// Reads the attributes of a directory in another layer.
     ///
     /// # Errors
-    /// Those of reading them.
+    /// Those of reading the attributes.
     pub fn of_directory(directory: impl AsFd) -> Result<Self> {
         let stat = fstat(&directory).map_err(Error::errno("look at", "directory below"))?;
         Self::of(directory, &stat)
     }
 
-    /// Reads those of a file in another layer.
+    /// Reads the attributes of a file in another layer.
     ///
     /// # Errors
     /// Those of reading extended attributes.
@@ -185,7 +185,7 @@ impl Attributes {
         self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
     }
 
-    /// Sets them on an open file or directory. `path` is used in errors.
+    /// Sets the attributes on an open file or directory. `path` is used in errors.
     ///
     /// # Errors
     /// Those of the calls.
@@ -203,7 +203,7 @@ impl Attributes {
         futimens(&file, &self.times()).map_err(Error::errno("set times of", path))
     }
 
-    /// Sets them on a link, a device or a FIFO in `directory`.
+    /// Sets the attributes on a link, a device or a FIFO in `directory`.
     ///
     /// # Errors
     /// Those of the calls.

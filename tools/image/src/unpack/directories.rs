@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// Bytes per directory beside its name and extended attributes: the share of a half-empty tree node, and allocator
-/// overhead.
+/// The number of bytes charged per directory, in addition to its name and extended attributes: the share of a
+/// half-empty tree node, and allocator overhead.
 const DIRECTORY: u64 = 256;
-/// The same for a directory without an entry, which takes a disk block that no bytes of the archive pay for.
+/// The number of bytes charged per directory without an entry: it takes a disk block although the archive has no bytes
+/// for it.
 const IMPLIED: u64 = 1024;
-/// The same for a name alone.
+/// The number of bytes charged per name, in addition to its length.
 const NAME: u64 = 96;
 
 /// A directory.
@@ -72,12 +73,12 @@ impl<'a> Directories<'a> {
         Ok(())
     }
 
-    /// Returns whether it contains that directory.
+    /// Returns whether the set contains that directory.
     pub fn contains(&self, path: &Path) -> bool {
         self.all.contains_key(path)
     }
 
-    /// Marks a directory as opaque. Returns whether it was not marked before.
+    /// Marks a directory as opaque. Returns true unless it was already marked.
     ///
     /// # Errors
     /// The memory limit is exceeded.
@@ -89,12 +90,12 @@ impl<'a> Directories<'a> {
         Ok(self.opaque.insert(exact(path.to_owned())))
     }
 
-    /// Returns whether it or an ancestor is opaque.
+    /// Returns whether the directory or an ancestor is opaque.
     pub fn hides_below(&self, path: &Path) -> bool {
         !self.opaque.is_empty() && path.ancestors().any(|above| self.opaque.contains(above))
     }
 
-    /// Removes a directory and everything below it. In path order these are adjacent.
+    /// Removes a directory and everything below it. In the order of paths, these directories are adjacent.
     pub fn forget(&mut self, path: &Path) {
         let from = (Bound::Included(path), Bound::Unbounded);
         let inside = |other: &&PathBuf| other.starts_with(path);
@@ -118,12 +119,12 @@ impl<'a> Directories<'a> {
         }
     }
 
-    /// Iterates over all of them, the innermost first.
+    /// Iterates over all directories, the innermost first.
     pub fn innermost_first(&self) -> impl Iterator<Item = (&Path, &Attributes)> {
         self.all.iter().rev().map(|(path, kept)| (path.as_path(), &kept.attributes))
     }
 
-    /// Returns those without an entry of their own. They stay charged.
+    /// Returns the directories without an entry of their own, which stay charged.
     ///
     /// # Errors
     /// The memory limit is exceeded.

@@ -3,7 +3,7 @@
 //! The files alone are not enough: the order of entries, the header format and the padding are the packer's choice, and
 //! the diff-id is the digest of all of them. A frame is a file of records, compressed with zstd: the length of a piece
 //! of the archive (4 bytes, little endian), the piece, the length of the file whose contents follow in the archive (8
-//! bytes), the length of its path (2 bytes), and its path in the layer. A record with an empty path has no file.
+//! bytes), the length of its path (2 bytes), and its path in the layer. A record with an empty path refers to no file.
 
 use crate::error::{Error, Result};
 use std::fs::File;
@@ -65,7 +65,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Flushes the rest.
+    /// Flushes the remaining data.
     ///
     /// # Errors
     /// Those of writing.

@@ -9,26 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The size up to which any ratio is allowed: a file of zeros compresses a thousandfold.
 const FREE: u64 = 64 << 20;
-/// The number of name lookups that every import may make; each takes at least a tenth of a microsecond.
+/// The number of name lookups that every import may make; each lookup takes at least a tenth of a microsecond.
 const STEPS: u64 = 64 << 20;
 /// The additional lookups allowed per entry. A path of 60 bytes needs 30.
 const STEPS_OF_ENTRY: u64 = 256;
-/// Bytes of memory allowed per byte read of a blob, because an image with many directories is long.
+/// The number of bytes of memory allowed for each byte read from a blob, because an image with many directories has
+/// long blobs.
 const PAID: u64 = 4;
 /// The maximum of the memory, as a multiple of [`Limits::memory`], for blobs of any length.
 const MOST_PAID: u64 = 16;
 
-/// Limits on what an image may unpack to.
+/// The limits on the unpacked contents of an image.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes in all of its archives.
+    /// The number of bytes in all of its archives.
     pub bytes: u64,
-    /// Entries in all of its archives, including directories without an entry.
+    /// The number of entries in all of its archives, including directories without an entry.
     pub entries: u64,
-    /// The maximum ratio of the length of archives to that of their blobs, once they are longer than 64 MiB.
+    /// The maximum ratio of the length of archives to that of their blobs, once the archives are longer than 64 MiB.
     pub ratio: u64,
     /// Bytes of memory for the state of all layers until they are complete: names and attributes of directories. Each
-    /// byte read of blobs adds four, up to sixteen times this in total.
+    /// byte read from a blob adds four bytes, up to sixteen times this limit in total.
     pub memory: u64,
 }
 
@@ -64,7 +65,8 @@ pub struct Shared {
     pub read: AtomicU64,
     /// Set when a layer has failed, so that the others stop.
     pub stop: AtomicBool,
-    /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), because memory suffices for only one.
+    /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), so that only one such window is
+    /// allocated at a time.
     pub long_window: Mutex<()>,
     length: AtomicU64,
     bytes: AtomicU64,
@@ -80,7 +82,7 @@ impl Shared {
         Self { limits, ..Self::default() }
     }
 
-    /// Counts an entry, or a directory without one: anything that takes an inode.
+    /// Counts an entry, or a directory without an entry: each takes an inode.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -110,7 +112,8 @@ impl Shared {
         })
     }
 
-    /// Counts `bytes` of an archive. Many layers, each too short for the ratio check, may be too large together.
+    /// Counts `bytes` of an archive. The ratio is checked over all layers, because many layers, each too short for the
+    /// check, may be too large together.
     ///
     /// # Errors
     /// [`Error::Limit`].

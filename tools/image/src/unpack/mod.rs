@@ -41,10 +41,10 @@ const WHITEOUT: &[u8] = b".wh.";
 /// The marker of an opaque directory, whose contents below are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Where file contents are kept for packing the same archive again.
+/// The place where file contents are kept, so that the same archive can be packed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// In the files.
+    /// In the unpacked files.
     Files,
     /// In the frame: for archives in which an entry replaces an earlier one.
     Frame,
@@ -60,7 +60,7 @@ pub struct Task<'a> {
     pub diff_id: Digest,
     /// The layers below, if they are known.
     pub below: Below,
-    /// Where file contents are kept.
+    /// The place where file contents are kept.
     pub way: Way,
     /// The maximum zstd window, as a power of two.
     pub window: u32,

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 /// The maximum length of an extended attribute's value, in bytes (XATTR_SIZE_MAX).
 const LONGEST_VALUE: usize = 64 << 10;
-/// The maximum length of its name (XATTR_NAME_MAX).
+/// The maximum length of an extended attribute's name, in bytes (XATTR_NAME_MAX).
 const LONGEST_NAME: usize = 255;
-/// The maximum length of a file's list of zero-terminated names (XATTR_LIST_MAX).
+/// The maximum length of a file's list of zero-terminated attribute names, in bytes (XATTR_LIST_MAX).
 const LONGEST_LIST: usize = 64 << 10;
-/// The maximum total length of an entry's values, in bytes.
+/// The maximum total length of the values of an entry's attributes, in bytes.
 const VALUES: usize = 1 << 20;
 /// The maximum number of segments of a sparse file.
 const SEGMENTS: usize = 1 << 17;
@@ -62,7 +62,7 @@ pub struct Sparse {
 }
 
 impl Pax {
-    /// Adds the records in `text`; later ones replace earlier ones.
+    /// Adds the records in `text`; later records replace earlier ones.
     ///
     /// # Errors
     /// [`Error::Unfit`] if they are malformed.
@@ -114,8 +114,8 @@ impl Pax {
         Ok(())
     }
 
-    /// Records an extended attribute, and rejects one that exceeds the kernel's limits. This is not left to
-    /// setxattr(2), since attributes of directories are set only at the end.
+    /// Records an extended attribute, and rejects one that exceeds the kernel's limits. The check is not left to
+    /// setxattr(2), because attributes of directories are set only at the end.
     fn xattr(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
         let refused = |what: &str, length: usize, most: usize| {
             Error::Unfit(format!(
@@ -182,7 +182,7 @@ pub fn id(number: u64) -> Result<u32> {
 /// Parses a decimal number.
 ///
 /// # Errors
-/// [`Error::Unfit`] if it is not one.
+/// [`Error::Unfit`] if the text is not such a number.
 pub fn number(text: &[u8]) -> Result<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = str::from_utf8(text).ok().filter(|_| digits);

@@ -108,7 +108,7 @@ impl<'a> Stream<'a> {
     /// Opens the archive in the blob that `source` reads, with a zstd window of up to the power of two `window`.
     ///
     /// # Errors
-    /// Those of reading its beginning.
+    /// Those of reading the beginning of the blob.
     pub fn new(
         source: Box<dyn Read + 'a>,
         descriptor: &'a Descriptor,
@@ -164,7 +164,7 @@ impl<'a> Stream<'a> {
         self.shared.count_length(bytes)
     }
 
-    /// Fills `buffer`; returns less only at the end.
+    /// Fills `buffer`; returns fewer bytes only at the end.
     ///
     /// # Errors
     /// As [`Stream::read`].

@@ -1,4 +1,4 @@
-//! The directory of a layer while it is filled. Nothing outside it can be reached.
+//! The directory of a layer while it is filled. Nothing outside that directory can be reached.
 //!
 //! Names from the archive are never resolved from the host's root. A parent is opened by openat2(2) relative to the
 //! layer's directory without following links. If it contains links, it is walked one component at a time; `..` in a
@@ -43,9 +43,9 @@ const LONGEST_NAME: usize = 256;
 /// A directory in the layer: its path without links, and its descriptor.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Relative to the layer.
+    /// The path relative to the layer.
     pub path: PathBuf,
-    /// Opened with O_PATH.
+    /// The descriptor, opened with O_PATH.
     pub fd: Rc<OwnedFd>,
 }
 
@@ -75,10 +75,10 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Fills the empty directory `root`. Its cost is counted in `shared`.
+    /// Fills the empty directory `root`. The cost is counted in `shared`.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Those of opening the directory.
     pub fn new(root: &Path, rights: Rights, below: Below, shared: &'a Shared) -> Result<Self> {
         let fd =
             rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(Error::errno("open", root))?;
@@ -187,7 +187,7 @@ impl<'a> Tree<'a> {
         Ok(stack.pop())
     }
 
-    /// Continues a walk at a parent that is not a directory.
+    /// Continues a walk at a parent that is not a directory, such as a link.
     fn other(&mut self, here: &Place, word: &OsStr, make: bool) -> Result<Step> {
         let path = here.path.join(word);
         match readlinkat(&here.fd, word, Vec::new()) {
@@ -207,7 +207,8 @@ impl<'a> Tree<'a> {
         Err(Error::errno("open", path)(Errno::NOTDIR))
     }
 
-    /// Continues a walk at a missing parent, with its attributes in the layers below.
+    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below, or follows
+    /// a link there.
     fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
         match self.find_below(&here.path, word)? {
             None => self.make_implied(here, word, None).map(Step::Into),
@@ -275,7 +276,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Calls `make`; if something exists there, removes it and tries again.
+    /// Calls `make`; if something exists at that name, removes it and tries again.
     fn make<T>(
         &mut self,
         place: &Place,
@@ -293,7 +294,7 @@ impl<'a> Tree<'a> {
         result.map_err(Error::errno(op, place.path.join(name)))
     }
 
-    /// Removes what an earlier entry created.
+    /// Removes the file or directory that an earlier entry created.
     fn clear(&mut self, place: &Place, name: &OsStr) -> Result<()> {
         let path = place.path.join(name);
         self.replaced = true;
@@ -413,7 +414,7 @@ impl<'a> Tree<'a> {
     /// the times, and would fail in a read-only directory. Returns the directories without an entry of their own.
     ///
     /// # Errors
-    /// Those of opening and changing them.
+    /// Those of opening and changing the directories.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         if !self.directories.contains(Path::new("")) {
             let attributes = match &self.below {

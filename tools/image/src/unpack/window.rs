@@ -7,13 +7,13 @@ use std::io;
 /// The window that RFC 8878 recommends every decoder to support, as a power of two: 8 MiB.
 pub const WINDOW: u32 = 23;
 /// The longest supported window, as a power of two: 128 MiB, like the program zstd, whose `--ultra -22` creates such
-/// windows. Only one layer at a time uses one longer than [`WINDOW`].
+/// windows. Only one layer at a time uses a window longer than [`WINDOW`].
 pub const LONG_WINDOW: u32 = 27;
 /// The magic number of a frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns whether zstd's decoder failed because the window is too long. The crate passes on only the error's text
-/// (`ZSTD_error_frameParameter_windowTooLarge`).
+/// Returns whether zstd's decoder failed because the window is too long. The crate `zstd` passes on only the error's
+/// text (`ZSTD_error_frameParameter_windowTooLarge`).
 pub fn is_too_long(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
@@ -33,7 +33,8 @@ pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     ))
 }
 
-/// Returns the window size that a frame declares (RFC 8878 section 3.1.1.1), or `None` without its header.
+/// Returns the window size that a frame declares (RFC 8878 section 3.1.1.1), or `None` if the frame's header is
+/// incomplete.
 fn asked(frame: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     let is_single_segment = descriptor >> 5 & 1 == 1;

@@ -71,7 +71,7 @@ impl Label {
         from < right + APART && left < to + APART
     }
 
-    /// Returns whether its text would cross the other label's leader.
+    /// Returns whether this label's text would cross the other label's leader.
     fn crosses(&self, other: &Self) -> bool {
         let (from, to) = self.range();
         from < other.leader + NEAR && other.leader < to + NEAR

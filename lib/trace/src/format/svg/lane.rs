@@ -114,7 +114,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the text in a span's box and its position, beside the shortened time.
+/// Returns the text in a span's box and its position; if the box contains the shortened time, the text is beside it.
 pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
     let (from, to) = scale.room(span.start, span.end);
     let room = (to.0 - from.0).saturating_sub(80);

@@ -22,7 +22,7 @@ impl fmt::Display for Px {
 pub const LEFT: u64 = 1300;
 /// The length of the axis.
 const WIDTH: u64 = 12_400;
-/// The part of it that stands for the shortened time.
+/// The part of the axis that stands for the shortened time.
 const BREAK: u64 = 500;
 /// The approximate number of ticks.
 const TICKS: u64 = 10;
@@ -73,7 +73,7 @@ impl Scale {
             })
     }
 
-    /// Returns the longer part between two times that is not drawn short.
+    /// Returns the longest part between two times that is not drawn shortened.
     pub fn room(&self, start: u64, end: u64) -> (Px, Px) {
         let (from, to) = (self.x(start), self.x(end).max(self.x(start)));
         let Some((quiet, loud)) = self.quiet.map(|(from, to)| (self.x(from), self.x(to))) else {

@@ -1,4 +1,4 @@
-//! Assigns invocations to containers, and decides what becomes of an idle container.
+//! Assigns invocations to containers, and decides whether an idle container is kept, reused or ended.
 
 use super::{Planned, RAMP, Replay};
 use crate::faas::instance::{Instance, State};
@@ -6,7 +6,8 @@ use crate::options::Policy;
 use std::time::{Duration, Instant};
 
 impl Replay<'_> {
-    /// Assigns an invocation to a container that is idle, or about to be, or to a new one; otherwise it waits.
+    /// Assigns an invocation to a container that is idle or about to be, or to a new container; otherwise the
+    /// invocation waits.
     pub(super) fn place(&mut self, invocation: usize) {
         let function = self.workload.invocations[invocation].function;
         let fits = |of: &Instance<'_>| {
@@ -38,7 +39,7 @@ impl Replay<'_> {
         self.make_room();
     }
 
-    /// Ends the container that has been idle for longest, unless enough are being ended already.
+    /// Ends the container that has been idle for longest, unless enough containers are being ended already.
     fn make_room(&mut self) {
         let leaving = |of: &&Instance<'_>| matches!(of.state, State::Ending | State::Deleting);
         if self.instances.iter().filter(leaving).count() >= self.waiting.len() {
@@ -94,13 +95,13 @@ impl Replay<'_> {
         }
     }
 
-    /// Whether the stock is full, and ready.
+    /// Returns whether the stock is full, and all its containers are ready.
     pub(super) fn is_stocked(&self) -> bool {
         let ready = self.instances.iter().filter(|of| of.is_spare() && of.is_ready).count();
         ready >= usize::from(self.options.pool).min(self.instances.len())
     }
 
-    /// Decides what becomes of a container that has become idle.
+    /// Decides whether a container that has become idle is kept, reused or ended.
     pub(super) fn afterwards(&mut self, at: usize) {
         let now = Instant::now();
         let function = self.instances[at].function;
@@ -127,7 +128,8 @@ impl Replay<'_> {
         self.instances[at].idle_since = now;
     }
 
-    /// Assigns an idle container to a waiting invocation, or ends it to make room for one; returns false if none waits.
+    /// Assigns an idle container to a waiting invocation, or ends the container to make room for that invocation.
+    /// Returns false if no invocation waits.
     pub(super) fn reassign(&mut self, at: usize) -> bool {
         let function = self.instances[at].function;
         let is_any = self.policy == Policy::Warm;
@@ -141,7 +143,7 @@ impl Replay<'_> {
         true
     }
 
-    /// Serves a waiting invocation, as there is room for one.
+    /// Serves a waiting invocation, now that there is room for another container.
     pub(super) fn next_waiting(&mut self) {
         while self.instances.iter().any(|of| of.state == State::Free)
             && let Some(invocation) = self.waiting.pop_front()

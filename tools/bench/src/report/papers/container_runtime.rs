@@ -173,7 +173,7 @@ const OVERHEAD: Part = Part {
     instead: all_shown,
 };
 
-/// A line that shows how much sooner a container is gone than with the bundle's profile.
+/// Returns a line that shows how much sooner a container is gone than with the bundle's profile.
 const fn sooner(
     what: &'static str,
     published: &'static [Published],
@@ -256,7 +256,7 @@ const LEVERS: Part = Part {
     instead: all_shown,
 };
 
-/// A figure of dayfly without a fast path.
+/// Returns the line of a figure of dayfly without a fast path.
 const fn without(
     what: &'static str,
     published: &'static [Published],
@@ -315,7 +315,7 @@ const POOLS: Part = Part {
     instead: all_shown,
 };
 
-/// Rows of invocations with a container each.
+/// Selects the rows in which each invocation has a container of its own.
 const COLD: &[(&str, &str)] = &[("policy", "cold")];
 
 const RECYCLING: Part = Part {
@@ -364,7 +364,7 @@ const fn count(what: &'static str, published: &'static [Published], figure: &'st
     Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "" }
 }
 
-/// A function of Table II.
+/// Returns the line of a figure for a function of Table II.
 const fn function(
     what: &'static str,
     published: &'static [Published],

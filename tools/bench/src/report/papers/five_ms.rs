@@ -70,7 +70,7 @@ const PLAIN: Part = Part {
     instead: all_shown,
 };
 
-/// What omitting a part saves a start, 60 ms after the previous one.
+/// Returns the line of the time that a start, 60 ms after the previous one, saves without a part of the container.
 const fn saves(
     what: &'static str,
     published: &'static [Published],
@@ -172,7 +172,7 @@ const NAMESPACES: Part = Part {
     instead: all_shown,
 };
 
-/// The median of a figure of one program, in seconds.
+/// Returns the line of a program's median figure, in seconds.
 const fn seconds(
     what: &'static str,
     published: &'static [Published],

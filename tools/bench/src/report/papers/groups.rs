@@ -158,7 +158,7 @@ const ROGUE: Part = Part {
     instead: smaller,
 };
 
-/// An experiment with this number of states.
+/// Returns an experiment with this number of states.
 const fn way(line: &'static [&'static str], states: u64) -> Way {
     Way::Command(Command {
         line,

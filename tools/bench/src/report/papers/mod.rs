@@ -15,12 +15,12 @@ pub(super) use mounts::MOUNTS;
 use super::paper::{Line, Published};
 use super::take::{Figure, Take};
 
-/// A figure of a runtime, in milliseconds.
+/// Returns the line of a runtime's figure, in milliseconds.
 const fn ms(what: &'static str, published: &'static [Published], take: Take) -> Line {
     Line { what, published, take, unit: "ms" }
 }
 
-/// A figure of a verdict of `dayfly host check`, in milliseconds if it is in microseconds there.
+/// Selects a figure of a verdict of `dayfly host check`, converted to milliseconds from the microseconds there.
 const fn verdict(id: &'static [(&'static str, &'static str)], figure: &'static str) -> Take {
     Take {
         rows: "/sections/*/verdicts",

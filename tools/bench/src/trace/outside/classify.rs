@@ -15,7 +15,7 @@ pub struct Class {
     pub waits: bool,
 }
 
-/// The paths of a container's files, which show what is done with them.
+/// The paths of a container's files, from which the purpose of a call on them is derived.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     /// The root filesystem.
@@ -38,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// Whether a path, as seen by the host or the container, is one to be masked or made read-only.
+    /// Returns whether a path, as seen by the host or the container, is one to be masked or made read-only.
     fn hides(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
         self.hidden.iter().any(|hidden| hidden == inside)
@@ -106,7 +106,7 @@ const FIFO: &str = "exec.fifo";
 /// The object of calls on netlink sockets, which the caller identifies.
 pub const NETLINK: &str = "netlink";
 
-/// Whether an open file is one through which processes communicate.
+/// Returns whether an open file is one through which processes communicate.
 fn is_channel(object: &str) -> bool {
     ["pipe", "socket", "eventfd", "signalfd", "timerfd", "inotify"].contains(&object)
 }
@@ -168,7 +168,7 @@ fn control(option: u64) -> Phase {
     Phase::Security
 }
 
-/// Whether an operation of futex(2) sleeps: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
+/// Returns whether an operation of futex(2) sleeps: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 fn futex_waits(operation: u64) -> bool {
     matches!(operation & 0x7f, 0 | 6 | 9 | 11 | 13)
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use trace::now;
 
-/// The time allowed for the answer after all other processes have ended.
+/// The time to wait for the thread's answer after all other processes have ended.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A thread that waits for one process by a pidfd.
@@ -30,7 +30,7 @@ impl Ending {
         Self(Some(receiver))
     }
 
-    /// Returns the time of the end; `None` if it has not ended yet.
+    /// Returns the time of the end; `None` if the process has not ended yet.
     #[must_use]
     pub fn time(self) -> Option<u64> {
         self.0?.recv_timeout(GRACE).ok()

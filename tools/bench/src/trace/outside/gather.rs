@@ -42,7 +42,7 @@ struct Process {
 struct Contained {
     start: u64,
     ending: Ending,
-    /// The time at which a wait for it was seen to end.
+    /// The time at which another process's wait for this process was seen to end.
     reaped: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ struct Traced {
 #[derive(Debug)]
 struct Call {
     span: Span,
-    /// Whether its caller is suspended until the child executes a program (CLONE_VFORK).
+    /// Whether the caller of the current clone(2) is suspended until the child executes a program (CLONE_VFORK).
     lends: bool,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Gather<'a> {
         self.close(pid, seen, errno);
     }
 
-    /// Records that `pid`'s current wait has returned the end of the process of row `row`.
+    /// Records that `pid`'s current wait has reported the end of the process of row `row`.
     fn awaited_was(&mut self, pid: Pid, row: usize, seen: u64) {
         if let Some(contained) = &mut self.processes[row].contained {
             contained.reaped = Some(seen);
@@ -272,14 +272,16 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Whether a step of a command that kills or deletes a container does just that.
+/// Returns whether a step does what `kill` and `delete` are for: it kills a process or removes something of the
+/// container.
 fn undoes(span: &Span) -> bool {
     let by_phase = [Phase::Security, Phase::Mounts, Phase::Platform, Phase::Cgroups];
     let by_name = ["unlink", "unlinkat", "rmdir", "kill", "tgkill", "pidfd_send_signal"];
     by_phase.contains(&span.phase) || by_name.contains(&span.name.as_str())
 }
 
-/// Adds the rows of programs, and redirects waits for the processes that became them.
+/// Adds the rows of containers' programs. Waits for a process that became such a program are redirected to the
+/// program's row.
 fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
     for program in programs {
         let at = rows.len();
@@ -294,7 +296,7 @@ fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
 }
 
 impl Contained {
-    /// Returns the row of the program that its process of row `former` has executed.
+    /// Returns the row of a container's program, which the process of row `former` has executed.
     fn row(self, former: usize, pid: i32, command: &[String], last: u64) -> Row {
         let seen = self.ending.time();
         let end = [seen, self.reaped].into_iter().flatten().min().unwrap_or(last).max(self.start);

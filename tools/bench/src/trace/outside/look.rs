@@ -22,7 +22,7 @@ enum Form {
     File(usize),
     /// A string.
     Text(usize),
-    /// A number as the first argument, with its names.
+    /// A number as the first argument, with the names of its values.
     Operation(&'static [(u64, &'static str)]),
 }
 
@@ -89,7 +89,7 @@ pub struct Look {
 
 impl Look {
     /// Returns the object of the call `name` with `args` that `pid` is about to make: a path, the kind of a channel
-    /// (`"pipe"`), a word; empty if there is none.
+    /// (`"pipe"`), a word; empty if the call has no object.
     pub fn object(&self, pid: Pid, name: &str, args: &[u64; 6]) -> String {
         let arg = |at: usize| args.get(at).copied().unwrap_or(0);
         match form(name) {
@@ -121,7 +121,7 @@ fn operation(names: &[(u64, &str)], number: u64) -> String {
     name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// Returns the kind that a link of /proc/PID/fd names, without its number; a path unchanged.
+/// Returns the kind of object that a link of /proc/PID/fd names, without its number. A path is returned unchanged.
 fn kind(name: &str) -> &str {
     if let Some(name) = name.strip_prefix("anon_inode:") {
         return name.trim_matches(['[', ']']);

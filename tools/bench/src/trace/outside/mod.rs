@@ -23,12 +23,12 @@ use trace::{Timeline, now};
 pub struct Observed {
     /// Its time line.
     pub timeline: Timeline,
-    /// The cost of observing it.
+    /// The cost of observing the command.
     pub held: Held,
 }
 
-/// How often, and for how long, the tracer stopped its tracees while it was working itself. Switching between tracee
-/// and tracer takes additional time, which can't be separated from the tracee's own.
+/// How often, and for how long, tracees were stopped while the tracer worked. Switching between tracee and tracer takes
+/// additional time, which can't be separated from the tracee's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
     /// The number of stops.

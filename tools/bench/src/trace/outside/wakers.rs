@@ -1,4 +1,5 @@
-//! Determines which process a wait was for, which no system call shows: from what others did meanwhile.
+//! Determines for which process another process waited. No system call shows that, so it is derived from the actions of
+//! other processes during the wait.
 
 use trace::{Awaited, Phase, Row, Timeline};
 
@@ -8,8 +9,8 @@ struct Deed {
     time: u64,
 }
 
-/// Names the row that each wait of a time line was for, where unknown: the one that, last before the end of the wait,
-/// wrote into a channel, sent a signal, executed a program or exited.
+/// For each wait with an unknown reason, enters the awaited row: the row that last, before the end of the wait, wrote
+/// into a channel, sent a signal, executed a program or exited.
 pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
     for (row, of) in timeline.rows.iter().enumerate() {

@@ -20,13 +20,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Creates one in the hierarchy mounted at `top`; returns `None` if that is not permitted.
+    /// Creates a cgroup in the hierarchy mounted at `top`; returns `None` if that is not permitted.
     #[must_use]
     pub fn make(top: &str) -> Option<Self> {
         Self::named("birth", Path::new(top)).ok()
     }
 
-    /// Creates one for the purpose `name`, and removes those of killed checks.
+    /// Creates a cgroup for the purpose `name`, and removes the cgroups that killed checks have left.
     fn named(name: &str, top: &Path) -> Result<Self, Error> {
         let start = format!("dayfly-{name}-");
         for entry in fs::read_dir(top).into_iter().flatten().flatten() {
@@ -52,7 +52,7 @@ impl Group {
         }
     }
 
-    /// Its directory.
+    /// Returns the descriptor of the cgroup's directory.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
@@ -82,7 +82,7 @@ pub struct Migration {
     next: Cell<bool>,
 }
 
-/// A program that waits for EOF on its input, which it gets when we end.
+/// A program that waits for EOF on its input, which arrives when this process ends.
 #[derive(Debug)]
 struct Traveller(Child);
 
@@ -94,8 +94,8 @@ impl Drop for Traveller {
 }
 
 impl Migration {
-    /// Creates the cgroups in the hierarchy that limits containers: v2, or on other hosts a v1 hierarchy whose new
-    /// cgroups accept processes without configuration.
+    /// Creates the cgroups in the hierarchy that limits containers: v2, or on hosts that limit by v1, a v1 hierarchy
+    /// whose new cgroups accept processes without configuration.
     ///
     /// # Errors
     /// No hierarchy is suitable; EACCES without root.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// The number of rounds that run each operation once, with a pause before and after.
 const APART: usize = 11;
-/// The pause. The operations take turns, so the same one runs again only after many pauses: longer than any grace
-/// period.
+/// The pause. The operations take turns, so an operation runs again only after many pauses, which together are longer
+/// than any grace period.
 const REST: Duration = Duration::from_millis(20);
 /// The number of back-to-back repetitions of an operation.
 const IN_A_ROW: usize = 21;
@@ -28,7 +28,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Formats both.
+    /// Formats both durations.
     pub fn text(&self) -> String {
         format!("{:.0} µs apart, {:.0} in a row", self.apart, self.in_a_row)
     }
