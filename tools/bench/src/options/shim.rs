@@ -74,9 +74,9 @@ pub struct ShimDaemon {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measured {
-    /// "ctr run" of a program that exits at once
+    /// `ctr run` of a program that exits at once
     Run,
-    /// "ctr task exec" of such a program
+    /// `ctr task exec` of such a program
     Exec,
     /// Memory and threads beside a sleeping container
     Idle,
