@@ -19,6 +19,7 @@ pub mod look;
 mod mode;
 pub mod name;
 mod options;
+pub mod passwd;
 pub mod places;
 mod remove;
 mod upper;

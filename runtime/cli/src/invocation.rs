@@ -66,13 +66,7 @@ impl<'a> Invocation<'a> {
 
     /// Finds a container by its id or, if dayfly generated the id, by its first digits.
     pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
-        Ok(match store.container(id) {
-            Err(error) if error.is_not_found() => match store.complete(id)? {
-                Some(id) => store.container(&id)?,
-                None => return Err(error.into()),
-            },
-            found => found?,
-        })
+        Ok(store.by_beginning(id)?)
     }
 
     /// Returns the fast paths for starts: all except those in `DAYFLY_WITHOUT` (for benchmarks).

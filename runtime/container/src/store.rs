@@ -90,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// If several ids match, or if the state root cannot be read.
-    pub fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
+    fn complete(&self, beginning: &str) -> Result<Option<String>, Error> {
         let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if beginning.len() < LEAST || !is_hex(beginning) {
             return Ok(None);
@@ -106,6 +106,20 @@ impl Store {
             count => {
                 Err(Error::Text(format!("{beginning} is the beginning of {count} container ids")))
             }
+        }
+    }
+
+    /// Opens the container of this id or, if there is none, the one whose generated id begins so.
+    ///
+    /// # Errors
+    /// As of [`Store::container`]; if there is more than one; if the state root cannot be read.
+    pub fn by_beginning(&self, id: &str) -> Result<Container, Error> {
+        match self.container(id) {
+            Err(error) if error.is_not_found() => match self.complete(id)? {
+                Some(id) => self.container(&id),
+                None => Err(error),
+            },
+            found => found,
         }
     }
 

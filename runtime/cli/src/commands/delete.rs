@@ -1,7 +1,5 @@
 //! `delete`: removes what a container leaves behind.
 
-use alloc::borrow::Cow;
-
 use container::{Removed, Warn};
 
 use super::layers;
@@ -11,23 +9,16 @@ use crate::invocation::Invocation;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
-    let (mut id, store) = (Cow::Borrowed(invocation.id()?), invocation.store()?);
-    let mut found = store.container(&id);
+    let (id, store) = (invocation.id()?, invocation.store()?);
     // Cleaning up by force must not match another container: engines do so before they create one.
-    if !force
-        && found.as_ref().is_err_and(container::Error::is_not_found)
-        && let Some(whole) = store.complete(&id)?
-    {
-        found = store.container(&whole);
-        id = Cow::Owned(whole);
-    }
+    let found = if force { store.container(id) } else { store.by_beginning(id) };
     if found.as_ref().is_ok_and(container::Container::has_layers) {
         // Files in the container may belong to other ids than the user's.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
-    match store.delete_found(&id, found, force, Warn(invocation.warn, invocation.tell))? {
+    match store.delete_found(id, found, force, Warn(invocation.warn, invocation.tell))? {
         Removed::Remains(error) if error.is_not_found() => {
-            container::free_ids(&store, &id, &layers::leases(invocation)?)?;
+            container::free_ids(&store, id, &layers::leases(invocation)?)?;
             if force { Ok(()) } else { Err(error.into()) }
         }
         Removed::Container(_) | Removed::Remains(_) => Ok(()),

@@ -2,24 +2,15 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use rootfs::Layers;
+use rootfs::passwd::{self, Unknown, User, number, split};
 
 use crate::Error;
 
 /// The largest size in bytes of such a file.
 const LONGEST: usize = 1 << 20;
-
-/// A user, as numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct User {
-    pub uid: u32,
-    pub gid: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-}
 
 /// Resolves `USER[:GROUP]`, names or numbers, in the image of these layers.
 ///
@@ -28,7 +19,7 @@ pub(super) struct User {
 pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     let (name, group) = split(text);
     if let (Some(uid), Some(Some(gid))) = (number(name), group.map(number)) {
-        return Ok(User { uid, gid, groups: Vec::new() });
+        return Ok(User { uid, gid, ..User::default() });
     }
     let read = |file: &CStr| match rootfs::look::read(layers, c"etc", file, LONGEST) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()),
@@ -41,62 +32,17 @@ pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     find(text, &read(c"passwd")?, &read(c"group")?)
 }
 
-fn split(text: &str) -> (&str, Option<&str>) {
-    match text.split_once(':') {
-        Some((name, group)) => (name, Some(group).filter(|group| !group.is_empty())),
-        None => (text, None),
-    }
-}
-
 fn find(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
-    let (name, group_name) = split(text);
-    let name = if name.is_empty() { "0" } else { name };
-    let number = number(name);
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let line = lines.find(|fields| match number {
-        Some(uid) => fields.get(2).and_then(|field| field.parse().ok()) == Some(uid),
-        None => fields.first() == Some(&name),
-    });
-    let field = |at: usize| line.as_ref().and_then(|fields| fields.get(at)).copied();
-    let listed = |at: usize| field(at).and_then(|field| field.parse::<u32>().ok());
-    let uid = number.or(listed(2)).ok_or_else(|| {
-        Error::Text(format!("--user {text}: the image has no user {name} in /etc/passwd"))
-    })?;
-    let mut user = User { uid, gid: listed(3).unwrap_or(0), groups: Vec::new() };
-    match group_name {
-        Some(wanted) => {
-            user.gid = group_id(wanted, group).ok_or_else(|| {
-                Error::Text(format!("--user {text}: the image has no group {wanted} in /etc/group"))
-            })?;
-        }
-        // The same groups as at a login, if no group was given.
-        None => {
-            user.groups = memberships(field(0).unwrap_or(name), group);
-            user.groups.retain(|&other| other != user.gid);
-        }
-    }
-    Ok(user)
-}
-
-fn group_id(wanted: &str, group: &str) -> Option<u32> {
-    let listed = || {
-        let mut lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        lines.find(|fields| fields.first() == Some(&wanted))?.get(2)?.parse().ok()
-    };
-    number(wanted).or_else(listed)
-}
-
-fn memberships(login: &str, group: &str) -> Vec<u32> {
-    let lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let member = |fields: &Vec<&str>| {
-        fields.get(3).is_some_and(|members| members.split(',').any(|member| member.trim() == login))
-    };
-    lines.filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
-}
-
-fn number(text: &str) -> Option<u32> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|&id| digits && id != u32::MAX)
+    passwd::find(text, passwd, group).map_err(|unknown| {
+        Error::Text(match unknown {
+            Unknown::User(name) => {
+                format!("--user {text}: the image has no user {name} in /etc/passwd")
+            }
+            Unknown::Group(name) => {
+                format!("--user {text}: the image has no group {name} in /etc/group")
+            }
+        })
+    })
 }
 
 #[cfg(test)]

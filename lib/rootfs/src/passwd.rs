@@ -1,0 +1,87 @@
+//! Resolves names of users and groups by the text of passwd(5) and group(5) files: the kernel needs numbers.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A user, as numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct User {
+    /// The user id.
+    pub uid: u32,
+    /// The group id.
+    pub gid: u32,
+    /// The supplementary groups.
+    pub groups: Vec<u32>,
+    /// The home directory, if the passwd file names one.
+    pub home: Option<String>,
+}
+
+/// A name that a file lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown<'a> {
+    /// This user is not in the passwd file.
+    User(&'a str),
+    /// This group is not in the group file.
+    Group(&'a str),
+}
+
+/// Splits `USER[:GROUP]`. An empty group is none.
+#[must_use]
+pub fn split(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(':') {
+        Some((name, group)) => (name, Some(group).filter(|group| !group.is_empty())),
+        None => (text, None),
+    }
+}
+
+/// Resolves `USER[:GROUP]`, names or numbers; without a user, root. Without a group, the user has the group and the
+/// supplementary groups that the files list, as at a login.
+///
+/// # Errors
+/// If a name is not in its file. A number needs no entry.
+pub fn find<'a>(text: &'a str, passwd: &str, group: &str) -> Result<User, Unknown<'a>> {
+    let (name, group_name) = split(text);
+    let name = if name.is_empty() { "0" } else { name };
+    let number = number(name);
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let line = lines.find(|fields| match number {
+        Some(uid) => fields.get(2).and_then(|field| field.parse().ok()) == Some(uid),
+        None => fields.first() == Some(&name),
+    });
+    let field = |at: usize| line.as_ref().and_then(|fields| fields.get(at)).copied();
+    let listed = |at: usize| field(at).and_then(|field| field.parse::<u32>().ok());
+    let uid = number.or(listed(2)).ok_or(Unknown::User(name))?;
+    let home = field(5).filter(|home| home.starts_with('/')).map(String::from);
+    let mut user = User { uid, gid: listed(3).unwrap_or(0), groups: Vec::new(), home };
+    match group_name {
+        Some(wanted) => user.gid = group_id(wanted, group).ok_or(Unknown::Group(wanted))?,
+        None => {
+            user.groups = memberships(field(0).unwrap_or(name), group);
+            user.groups.retain(|&other| other != user.gid);
+        }
+    }
+    Ok(user)
+}
+
+fn group_id(wanted: &str, group: &str) -> Option<u32> {
+    let listed = || {
+        let mut lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        lines.find(|fields| fields.first() == Some(&wanted))?.get(2)?.parse().ok()
+    };
+    number(wanted).or_else(listed)
+}
+
+fn memberships(login: &str, group: &str) -> Vec<u32> {
+    let lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let member = |fields: &Vec<&str>| {
+        fields.get(3).is_some_and(|members| members.split(',').any(|member| member.trim() == login))
+    };
+    lines.filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
+}
+
+/// Parses an id. The largest number is none: to the kernel it means "unchanged".
+#[must_use]
+pub fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&id| digits && id != u32::MAX)
+}
