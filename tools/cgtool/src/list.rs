@@ -2,13 +2,12 @@
 
 use super::group::{Group, Tree, Version};
 use super::setting;
+use super::top::size_of_stdout;
 use super::usage::{Usage, known, size, time};
 use crate::options::Format;
 use crate::options::Ls;
 use report::{Error, Table, say, sayln};
-use rustix::termios::tcgetwinsize;
 use serde_json::json;
-use std::io::{self, IsTerminal};
 
 /// Shows groups or hierarchies.
 ///
@@ -48,9 +47,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
             for (group, usage) in looks {
                 table.row(row(&tree, &tops, group, &usage));
             }
-            let width =
-                io::stdout().is_terminal().then(|| tcgetwinsize(io::stdout()).ok()).flatten();
-            let width = width.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+            let width = size_of_stdout().map(|(columns, _)| columns);
             say!("{}", table.within(width.filter(|_| !options.no_trunc)));
         }
     }

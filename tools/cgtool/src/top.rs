@@ -187,8 +187,13 @@ fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> 
 
 /// Returns columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
 fn terminal() -> (usize, usize) {
-    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
+    size_of_stdout().unwrap_or((80, 24))
+}
+
+/// Returns columns and rows of standard output if it is a terminal that reports its size.
+pub(crate) fn size_of_stdout() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+    Some((size.ws_col.into(), size.ws_row.into()))
 }
 
 /// Formats the table with names short enough for the figures to fit beside them.
