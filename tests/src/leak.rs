@@ -65,8 +65,14 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
 /// Returns whether `pid` has exited and its parent has not yet waited for it.
 #[must_use]
 pub fn is_zombie(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
+    state(pid) == Some('Z')
+}
+
+/// Returns the state of `pid`'s main thread: the letter of /proc/PID/stat. None if the process does not exist.
+#[must_use]
+pub fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
 }
 
 /// Kills and removes whatever [`find`] would return, so that a failed case does not make others fail.

@@ -206,14 +206,13 @@ impl Running {
     /// After [`patience`](crate::wait::patience), or when the runtime ends.
     #[track_caller]
     pub fn until_it_waits(&self) {
-        let directory = format!("/proc/{}", self.pid().as_raw_nonzero());
+        let pid = self.pid().as_raw_nonzero().get();
         let mut last = String::new();
         crate::wait::until_true("the call to wait for something", || {
             assert!(!self.has_ended(), "ended: {}", self.call.line);
             // The call's number, its arguments and the stack pointer; `running` if the thread is not in a call.
-            let now = fs::read_to_string(format!("{directory}/syscall")).unwrap_or_default();
-            let stat = fs::read_to_string(format!("{directory}/stat")).unwrap_or_default();
-            let sleeps = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'));
+            let now = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+            let sleeps = crate::leak::state(pid) == Some('S');
             let same = sleeps && !now.is_empty() && now == last;
             last = now;
             same

@@ -9,6 +9,7 @@ use dayfly_tests::runtime::Running;
 use dayfly_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -22,14 +23,17 @@ const CASES: &[Case] = &[
 
 const ROUNDS: u32 = 12;
 
+/// Whether a process is criu, by its name: criu changes its command line.
+fn is_criu(process: &Path) -> bool {
+    fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "criu")
+}
+
 /// Returns the children of a process that run criu.
 fn criu_of(pid: Pid) -> Vec<Pid> {
     let file = format!("/proc/{0}/task/{0}/children", pid.as_raw_nonzero());
     let children = fs::read_to_string(file).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
-    let is_criu = |pid: &i32| {
-        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "criu")
-    };
+    let is_criu = |pid: &i32| is_criu(Path::new(&format!("/proc/{pid}")));
     children.filter(is_criu).filter_map(Pid::from_raw).collect()
 }
 
@@ -38,14 +42,10 @@ fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
-    // The name is compared, because criu changes its command line.
-    let is_criu = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("comm")).is_ok_and(|name| name.trim() == "criu")
-    };
     // A criu that has not called execve(2) yet is not visible: look several times.
     let mut looks = 0;
     wait::until_true("criu to end", || {
-        let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry));
+        let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry.path()));
         looks = if is_there { 0 } else { looks + 1 };
         looks == 20
     });
@@ -65,6 +65,22 @@ fn duration(call: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
+/// Starts the container. Returns how long a checkpoint of it takes, too.
+fn timed_checkpoint(bed: &Bed) -> (Saved<'_>, Duration) {
+    let saved = Saved::counting(bed);
+    let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
+    (saved, whole)
+}
+
+/// Saves the container and deletes it. Returns how long a restore takes, too.
+fn timed_restore(bed: &Bed) -> (Saved<'_>, Duration) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let whole = duration(|| drop(saved.restore(&[]).ok()));
+    saved.c.delete_force().ok();
+    (saved, whole)
+}
+
 /// Asserts that the container either counts or is gone.
 #[track_caller]
 fn assert_whole(saved: &Saved<'_>) -> bool {
@@ -81,8 +97,7 @@ fn assert_whole(saved: &Saved<'_>) -> bool {
 }
 
 fn killed_checkpoint(bed: &Bed) {
-    let saved = Saved::counting(bed);
-    let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
+    let (saved, whole) = timed_checkpoint(bed);
     for round in 0..ROUNDS {
         let running = saved.checkpoint_call(&[]).spawn();
         kill_call(running, whole * round / ROUNDS);
@@ -95,10 +110,7 @@ fn killed_checkpoint(bed: &Bed) {
 }
 
 fn killed_restore(bed: &Bed) {
-    let saved = Saved::counting(bed);
-    saved.checkpoint(&[]).ok();
-    let whole = duration(|| drop(saved.restore(&[]).ok()));
-    saved.c.delete_force().ok();
+    let (saved, whole) = timed_restore(bed);
     for round in 0..ROUNDS {
         let running = saved.restore_call(&["--detach"]).spawn();
         kill_call(running, whole * round / ROUNDS);
@@ -115,8 +127,7 @@ fn killed_restore(bed: &Bed) {
 }
 
 fn criu_killed_in_a_checkpoint(bed: &Bed) {
-    let saved = Saved::counting(bed);
-    let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
+    let (saved, whole) = timed_checkpoint(bed);
     for round in 0..ROUNDS {
         let running = saved.checkpoint_call(&["--leave-running"]).spawn();
         let outcome = kill_criu(running, whole * round / ROUNDS);
@@ -131,10 +142,7 @@ fn criu_killed_in_a_checkpoint(bed: &Bed) {
 }
 
 fn criu_killed_in_a_restore(bed: &Bed) {
-    let saved = Saved::counting(bed);
-    saved.checkpoint(&[]).ok();
-    let whole = duration(|| drop(saved.restore(&[]).ok()));
-    saved.c.delete_force().ok();
+    let (saved, whole) = timed_restore(bed);
     for round in 0..ROUNDS {
         let running = saved.restore_call(&["--detach"]).spawn();
         let outcome = kill_criu(running, whole * round / ROUNDS);
