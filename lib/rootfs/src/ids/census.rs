@@ -3,9 +3,11 @@
 //! A missing path alone proves little: the directory may be on a mount that this mount namespace lacks, or may have
 //! been removed while its container still runs.
 
+use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, stat, statat};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -37,33 +39,32 @@ pub(super) fn own_mount_namespace() -> Result<u64, sys::Error> {
 impl Census {
     /// Examines every process.
     pub fn take() -> Result<Self, sys::Error> {
-        let proc =
-            open_directory(rustix::fd::AsFd::as_fd(&CWD), c"/proc").context("open", "/proc")?;
+        let proc = open_directory(CWD.as_fd(), c"/proc").context("open", "/proc")?;
         let own = stat("/proc/self/ns/pid").context("stat", "/proc/self/ns/pid")?.st_ino;
         let mut census =
             Self { maps: Vec::new(), mount_namespaces: Vec::new(), is_whole: own == INITIAL };
-        for name in names(rustix::fd::AsFd::as_fd(&proc)).context("read", "/proc")? {
+        for name in names(proc.as_fd()).context("read", "/proc")? {
             let pid = name.to_str().ok().and_then(|name| name.parse::<i32>().ok());
             let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
-            match sys::fs::read_at(&proc, format!("{}/uid_map", pid.as_raw_nonzero()).as_str()) {
-                Ok(text) => {
-                    census.maps.extend(lines(&text).map(|(first, count)| (first, count, pid)));
-                }
-                // The process has ended meanwhile.
-                Err(Errno::NOENT | Errno::SRCH) => continue,
-                Err(_) => census.is_whole = false,
-            }
-            match statat(
-                &proc,
-                format!("{}/ns/mnt", pid.as_raw_nonzero()).as_str(),
-                AtFlags::empty(),
-            ) {
-                Ok(stat) => census.mount_namespaces.push(stat.st_ino),
-                Err(Errno::NOENT | Errno::SRCH) => {}
-                Err(_) => census.is_whole = false,
+            let process = format!("{}", pid.as_raw_nonzero());
+            if census.add(&proc, &process, pid).is_err() {
+                // What fails because the process has ended hides nothing. The errors of such a process are several:
+                // EINVAL from uid_map, EACCES from ns/mnt, and ENOENT or ESRCH from both.
+                let found = statat(&proc, process.as_str(), AtFlags::empty());
+                census.is_whole &= matches!(found, Err(Errno::NOENT));
             }
         }
         Ok(census)
+    }
+
+    /// Adds the process that has this name in /proc. A zombie has given up all it had, even if its parent is slow to
+    /// wait for it, so it is left out.
+    fn add(&mut self, proc: &OwnedFd, name: &str, pid: Pid) -> Result<(), Errno> {
+        let Some(mount_namespace) = mount_namespace_of(proc, name)? else { return Ok(()) };
+        self.mount_namespaces.push(mount_namespace);
+        let text = sys::fs::read_at(proc, format!("{name}/uid_map").as_str())?;
+        self.maps.extend(lines(&text).map(|(first, count)| (first, count, pid)));
+        Ok(())
     }
 
     /// Returns a process that has ids of the range: a process of the container that leased the range, or of a container
@@ -81,6 +82,28 @@ impl Census {
     }
 }
 
+/// Returns the inode of a process's mount namespace, or `None` if the process is a zombie. The first thread alone may be
+/// one while others run.
+fn mount_namespace_of(proc: &OwnedFd, name: &str) -> Result<Option<u64>, Errno> {
+    let of_thread = |path: &str| match statat(proc, path, AtFlags::empty()) {
+        Ok(stat) => Ok(Some(stat.st_ino)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    if let Some(inode) = of_thread(&format!("{name}/ns/mnt"))? {
+        return Ok(Some(inode));
+    }
+    let path = CString::new(format!("{name}/task")).unwrap_or_default();
+    let threads = open_directory(proc.as_fd(), &path)?;
+    for thread in names(threads.as_fd())? {
+        let thread = thread.to_str().unwrap_or_default();
+        if let Some(inode) = of_thread(&format!("{name}/task/{thread}/ns/mnt"))? {
+            return Ok(Some(inode));
+        }
+    }
+    Ok(None)
+}
+
 /// Iterates over the second and third number of each line.
 fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let text = core::str::from_utf8(text).unwrap_or_default();
@@ -93,6 +116,9 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use std::io::Read;
+    use std::process::Stdio;
 
     #[test]
     fn who_has_all_ids_lives_in_no_range() {
@@ -104,6 +130,45 @@ mod tests {
         assert!(census.is_out_of_sight(8, 9) && census.is_out_of_sight(7, 7));
         assert!(!census.is_out_of_sight(7, 9), "somebody is there");
         assert!(!Census { is_whole: false, ..census }.is_out_of_sight(8, 9));
+    }
+
+    fn is_counted(pid: u32) -> bool {
+        let pid = Pid::from_raw(pid.cast_signed());
+        Census::take().unwrap().maps.iter().any(|(.., counted)| Some(*counted) == pid)
+    }
+
+    #[test]
+    fn zombies_have_no_ids() {
+        let mut child = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(is_counted(child.id()));
+        drop(child.stdin.take());
+        let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), exited).unwrap();
+        assert!(!is_counted(child.id()));
+        child.wait().unwrap();
+    }
+
+    /// pthread_exit(3) in the first thread leaves the process running.
+    #[test]
+    fn a_first_thread_that_exited_hides_nothing() {
+        const CODE: &str = "import ctypes, sys, threading\n\
+                            threading.Thread(target=sys.stdin.read).start()\n\
+                            print(flush=True)\n\
+                            ctypes.CDLL(None).pthread_exit(None)";
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", CODE]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut child) = python.spawn() else {
+            std::eprintln!("skipped: no python3");
+            return;
+        };
+        child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let leader = format!("/proc/{}/task/{0}/ns/mnt", child.id());
+        while stat(leader.as_str()).is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(is_counted(child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]
