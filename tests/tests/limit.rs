@@ -11,9 +11,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use rustix::thread::set_thread_uid;
 use serde_json::{Value, json};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use sys::clone::CloneFlags;
@@ -63,19 +62,20 @@ fn free(limit: &Limit) -> usize {
     limit.state().expect("limit").free
 }
 
-/// Returns a container whose start is blocked until something is written to the pipe.
-fn held_up(bed: &Bed) -> (Container<'_>, PathBuf) {
-    let pipe = bed.dir.join("go");
-    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
-    let hook = format!("read line < {}", pipe.display());
+/// Returns a container whose start is blocked by a hook, and the pipe that the hook reads: the hook exits after a line,
+/// and when the pipe is closed.
+fn held_up(bed: &Bed) -> (Container<'_>, File) {
+    let path = bed.dir.join("go");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
+    // Opened for both, so that neither this open nor the hook's waits.
+    let pipe = File::options().read(true).write(true).open(&path).expect("open pipe");
+    let hook = format!("read line < {}", path.display());
     let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", hook] });
     (bed.bundle().sh("sleep 100").push("/hooks/createRuntime", hook).make(), pipe)
 }
 
-fn let_go(pipe: &Path) {
-    // Waits for the hook to open the pipe.
-    let pipe = OpenOptions::new().write(true).open(pipe).expect("open pipe");
-    (&pipe).write_all(b"\n").expect("write to pipe");
+fn let_go(mut pipe: &File) {
+    pipe.write_all(b"\n").expect("write to pipe");
 }
 
 /// Starts `run`.
@@ -121,7 +121,7 @@ fn a_permit_lasts_from_bundle_to_program(bed: &Bed) {
 }
 
 fn a_killed_start_gives_its_permit_back(bed: &Bed) {
-    let (c, _) = held_up(bed);
+    let (c, _pipe) = held_up(bed);
     alone(|| {
         let limit = Limit::set(1, LONGEST_WAIT).expect("limit");
         let running = run(&c);
@@ -130,7 +130,6 @@ fn a_killed_start_gives_its_permit_back(bed: &Bed) {
         assert!(running.wait().died_of_signal());
         assert_eq!(free(&limit), 1);
     });
-    // This kills the hook as well.
     c.delete_force().ok();
 }
 
