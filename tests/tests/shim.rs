@@ -8,6 +8,8 @@ pub mod inherited;
 pub mod limits;
 #[path = "shim/races.rs"]
 pub mod races;
+#[path = "shim/settings.rs"]
+pub mod settings;
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

@@ -18,9 +18,11 @@ mod group;
 pub mod info;
 pub mod options;
 pub mod params;
+pub mod settings;
 mod sha256;
 pub mod socket;
 mod start;
+pub mod toml;
 
 pub use start::Daemon;
 use start::Started;

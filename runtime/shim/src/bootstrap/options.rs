@@ -4,17 +4,13 @@
 //! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use proto::messages::any::Any;
 use proto::messages::options::{Options, RuntimeOptions};
-use rustix::fs::CWD;
-use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
-
-/// Maximum bytes of an options file.
-const LONGEST: usize = 1 << 20;
+use super::toml::{self, Entry, Value};
 
 /// Parses options. Unknown types are ignored.
 ///
@@ -30,14 +26,7 @@ pub fn read(any: &Any) -> Result<Options, Failure> {
     };
     let text = match generic.config_path.as_str() {
         "" => generic.config_body,
-        path => match read_owned_at(CWD, path, |owner| owner == 0, LONGEST) {
-            Ok(Owned::Read(bytes)) => bytes,
-            Ok(Owned::Foreign(owner)) => {
-                return Err(format!("options {path}: belongs to user {owner}, not to root").into());
-            }
-            Ok(Owned::Special) => return Err(format!("options {path}: no ordinary file").into()),
-            Err(errno) => return Err(sys::Error::new("read options", path, errno).into()),
-        },
+        path => toml::read_file("options", path)?,
     };
     match core::str::from_utf8(&text) {
         Ok(text) => of_text(text),
@@ -45,30 +34,12 @@ pub fn read(any: &Any) -> Result<Options, Failure> {
     }
 }
 
-/// A TOML value.
-#[derive(Debug, PartialEq, Eq)]
-enum Value {
-    Boolean(bool),
-    Number(u32),
-    Text(String),
-}
-
 /// Parses `Key = value` lines: the part of TOML that options use. Keys are those of runc's options, as in containerd's
 /// configuration (`SystemdCgroup`); unknown keys and tables are ignored.
 fn of_text(text: &str) -> Result<Options, Failure> {
     let mut options = Options::default();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.starts_with('[') {
-            break;
-        }
-        let Some((key, rest)) = line.split_once('=').filter(|_| !line.starts_with('#')) else {
-            continue;
-        };
-        let key = key.trim().trim_matches(['"', '\'']);
-        let name: String =
-            key.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect();
-        let is_set = match value(rest.trim()) {
+    for Entry { line, key, name, value } in toml::entries(text) {
+        let is_set = match value {
             Some(Value::Boolean(value)) => boolean(&mut options, &name).map(|slot| *slot = value),
             Some(Value::Number(value)) => number(&mut options, &name).map(|slot| *slot = value),
             Some(Value::Text(value)) => string(&mut options, &name).map(|slot| *slot = value),
@@ -78,7 +49,7 @@ fn of_text(text: &str) -> Result<Options, Failure> {
             || number(&mut options, &name).is_some()
             || string(&mut options, &name).is_some();
         if is_set.is_none() && is_known {
-            return Err(format!("options, line {}: {key} has another type", at + 1).into());
+            return Err(format!("options, line {line}: {key} has another type").into());
         }
     }
     Ok(options)
@@ -113,55 +84,10 @@ fn string<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut String> {
     })
 }
 
-/// Parses a value, optionally followed by a comment; returns `None` for types that options do not use: arrays, dates
-/// and the like.
-fn value(text: &str) -> Option<Value> {
-    let (value, rest) = match text.as_bytes().first()? {
-        b'\'' => {
-            let (value, rest) = text.get(1..)?.split_once('\'')?;
-            (Value::Text(value.to_string()), rest)
-        }
-        b'"' => {
-            let (value, rest) = quoted(text.get(1..)?)?;
-            (Value::Text(value), rest)
-        }
-        _ => {
-            let end = text.find(['#', ' ', '\t']).unwrap_or(text.len());
-            let (word, rest) = text.split_at_checked(end)?;
-            let value = match word {
-                "true" => Value::Boolean(true),
-                "false" => Value::Boolean(false),
-                _ => Value::Number(word.replace('_', "").parse().ok()?),
-            };
-            (value, rest)
-        }
-    };
-    let rest = rest.trim_start();
-    (rest.is_empty() || rest.starts_with('#')).then_some(value)
-}
-
-/// Returns a string up to its closing quote, and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut characters = text.char_indices();
-    loop {
-        match characters.next()? {
-            (end, '"') => return Some((value, text.get(end + 1..)?)),
-            (_, '\\') => value.push(match characters.next()?.1 {
-                'n' => '\n',
-                't' => '\t',
-                'r' => '\r',
-                same @ ('"' | '\\') => same,
-                _ => return None,
-            }),
-            (_, character) => value.push(character),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     fn generic(body: &str) -> Any {
         Any::pack(&RuntimeOptions { config_body: body.as_bytes().into(), ..Default::default() })

@@ -25,6 +25,7 @@ use sys::signal::SignalSet;
 use super::bundle::write_whole;
 use super::delete::ADDRESS;
 use super::params::{Params, answer};
+use super::settings::Settings;
 use super::socket::{self, Claim};
 use super::{Failure, address, group};
 use crate::flags::Flags;
@@ -58,6 +59,8 @@ pub struct Daemon {
     pub grpc_address: String,
     /// The options passed to `start`.
     pub options: Options,
+    /// The settings of the host.
+    pub settings: Settings,
     /// The program's arguments and environment.
     pub args: sys::Args,
     /// The trace for calls into the crate `container`: not written anywhere.
@@ -98,6 +101,7 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
     // This may execute the program once more, which would find standard input empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
+    let settings = Settings::read(args)?;
     let bundle = super::working_directory()?;
     let group = group::of(&bundle, flags.id)?;
     let directory = params.socket_dir.as_deref();
@@ -123,6 +127,7 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         publish_address: params.ttrpc_address,
         grpc_address: params.grpc_address,
         options: params.options,
+        settings,
         args,
         trace,
         fast_paths,

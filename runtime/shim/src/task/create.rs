@@ -100,7 +100,7 @@ fn launch(
 ) -> Answered {
     let task = shim.tasks.task(&request.id)?;
     let (place, options, bundle) = (task.place(), task.options.clone(), task.bundle.clone());
-    let fast_paths = shim.daemon.fast_paths;
+    let (fast_paths, settings) = (shim.daemon.fast_paths, shim.daemon.settings);
     let job = Job { command: "create", caller: Some(caller), kind: Kind::Create { task: key } };
     shim.begin(&request.id, job, Some(streams), |work| {
         let log = work.log();
@@ -108,6 +108,7 @@ fn launch(
         let mounts = root_mounts(request);
         let Traits { owns_pid_namespace, wants_host_root, is_scope } =
             Traits::read(&bundle, &mounts)?;
+        let wants_host_root = wants_host_root || settings.host_rootfs && !mounts.is_empty();
         let rootfs = format!("{bundle}/rootfs");
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
