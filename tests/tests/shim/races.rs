@@ -10,14 +10,15 @@ use proto::messages::events::{TaskExit, topic};
 use proto::messages::options::Options;
 use proto::messages::process::status;
 use proto::messages::task::{
-    CreateTaskResponse, DeleteRequest, DeleteResponse, Method, ShutdownRequest, StartRequest,
-    StartResponse, StateRequest, StateResponse, WaitRequest,
+    CreateTaskResponse, DeleteRequest, DeleteResponse, KillRequest, Method, ShutdownRequest, StartRequest,
+    StartResponse, StateRequest, StateResponse, WaitRequest, WaitResponse,
 };
 use proto::messages::time::Empty;
 use proto::ttrpc::status::code;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ const CASES: &[Case] = &[
     case!(rest_ends_with_init).unlike_runc(),
     case!(as_many_connections_as_containers).unlike_runc(),
     case!(bus_that_never_answers).unlike_runc(),
+    case!(bus_that_answers_late).needs(systemd).unlike_runc(),
     case!(replaced_programs).unlike_runc(),
 ];
 
@@ -333,15 +335,9 @@ fn as_many_connections_as_containers(bed: &Bed) {
     task.finish();
 }
 
-/// Only the creation of the container waits for systemd.
-fn bus_that_never_answers(bed: &Bed) {
-    if is_missing(bed) {
-        return;
-    }
+/// Returns a running task, whose shim takes the socket `system_bus_socket` in the directory `bus` for the system's bus.
+fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
     let container = sleeper(bed);
-    let bus = bed.dir.join("bus");
-    fs::create_dir(&bus).expect("mkdir");
-    let listener = std::os::unix::net::UnixListener::bind(bus.join("system_bus_socket")).unwrap();
     // A /run of its own, in which systemd seems to run. The shim's socket is at its usual place.
     let script = format!(
         "cd {} && mkdir run && mount -t tmpfs none run && mkdir run/up run/work run/c \
@@ -359,12 +355,23 @@ fn bus_that_never_answers(bed: &Bed) {
     let request = creation(&task.container, None);
     task.shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
     task.start("");
+    task
+}
 
+/// Makes the directory `bus` with the listening socket of a bus.
+fn bus(bed: &Bed) -> UnixListener {
+    let bus = bed.dir.join("bus");
+    fs::create_dir(&bus).expect("mkdir");
+    UnixListener::bind(bus.join("system_bus_socket")).expect("bind")
+}
+
+/// Creates a container in a scope of systemd, and returns it with the call. All other calls are answered meanwhile.
+fn created_while_others_go_on<'a>(bed: &'a Bed, task: &Task<'_>) -> (Container<'a>, u32) {
     let id = bed.id();
     let path = json!(format!("system.slice:test:{id}"));
     let other = bed.bundle().args(&["true"]).set("/linux/cgroupsPath", path).make_as(&id);
     let create = task.shim.send(Method::Create, &creation(&other, None));
-    let request = StateRequest { id: id.clone(), ..StateRequest::default() };
+    let request = StateRequest { id, ..StateRequest::default() };
     let state: StateResponse = task.shim.call(Method::State, &request).expect("state");
     assert_eq!(state.status, status::CREATED);
     task.exec("e", "exit 4", None);
@@ -372,9 +379,65 @@ fn bus_that_never_answers(bed: &Bed) {
     assert_eq!(task.wait("e"), 4);
     let soon = task.shim.answer_within(create, Duration::ZERO);
     assert!(soon.is_none(), "nobody waited: {soon:?}");
+    (other, create)
+}
+
+/// Only the creation of the container waits for systemd.
+fn bus_that_never_answers(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let listener = bus(bed);
+    let task = with_bus_of_its_own(bed);
+    let (_, create) = created_while_others_go_on(bed, &task);
     drop(listener);
     let failed = task.shim.answer(create).unwrap_err();
     assert!(failed.message.starts_with("OCI runtime create failed: "), "{failed}");
+    task.finish();
+}
+
+/// Returns an error unless systemd manages the host.
+fn systemd() -> Result<(), String> {
+    let found = fs::metadata("/run/systemd/system").map(drop);
+    found.map_err(|_| "systemd is not pid 1 here: scripts/guest --systemd".to_owned())
+}
+
+/// The container is created when systemd's bus answers at last, and nothing else has waited for that.
+fn bus_that_answers_late(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let listener = bus(bed);
+    // Forwards each connection to the real bus, after 15 seconds.
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(15));
+                let real = UnixStream::connect("/run/dbus/system_bus_socket").expect("connect");
+                let (mut to_real, mut to_shim) = (real.try_clone().unwrap(), stream.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut &stream, &mut to_real);
+                    let _ = to_real.shutdown(std::net::Shutdown::Both);
+                });
+                let _ = std::io::copy(&mut &real, &mut to_shim);
+            });
+        }
+    });
+    let task = with_bus_of_its_own(bed);
+    let since = std::time::Instant::now();
+    let (other, create) = created_while_others_go_on(bed, &task);
+    let answer = task.shim.answer_within(create, Duration::from_secs(60)).expect("answer");
+    answer.expect("create");
+    assert!(since.elapsed() >= Duration::from_secs(15));
+    let request = DeleteRequest { id: other.id.clone(), ..DeleteRequest::default() };
+    let kill = KillRequest { id: other.id.clone(), signal: 9, all: true, ..KillRequest::default() };
+    task.shim.call::<Empty>(Method::Kill, &kill).expect("kill");
+    let wait = WaitRequest { id: other.id.clone(), ..WaitRequest::default() };
+    task.shim.call::<WaitResponse>(Method::Wait, &wait).expect("wait");
+    // The deletion stops the scope, over another connection to the bus.
+    let delete = task.shim.send(Method::Delete, &request);
+    let answer = task.shim.answer_within(delete, Duration::from_secs(60)).expect("answer");
+    answer.expect("delete");
     task.finish();
 }
 
