@@ -94,6 +94,12 @@ impl Shim {
             Kind::Start { process } => self.started(process, result.map(|_| None)),
             Kind::Exec { process } => self.started(process, result.map(|answer| made(&answer))),
             Kind::Freeze { task, on } => result.map(|_| self.frozen(task, on)),
+            Kind::Checkpoint { task, images } => result.map(|_| {
+                if let Some(id) = self.tasks.by_key(task).map(|task| task.id.clone()) {
+                    self.publish(Event::checkpointed(&id, &images));
+                }
+                Empty {}.encode()
+            }),
             Kind::Clear { task } => return self.cleared(task),
             Kind::Delete { task } => match (result, self.tasks.by_key(task)) {
                 (Ok(_), Some(task)) => {

@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Delete { task: u32 },
     /// A container was frozen, or thawed.
     Freeze { task: u32, on: bool },
+    /// A container was saved in a directory.
+    Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
     /// The rest of an incomplete container was removed; its failure is answered now.

@@ -3,6 +3,7 @@
 //! A call is answered at once, or put into a table. So the loop never blocks while a call waits for a worker, a
 //! process's exit or its last output.
 
+mod checkpoint;
 mod connect;
 mod create;
 mod delete;
@@ -95,9 +96,7 @@ fn dispatch(shim: &mut Shim, caller: Caller, call: &Call) -> Answered {
         Method::CloseIO => streams::close(shim, payload),
         Method::Connect => connect::call(shim, payload),
         Method::Shutdown => connect::shutdown(shim, payload),
-        Method::Checkpoint => {
-            Err(Status::unimplemented("checkpoint: dayfly can't make checkpoints yet"))
-        }
+        Method::Checkpoint => checkpoint::call(shim, caller, payload),
     }
 }
 
