@@ -8,6 +8,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Shim, creation, program};
 use dayfly_tests::wait;
 use proto::messages::any::Any;
+use proto::messages::mount::Mount;
 use proto::messages::events::{TaskCheckpointed, topic};
 use proto::messages::options::{CheckpointOptions, Options};
 use proto::messages::process::status;
@@ -22,6 +23,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(left_running).needs(criu::lacking).unlike_runc(),
     case!(ended_and_restored).needs(criu::lacking).unlike_runc(),
+    case!(root_filesystem_of_mounts).needs(criu::lacking).unlike_runc(),
     case!(failures).needs(criu::lacking).unlike_runc(),
 ];
 
@@ -120,6 +122,50 @@ fn ended_and_restored(bed: &Bed) {
     let restore = task.shim.dayfly(&restore).env("DAYFLY_CRIU", &criu::program());
     restore.within(wait::patience() * 3).run().ok();
     assert!(counts(&task) > saved);
+    task.shim.dayfly(&["delete", "--force", &id]).run().ok();
+    task.shut_down();
+}
+
+/// The root filesystem is a list of mounts, which the host does not see. `dayfly restore` gets one in the bundle.
+fn root_filesystem_of_mounts(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let source = bed.bundle().rootfs();
+    let container = bed.bundle().sh(COUNTER).make();
+    let variable = format!("DAYFLY_CRIU={}", criu::program());
+    let program = program(bed).expect("shim");
+    let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
+    let mut request = creation(&container, None);
+    request.rootfs = vec![Mount {
+        kind: "bind".into(),
+        source: source.display().to_string(),
+        options: vec!["rbind".into(), "rw".into()],
+        ..Mount::default()
+    }];
+    shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
+    let task = Task { container, shim };
+    task.start("");
+    let count = || fs::read_to_string(source.join("n")).unwrap_or_default();
+    let counts = || {
+        let before = count();
+        wait::until("it to count", || Some(count()).filter(|now| !now.is_empty() && *now != before))
+    };
+    counts();
+    let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
+    save(&task, &images(&task), Some(&options)).expect("checkpoint");
+    assert_eq!(task.wait(""), 137);
+    task.delete("");
+    let saved: u64 = count().trim().parse().expect("number");
+    let rootfs = task.container.bundle.join("rootfs");
+    fs::remove_dir_all(&rootfs).expect("remove root filesystem");
+    fs::rename(&source, &rootfs).expect("rename");
+    let (id, path) = (task.id(), images(&task).display().to_string());
+    let bundle = task.container.bundle.display().to_string();
+    let restore = ["restore", "--detach", "--image-path", &path, "--bundle", &bundle, &id];
+    let restore = task.shim.dayfly(&restore).env("DAYFLY_CRIU", &criu::program());
+    restore.within(wait::patience() * 3).run().ok();
+    wait::until_true("it to count on", || self::count(&task) > saved);
     task.shim.dayfly(&["delete", "--force", &id]).run().ok();
     task.shut_down();
 }
