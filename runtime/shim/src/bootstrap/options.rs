@@ -1,7 +1,7 @@
-//! Options of a runtime in all formats: runc's message, or text.
+//! The options of a runtime in all their formats: runc's protobuf message, or TOML.
 //!
-//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`: the section
-//! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
+//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`, which contains
+//! the section `options` of containerd's configuration in TOML, or the path of a file in that format.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,13 +13,13 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
 
-/// Maximum bytes of an options file.
+/// Maximum bytes of a file with options.
 const LONGEST: usize = 1 << 20;
 
-/// Parses options. Unknown types are ignored.
+/// Parses options. An Any of an unknown type is ignored.
 ///
 /// # Errors
-/// If the options do not match their type, or a value does not match its key's type.
+/// If the message does not match the type of the Any, or a value does not match its key's type.
 pub fn read(any: &Any) -> Result<Options, Failure> {
     let malformed = |error| Failure::from(format!("options {}: {error}", any.type_url));
     if let Some(options) = any.unpack::<Options>().map_err(malformed)? {
@@ -53,8 +53,8 @@ enum Value {
     Text(String),
 }
 
-/// Parses `Key = value` lines: the part of TOML that options use. Keys are those of runc's options, as in containerd's
-/// configuration (`SystemdCgroup`); unknown keys and tables are ignored.
+/// Parses lines of the form `Key = value`, the only part of TOML that options use. The keys are the names of runc's
+/// options, as in containerd's configuration (`SystemdCgroup`). Unknown keys and tables are ignored.
 fn of_text(text: &str) -> Result<Options, Failure> {
     let mut options = Options::default();
     for (at, line) in text.lines().enumerate() {
@@ -113,8 +113,8 @@ fn string<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut String> {
     })
 }
 
-/// Parses a value, optionally followed by a comment; returns `None` for types that options do not use: arrays, dates
-/// and the like.
+/// Parses a value, which a comment may follow. Returns `None` for types that options do not use, such as arrays and
+/// dates.
 fn value(text: &str) -> Option<Value> {
     let (value, rest) = match text.as_bytes().first()? {
         b'\'' => {
@@ -140,7 +140,7 @@ fn value(text: &str) -> Option<Value> {
     (rest.is_empty() || rest.starts_with('#')).then_some(value)
 }
 
-/// Returns a string up to its closing quote, and the text after it.
+/// Returns a string up to its closing quote, and the text after that quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn of_the_cri() {
-        // In the format of go-toml 1 and 2.
+        // This text has the format that go-toml 1 and 2 write.
         let body = "BinaryName = ''\nIoUid = 1_000\n  Root = \"/run/a\\\"b\" # here\nSystemdCgroup = true\n\
                     shim_cgroup='/x # y'\nUnknown = [1]\n# Root = 'z'\n\n[table]\nNoPivotRoot = true\n";
         let options = read(&generic(body)).unwrap();
