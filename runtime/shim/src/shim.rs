@@ -101,7 +101,7 @@ pub(crate) fn failed(command: &str, error: impl Display) -> Status {
 
 fn words(command: &str, error: &str) -> String {
     match command {
-        // These two prefixes also contain the prefix that the command of the same name prints.
+        // The error messages of runc's commands `create` and `exec` have a second prefix.
         "create" => format!("OCI runtime create failed: dayfly create failed: {error}"),
         "exec" => format!("OCI runtime exec failed: exec failed: {error}"),
         _ => format!("OCI runtime {command} failed: {error}"),

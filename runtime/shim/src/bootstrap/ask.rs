@@ -4,7 +4,6 @@
 //! the program to clean up, while the shim's workers are still running and create files or processes that the clean-up
 //! is removing. Therefore the workers keep the listening socket open as well: a client either gets an answer from the
 //! shim, or sees its connection close when the last worker has exited.
-//! connection close when the last worker has exited.
 
 use core::time::Duration;
 
