@@ -1,9 +1,9 @@
 //! Pools: cgroups that are created in advance with the same memory limit. Each is used by one container.
 //!
-//! The kernel's counters of a cgroup cannot be reset: events and CPU time not at all, and the peak usage only for a
-//! single reader (Linux 6.12). So a cgroup is never reused: when a container is deleted, its cgroup is removed, and the
-//! process that maintains the pool ([`fill`], [`replace`]) creates a new cgroup under a new name. The command `delete`
-//! does not create the new cgroup, because that would take as long as a start without a pool.
+//! Most of the kernel's counters of a cgroup, such as events and CPU time, cannot be reset; the peak usage can be reset
+//! only for a single reader (Linux 6.12). So a cgroup is never reused: when a container is deleted, its cgroup is
+//! removed, and the process that maintains the pool ([`fill`], [`replace`]) creates a new cgroup under a new name. The
+//! command `delete` does not create the new cgroup, because that would take as long as a start without a pool.
 //!
 //! A pool is a subdirectory of [`POOLS`], accessible only to root. For each free cgroup there is a file in its
 //! subdirectory `free/`, and for each cgroup that is in use, or being created or removed, a file in `taken/`. A start

@@ -129,8 +129,8 @@ fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the file to which the caller must write `0` to join a v1 cgroup. If `thread` is true, this is `tasks`, or
-/// `cgroup.procs` if the user may only write to the latter.
+/// Returns the file to which the caller must write `0` to join a v1 cgroup: `cgroup.procs`, or, if `thread` is true and
+/// the caller may write to it, `tasks`.
 pub(crate) fn entrance(directory: &Directory, thread: bool) -> Result<File<'_>, sys::Error> {
     if thread {
         match directory.file("tasks", OFlags::WRONLY) {

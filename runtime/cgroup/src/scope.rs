@@ -146,8 +146,8 @@ impl Cgroup {
         Ok(resources)
     }
 
-    /// If `cpu` contains only a quota or only a period, adds the other one's current value: systemd's property combines
-    /// both.
+    /// If `cpu` contains only a quota or only a period, adds the current value of the missing one, because systemd's
+    /// property combines both.
     fn complete_bandwidth(&self, cpu: &mut Cpu) -> Result<(), Error> {
         let quota = cpu.quota.filter(|quota| *quota != 0);
         let period = cpu.period.filter(|period| *period != 0);

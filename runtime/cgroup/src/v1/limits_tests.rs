@@ -1,4 +1,4 @@
-//! Tests which values are written to which files. Plain directories replace the cgroups; tests/v1.rs tests the kernel's
+//! Tests which values are written to which files. Plain directories replace the cgroups; tests/legacy.rs tests the kernel's
 //! behaviour.
 
 use super::*;
