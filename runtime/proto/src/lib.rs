@@ -1,5 +1,5 @@
-//! The protocols that dayfly speaks: ttrpc frames with protobuf messages, between containerd and its shims, and the
-//! requests to criu with its responses.
+//! The protocols that dayfly uses: ttrpc frames with protobuf messages, between containerd and its shims; and the
+//! requests to criu, with its responses.
 //!
 //! The code is written by hand for a single-threaded program that must not block. A message is a plain struct
 //! (`message!` in [`message`]). A connection makes only system calls that never block, and keeps its state between

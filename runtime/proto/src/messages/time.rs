@@ -17,6 +17,6 @@ message! {
         2 => nanos: i32,
     }
 
-    /// `google.protobuf.Empty`: the answer to calls that return nothing.
+    /// `google.protobuf.Empty`: the answer to calls that have no result.
     pub struct Empty = "google.protobuf.Empty" {}
 }
