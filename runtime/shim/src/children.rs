@@ -154,7 +154,8 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Removes the parts of a container that a killed worker had created. Until then the container's id stays reserved.
+    /// Removes the parts of a container that a killed worker had created. The container's id stays reserved until they
+    /// are removed.
     fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));

@@ -212,7 +212,7 @@ mod tests {
             assert_eq!(parse(line).unwrap().id, "x", "{line}");
         }
         assert_eq!(parse("-id= start").unwrap(), Flags { action: "start", ..Flags::default() });
-        // A text flag takes whatever comes next.
+        // A flag with a text value uses the next argument, even if that argument looks like a flag.
         assert_eq!(parse("-id -debug").unwrap().id, "-debug");
         assert_eq!(parse("- -debug").unwrap(), Flags { action: "-", ..Flags::default() });
         assert_eq!(parse("start -debug").unwrap(), Flags { action: "start", ..Flags::default() });

@@ -158,8 +158,8 @@ pub(crate) struct Task {
     pub options: Options,
     /// The processes of the container; the first one is init.
     pub processes: Vec<Process>,
-    /// Whether all processes of the container end with init, because it has its own PID namespace. Known once
-    /// the container is created.
+    /// Whether all processes of the container end with init, because it has its own PID namespace. Known once the
+    /// container is created.
     pub owns_pid_namespace: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,

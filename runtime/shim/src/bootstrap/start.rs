@@ -84,9 +84,9 @@ impl Daemon {
 /// The result of [`start`].
 #[derive(Debug)]
 pub enum Started {
-    /// A shim listens, and its address was printed. The result in the original process.
+    /// The result in the original process: a shim listens, and its address was printed.
     Answered,
-    /// The resources of the new shim. The result in the daemon.
+    /// The result in the daemon: the resources of the new shim.
     Daemon(Box<Daemon>),
 }
 

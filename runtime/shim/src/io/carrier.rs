@@ -1,8 +1,8 @@
 //! One direction of one stream: copies data from a source to a sink as long as the sink has space.
 //!
-//! The poller contains only one of the two at a time, the source or the sink: the one that the carrier waits for. If it
-//! also contained the other one, epoll(7) could report it again and again without anything to do, because hang-ups are
-//! reported even if they are not requested.
+//! The poller contains only one of the two at a time, the source or the sink: the one that the carrier waits for. If
+//! the poller contained both, epoll(7) could report a hang-up of the other one again and again, without anything to do,
+//! because hang-ups are reported even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -277,7 +277,7 @@ fn splice_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Step {
     }
 }
 
-/// Returns which of the two pipes was not ready for splice(2), which does not report that itself.
+/// Returns which of the two pipes was not ready. The error of splice(2) does not distinguish between them.
 fn why_not(from: BorrowedFd<'_>) -> Step {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(from, PollFlags::IN)];

@@ -45,7 +45,7 @@ enum State {
     Begins { ready: OwnedFd, trouble: OwnedFd },
     /// The logger is running.
     Works,
-    /// The logger has a second to exit by itself.
+    /// The logger has one second to exit by itself, before it is sent SIGTERM.
     ReadsOut,
     /// The logger was sent SIGTERM.
     Asked,
@@ -187,7 +187,7 @@ impl Logger {
             self.speaks(poller);
             self.has_ended = true;
             let _ = poller.remove(&self.pidfd);
-            // A logger that runs in the background may have left it to its child to report readiness.
+            // A logger that has put itself into the background may let its child report that it is ready.
             if !matches!(self.state, State::Begins { .. }) {
                 self.leave(poller);
             }
@@ -208,7 +208,7 @@ impl Logger {
         }
     }
 
-    /// Lets the logger end: gives it time to exit by itself, then sends SIGTERM, then SIGKILL.
+    /// Begins to end the logger: gives it time to exit by itself, then sends SIGTERM, then SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let State::Begins { .. } | State::Works = self.state {
             self.set_timer(READS_OUT);

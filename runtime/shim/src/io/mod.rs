@@ -235,8 +235,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns whether the program may be started: true unless there is a logger that is not ready yet. If false, call
-    /// it again after each [`Streams::ready`].
+    /// Returns whether the program may be started. The result is false only while a logger is not ready yet; in that
+    /// case, call this again after each [`Streams::ready`].
     ///
     /// # Errors
     /// If the logger cannot be executed, is not ready within 10 s, or has exited before it was ready.
@@ -268,7 +268,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Handles a ready part. Called by the loop.
+    /// Handles an event on the descriptor of one part of the streams. Called by the loop.
     pub fn ready(&mut self, poller: &Poller, part: u8, _what: Interest) {
         match part {
             part::IN | part::OUT | part::ERR => self.carry(poller, part),
@@ -319,7 +319,7 @@ impl Streams {
         }
     }
 
-    /// Lets the logger, if there is one, exit at the beginning of Task.Delete. It has one second to exit by itself;
+    /// Handles the beginning of Task.Delete, at which a logger must exit. The logger has one second to exit by itself;
     /// then it gets SIGTERM, and 12 seconds later SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let Some(logger) = &mut self.logger {

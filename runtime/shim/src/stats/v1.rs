@@ -77,7 +77,7 @@ fn throttle(files: &mut Files) -> Result<Throttle, Error> {
     })
 }
 
-/// Reads the files of the pids controller. A missing limit is reported as 0, as in older versions.
+/// Reads the files of the pids controller. If there is no limit, reports 0, as older versions of containerd's module do.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     let Some(current) = files.number("pids.current")? else { return Ok(None) };
     let limit = number(files, "pids.max")?;
