@@ -1,5 +1,5 @@
-//! Tests which values are written to which files. Plain directories replace the cgroups; tests/legacy.rs tests the kernel's
-//! behaviour.
+//! Tests which values are written to which files. Plain directories replace the cgroups; tests/legacy.rs tests the
+//! kernel's behaviour.
 
 use super::*;
 use crate::Controllers;

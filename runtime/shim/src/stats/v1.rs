@@ -77,7 +77,8 @@ fn throttle(files: &mut Files) -> Result<Throttle, Error> {
     })
 }
 
-/// Reads the files of the pids controller. If there is no limit, reports 0, as older versions of containerd's module do.
+/// Reads the files of the pids controller. If there is no limit, reports 0, as older versions of containerd's module
+/// do.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     let Some(current) = files.number("pids.current")? else { return Ok(None) };
     let limit = number(files, "pids.max")?;
