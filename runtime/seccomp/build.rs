@@ -1,15 +1,16 @@
-//! Generates one sorted table from the system call tables of the `syscalls` crate: a row per name, a column per
-//! architecture. One search finds a name for all architectures (`src/names.rs`), and nothing is built at run time.
+//! Generates one sorted table from the system call tables of the crate `syscalls`, with one row per name and one column
+//! per architecture. So one lookup finds the numbers on all architectures (`src/names.rs`), and no table is built at
+//! run time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The architecture has no such system call.
+/// Marks a system call that the architecture does not have.
 const NONE: u32 = u32::MAX;
-/// The bit of x32 numbers (linux/arch/x86/include/uapi/asm/unistd.h).
+/// The bit that is set in x32 numbers (linux/arch/x86/include/uapi/asm/unistd.h).
 const X32_BIT: u32 = 0x4000_0000;
 
-/// x32 calls with numbers of their own (arch/x86/entry/syscalls/syscall_64.tbl, abi x32), from 512 on.
+/// The calls that have separate numbers on x32, from 512 on (arch/x86/entry/syscalls/syscall_64.tbl, abi x32).
 const X32_OWN: [&str; 36] = [
     "rt_sigaction",
     "rt_sigreturn",
@@ -49,7 +50,7 @@ const X32_OWN: [&str; 36] = [
     "pwritev2",
 ];
 
-/// x86_64 calls that x32 lacks (the same table, abi 64).
+/// The x86_64 calls that do not exist on x32 (the same table, abi 64).
 const NOT_X32: [&str; 11] = [
     "uselib",
     "_sysctl",
@@ -64,7 +65,7 @@ const NOT_X32: [&str; 11] = [
     "vserver",
 ];
 
-/// Private calls of 32-bit ARM (arch/arm/include/uapi/asm/unistd.h).
+/// The private system calls of 32-bit ARM (arch/arm/include/uapi/asm/unistd.h).
 const ARM_PRIVATE: [(&str, u32); 6] = [
     ("breakpoint", 0x0f_0001),
     ("cacheflush", 0x0f_0002),
@@ -103,11 +104,11 @@ fn main() {
     for call in syscalls::riscv64::Sysno::iter() {
         put(call.name(), 5, call.id() as u32);
     }
-    // Profiles use libseccomp's names, some of which the tables lack (arm64's table has fstatat, and break(2) does
-    // nothing).
+    // Profiles use libseccomp's names. The tables lack some of these: arm64's table contains fstatat instead of
+    // newfstatat, and break(2), which does nothing, is missing.
     put("newfstatat", 3, 79);
     put("break", 1, 17);
-    // On x86, available only through socketcall(2) and ipc(2).
+    // On x86, these calls are available only through socketcall(2) and ipc(2).
     for name in ["accept", "send", "recv", "semop", "semtimedop"] {
         put(name, 1, NONE);
     }

@@ -19,17 +19,18 @@ const SIGKILL: i32 = 9;
 
 /// The open cgroup of a container.
 ///
-/// A [created](Cgroup::create) cgroup is removed with its processes when this value is dropped, unless [`Cgroup::keep`]
-/// was called.
+/// When this value is dropped, a cgroup that it [created](Cgroup::create) is removed together with its processes,
+/// unless [`Cgroup::keep`] was called.
 #[derive(Debug, Default)]
 pub struct Cgroup {
-    /// The cgroup v2 directory. On a hybrid host it has no controllers and only contains the processes.
+    /// The cgroup v2 directory. On a hybrid host, no controllers are on v2, and the directory is only used to track the
+    /// processes.
     pub(crate) unified: Option<Unified>,
-    /// The cgroup v1 directories, in the order of the location.
+    /// The cgroup v1 directories, in the order of [`Location::legacy`].
     pub(crate) legacy: Vec<Legacy>,
-    /// The leaf directories that this value created.
+    /// The directories of the cgroup itself that this value created.
     made: Vec<String>,
-    /// The parents of the leaf directories that this value created, from the top down.
+    /// The parent directories that this value created, from the top down.
     made_above: Vec<String>,
     /// The systemd unit, if systemd manages the cgroup.
     unit: Option<Unit>,
@@ -45,15 +46,15 @@ pub(crate) struct Unified {
 }
 
 impl Cgroup {
-    /// Creates the cgroup and sets its limits. No process is moved.
+    /// Creates the cgroup and sets its limits, without moving a process into it.
     ///
-    /// On cgroup v2, `program` is a loaded device program to attach; without it, one is assembled from
-    /// `resources.devices`.
+    /// On cgroup v2, `program` is a loaded device program that will be attached. If it is `None`, a program is
+    /// assembled from `resources.devices`.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] and [`Error::Frozen`] if the cgroup exists already and is in use; [`Error::NoController`]
-    /// for a limit without a controller; [`Error::Invalid`]; failing system calls. On failure, created directories are
-    /// removed again.
+    /// [`Error::NotEmpty`] and [`Error::Frozen`] if the cgroup already exists and is in use; [`Error::NoController`] if
+    /// the controller of a limit is missing; [`Error::Invalid`]; failing system calls. On failure, the directories
+    /// created so far are removed.
     pub fn create(
         location: &Location,
         resources: &Resources,
@@ -71,11 +72,13 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Creates a cgroup like [`Cgroup::create`] for a caller who may lack permissions: v1 hierarchies that deny access
-    /// are left out, as long as one remains, and so are device rules, which only the host's root can load.
+    /// Creates a cgroup like [`Cgroup::create`], for a caller who may lack permissions. v1 hierarchies that deny access
+    /// are skipped if at least one other remains. Device rules that cannot be set are ignored, because only the host's
+    /// root can load device programs.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]; [`Error::is_permission`] is true if no cgroup can be created at all.
+    /// Those of [`Cgroup::create`]; [`Error::is_permission`] is true if the caller may not create the cgroup in any
+    /// hierarchy.
     pub fn create_as_user(location: &Location, resources: &Resources) -> Result<Self, Error> {
         let rules = Rule::list(&resources.devices)?;
         if !location.is_unified() && !resources.unified.is_empty() {
@@ -90,13 +93,13 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Opens the cgroup of an existing container, as far as its directories exist.
+    /// Opens an existing container's cgroup: those of its directories that exist.
     ///
     /// # Errors
-    /// [`Error::Gone`] if none exists; failing system calls.
+    /// [`Error::Gone`] if none of its directories exists; failing system calls.
     pub fn open(location: &Location) -> Result<Self, Error> {
         let cgroup = Self::open_rest(location)?;
-        // On a hybrid host, the v2 directory alone is of little use.
+        // On a hybrid host, the v2 directory alone does not count, because it has no controllers.
         if cgroup.legacy.is_empty() && !(location.is_unified() && cgroup.unified.is_some()) {
             let legacy = location.legacy.iter().map(|legacy| &legacy.place);
             let first = legacy.chain(&location.unified).next();
@@ -106,7 +109,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Opens the remaining directories of a cgroup, if any.
+    /// Opens those directories of a cgroup that still exist, if any.
     pub(crate) fn open_rest(location: &Location) -> Result<Self, Error> {
         let mut cgroup = Self::default();
         cgroup.unit.clone_from(&location.unit);
@@ -122,10 +125,11 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Changes limits; limits missing in `resources` stay unchanged. Device rules, if given, replace all former ones.
+    /// Changes limits. Limits that `resources` does not specify stay unchanged. Device rules, if there are any, replace
+    /// all previous ones.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]. Limits written before the failure stay.
+    /// Those of [`Cgroup::create`]. If one limit cannot be written, limits written before it stay changed.
     pub fn set(&self, resources: &Resources) -> Result<(), Error> {
         let rules = Rule::list(&resources.devices)?;
         match &self.unit {
@@ -134,7 +138,7 @@ impl Cgroup {
         }
     }
 
-    /// Makes every cgroup v2 controller available in the cgroup, as at creation.
+    /// Makes every cgroup v2 controller available in the cgroup, as [`Cgroup::create`] does.
     ///
     /// # Errors
     /// Failing system calls.
@@ -147,7 +151,7 @@ impl Cgroup {
         }
     }
 
-    /// Returns the cgroup of a unit that was just started, without open directories.
+    /// Returns a value for the cgroup of a unit that was just started. No directories are open yet.
     pub(crate) fn of_started(unit: &Unit) -> Self {
         let mut cgroup = Self::default();
         cgroup.unit = Some(unit.clone());
@@ -155,38 +159,39 @@ impl Cgroup {
         cgroup
     }
 
-    /// Keeps the cgroup when this value is dropped, because it belongs to the container now.
+    /// Keeps the cgroup when this value is dropped: from now on, it belongs to the container.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();
         self.started = false;
     }
 
-    /// Returns the cgroup v2 directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7), also on a hybrid host.
+    /// Returns the cgroup v2 directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7). A hybrid host has one as well.
     pub fn dir_fd(&self) -> Option<BorrowedFd<'_>> {
         self.unified.as_ref().map(|unified| unified.directory.fd())
     }
 
-    /// Returns whether the cgroup enables controllers for its children, so that it cannot contain processes itself
-    /// (cgroup v2, "no internal processes"). False if unknown.
+    /// Returns whether the cgroup enables controllers for its children, because of which it cannot contain processes
+    /// itself (cgroup v2, "no internal processes"). False if unknown.
     pub fn hands_down(&self) -> bool {
         let handed = self.only_unified().map(|directory| directory.read("cgroup.subtree_control"));
         handed.and_then(Result::ok).is_some_and(|text| !text.trim().is_empty())
     }
 
-    /// Returns the cgroup v2 path, if any.
+    /// Returns the path of the cgroup v2 directory, if there is one.
     pub fn unified_path(&self) -> Option<&str> {
         self.unified.as_ref().map(|unified| unified.directory.path())
     }
 
-    /// Opens the files to which a process writes `0` to join all v1 hierarchies. The kernel checks the permission of
-    /// the opener, so the write works inside a user namespace, too.
+    /// Opens the files to which a process must write `0` in order to join the cgroup in all v1 hierarchies. The kernel
+    /// checks the permission of the process that opened the file, so the write also works inside a user namespace.
     ///
-    /// With `thread`, these are the `tasks` files, which move only the calling thread: for a single-threaded process.
-    /// Such a move does not take cgroup_threadgroup_rwsem. A move by `cgroup.procs` takes it for writing, which costs
-    /// an RCU grace period unless another move has just taken place ("cgroup: Optimize single thread migration",
-    /// 9a3284fad42f, Linux 5.5; before it, both take the lock). This holds only for `0`: with a pid the kernel takes
-    /// the lock for either file. cgroup v2 has no such file: threads move within threaded cgroups only.
+    /// If `thread` is true, opens the `tasks` files, which move only the calling thread; use this for a single-threaded
+    /// process. Such a move does not take cgroup_threadgroup_rwsem. A move through `cgroup.procs` takes this lock for
+    /// writing, which costs an RCU grace period unless another move was made shortly before ("cgroup: Optimize single
+    /// thread migration", 9a3284fad42f, Linux 5.5; earlier kernels take the lock for both files). The difference exists
+    /// only if `0` is written: for a pid, the kernel takes the lock with either file. cgroup v2 has no such file:
+    /// there, threads move only within a threaded subtree.
     ///
     /// # Errors
     /// Failing system calls.
@@ -195,8 +200,9 @@ impl Cgroup {
         self.legacy.iter().map(open).collect()
     }
 
-    /// Moves the caller into the cgroup in every hierarchy. The caller is a single-threaded process, or a thread that
-    /// is about to call execve(2), which ends the others. For v1, see [`Cgroup::entrances`].
+    /// Moves the caller into the cgroup in every hierarchy. The caller must be a single-threaded process, or a thread
+    /// that is about to call execve(2), which ends the other threads. On v1, the move is made through the files of
+    /// [`Cgroup::entrances`].
     ///
     /// # Errors
     /// Failing system calls.
@@ -207,7 +213,8 @@ impl Cgroup {
         self.unified.iter().try_for_each(|unified| processes::join(&unified.directory, 0))
     }
 
-    /// Opens cgroup.procs of cgroup v2, like [`Cgroup::entrances`], for kernels without CLONE_INTO_CGROUP.
+    /// Opens cgroup.procs of cgroup v2, for kernels without CLONE_INTO_CGROUP. It is used like the files of
+    /// [`Cgroup::entrances`].
     ///
     /// # Errors
     /// Failing system calls.
@@ -216,9 +223,9 @@ impl Cgroup {
         Ok(Some(unified.directory.file("cgroup.procs", OFlags::WRONLY)?.into_fd()))
     }
 
-    /// Moves the existing process `pid` into the cgroup in every hierarchy. This is slow: a migration waits for an RCU
-    /// grace period. If a user lacks the permission, because the process comes from outside the user's systemd (from a
-    /// session), that systemd moves it.
+    /// Moves the existing process `pid` into the cgroup in every hierarchy. This is slow: each move waits for an RCU
+    /// grace period. A user lacks the permission to move a process that is outside the cgroup of the user's systemd,
+    /// for example one in a session; in that case, that systemd is asked to move it.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Systemd`].
@@ -231,7 +238,8 @@ impl Cgroup {
         }
     }
 
-    /// Returns whether the cgroup is a scope of a user's systemd, which [`Cgroup::add`] may have to ask.
+    /// Returns whether the cgroup is a scope of a user's systemd, in which case [`Cgroup::add`] may have to call that
+    /// systemd.
     pub fn is_of_user(&self) -> bool {
         self.user_unit().is_some()
     }
@@ -240,12 +248,12 @@ impl Cgroup {
         self.unit.as_ref().filter(|unit| unit.instance.is_user())
     }
 
-    /// Creates and opens the directories.
+    /// Creates the cgroup's directories and opens them.
     pub(crate) fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
         self.make_where(location, resources, |_| false)
     }
 
-    /// Creates and opens the directories, ignoring failures in the given v1 hierarchies unless all fail.
+    /// Like [`make`](Self::make), but skips v1 hierarchies whose error `passes_over` accepts, unless none remains.
     fn make_where(
         &mut self,
         location: &Location,
@@ -258,7 +266,7 @@ impl Cgroup {
                 Ok(directory) => {
                     self.unified = Some(Unified { place: place.clone(), directory });
                 }
-                // On a hybrid host, cgroup v2 offers nothing that v1 lacks.
+                // On a hybrid host, the v2 directory is not required, because all controllers are on v1.
                 Err(_) if !location.is_unified() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -285,12 +293,12 @@ impl Cgroup {
         }
     }
 
-    /// Creates and opens one directory, and its parents if needed.
+    /// Creates and opens one directory; creates its parents if they are missing.
     fn make_directory(&mut self, place: &Place) -> Result<Directory, sys::Error> {
         let path = place.directory();
         let mode = Mode::from_raw_mode(0o755);
         let mut made = mkdir(path, mode);
-        // The end of another container may remove an empty parent before the child is created.
+        // If another container is being removed, an empty parent may disappear before its child is created.
         for _ in 0..10 {
             if made != Err(Errno::NOENT) {
                 break;
@@ -312,7 +320,7 @@ impl Cgroup {
         Directory::open(path)
     }
 
-    /// Returns the cgroup v2 directory if v2 has every controller.
+    /// Returns the cgroup v2 directory if no v1 hierarchies are used.
     pub(crate) fn only_unified(&self) -> Option<&Directory> {
         let unified = self.unified.as_ref().filter(|_| self.legacy.is_empty());
         unified.map(|unified| &unified.directory)
@@ -323,8 +331,8 @@ impl Cgroup {
         self.made.iter().any(|path| path == directory.path())
     }
 
-    /// Refuses a cgroup that already contains processes or is frozen. If it contains processes, two containers would
-    /// share limits, and the end of one would kill the other. If it is frozen, the start would hang.
+    /// Returns an error if the cgroup already contains processes or is frozen. With processes in it, two containers
+    /// would share limits, and the end of one would kill the other. In a frozen cgroup, the start would hang.
     pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {
@@ -334,7 +342,7 @@ impl Cgroup {
                 processes => return Err(Error::NotEmpty { directory, processes }),
             }
         }
-        // The v1 freezer directory may have been created alone, by another program.
+        // Another program may have created the directory in the v1 freezer hierarchy only, so it is checked separately.
         match self.freezer_directory() {
             Some(freezer) if !self.is_new(freezer) => match self.freezer_state()? {
                 FreezerState::Frozen => {
@@ -346,7 +354,7 @@ impl Cgroup {
         }
     }
 
-    /// Sets limits and device rules; a new cgroup has no device program yet.
+    /// Sets the limits and device rules. If `is_new` is true, the cgroup cannot have a device program yet.
     pub(crate) fn apply(
         &self,
         resources: &Resources,
@@ -401,16 +409,17 @@ impl Drop for Cgroup {
 }
 
 impl Cgroup {
-    /// Removes the directories that this value created, unless it is kept.
+    /// Removes everything that this value created, unless [`Cgroup::keep`] was called.
     fn unmake(&mut self) {
         if self.made.is_empty() && self.made_above.is_empty() && !self.started {
             return;
         }
-        // A failure here cannot be reported; the caller already has an error to report.
+        // Failures are ignored: this function cannot report them, and its caller already reports an error.
         if let (Some(unit), true) = (&self.unit, self.started) {
             let _ = self.kill_all(SIGKILL);
             let _ = scope::stop_unit(unit);
-            // A scope that systemd finds populated even for a moment is left behind and forgotten.
+            // If systemd finds processes in the scope even for a moment, it does not remove the directory and forgets
+            // the scope.
             if let Some(unified) = &self.unified {
                 let _ = remove::remove(self, &[unified.place.directory().to_string()]);
             }

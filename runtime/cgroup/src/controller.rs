@@ -1,41 +1,41 @@
-//! The cgroup v1 controllers, and sets of them.
+//! The controllers of cgroup v1, and sets of controllers.
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// A controller of cgroup v1, or a named hierarchy without controllers.
+/// A controller of cgroup v1, or the hierarchy `name=systemd`, which has no controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Controller {
-    /// CPU and memory node placement.
+    /// Limits processes to certain CPUs and memory nodes.
     Cpuset,
-    /// Device access.
+    /// Restricts access to devices.
     Devices,
-    /// Memory and swap.
+    /// Limits memory and swap.
     Memory,
-    /// CPU time.
+    /// Distributes and limits CPU time.
     Cpu,
-    /// CPU time accounting.
+    /// Counts CPU time.
     Cpuacct,
-    /// Number of tasks.
+    /// Limits the number of tasks.
     Pids,
-    /// Block device bandwidth.
+    /// Limits I/O of block devices.
     Blkio,
-    /// Huge pages.
+    /// Limits huge pages.
     Hugetlb,
-    /// Packet classes.
+    /// Marks network packets with a class.
     NetCls,
-    /// Packet priorities.
+    /// Sets the priority of network packets.
     NetPrio,
-    /// perf events.
+    /// Restricts perf events to the cgroup's processes.
     PerfEvent,
-    /// Freezing.
+    /// Freezes processes.
     Freezer,
-    /// RDMA.
+    /// Limits RDMA resources.
     Rdma,
-    /// Miscellaneous scalar resources.
+    /// Limits miscellaneous scalar resources.
     Misc,
-    /// The hierarchy `name=systemd`.
+    /// The named hierarchy `name=systemd`.
     Systemd,
 }
 
@@ -59,7 +59,7 @@ impl Controller {
         Self::Systemd,
     ];
 
-    /// Returns the name in /proc/self/cgroup.
+    /// Returns the name as it appears in /proc/self/cgroup.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpuset => "cpuset",
@@ -80,14 +80,14 @@ impl Controller {
         }
     }
 
-    /// Returns the controller of this name; `systemd` also stands for `name=systemd`.
+    /// Returns the controller with this name. `systemd` is accepted for `name=systemd`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "systemd" { "name=systemd" } else { name };
         Self::ALL.into_iter().find(|controller| controller.name() == name)
     }
 }
 
-/// A set of [`Controller`]s: those of one hierarchy.
+/// A set of [`Controller`]s, for example those of one hierarchy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Controllers(u16);
 
@@ -112,7 +112,8 @@ impl Controllers {
         Controller::ALL.into_iter().filter(move |controller| self.contains(*controller))
     }
 
-    /// Returns whether the hierarchy only tracks or counts processes, so that a container does not need it.
+    /// Returns whether the set contains only controllers that a container does not need, because they merely track
+    /// processes or count resources.
     pub fn is_optional(self) -> bool {
         self.iter().all(|c| matches!(c, Controller::Systemd | Controller::Misc))
     }

@@ -1,9 +1,10 @@
 //! Device access rules: `linux.resources.devices`.
 //!
-//! Semantics of a rule list: everything is denied at first. A rule of kind `a` discards all rules before it and allows
-//! or denies everything, whatever its numbers and access (as in the kernel's v1 controller and runc). The last rule
-//! that matches an access to a device decides. cgroup v2 gets the complete list as an eBPF program ([`program`]),
-//! cgroup v1 what its files can express.
+//! A list of rules has these semantics: initially, all access is denied. A rule of type `a` discards all rules before
+//! it and allows or denies all access, whatever its device numbers and access letters are (as in the kernel's v1
+//! controller and in runc). For other rules, the last rule that matches an access is decisive. On cgroup v2, the
+//! complete list is implemented by an eBPF program ([`program`]). On cgroup v1, lists that the kernel's files cannot
+//! express are refused.
 
 pub(crate) mod legacy;
 pub mod program;
@@ -23,13 +24,13 @@ pub struct Access(u8);
 impl Access {
     /// No access.
     pub const NONE: Self = Self(0);
-    /// Creating a device node.
+    /// The permission to create a device node.
     pub const MKNOD: Self = Self(1);
-    /// Reading.
+    /// The permission to read.
     pub const READ: Self = Self(2);
-    /// Writing.
+    /// The permission to write.
     pub const WRITE: Self = Self(4);
-    /// All access.
+    /// Every kind of access.
     pub const ALL: Self = Self(7);
 
     /// Returns the bits.
@@ -37,12 +38,12 @@ impl Access {
         self.0
     }
 
-    /// Returns the union of both.
+    /// Returns the union of the two sets.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the intersection of both.
+    /// Returns the intersection of the two sets.
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -52,18 +53,18 @@ impl Access {
         Self(self.0 & !other.0)
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether the set is empty.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns whether it contains all of `other`.
+    /// Returns whether the set contains all bits of `other`.
     pub const fn contains(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// Parses letters such as `rwm`. Unknown letters, as in `rwa`, are ignored, as by runc and crun; returns `None` if
-    /// no letter is valid.
+    /// Parses letters such as `rwm`. Other letters are ignored (for example in `rwa`), as by runc and crun. Returns
+    /// `None` if there is no valid letter.
     pub fn from_letters(letters: &str) -> Option<Self> {
         let access = letters.chars().fold(Self::NONE, |access, letter| {
             access.union(match letter {
@@ -94,15 +95,15 @@ impl Access {
 /// A validated device rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether the access is allowed or denied.
+    /// Whether the rule allows or denies access.
     pub allow: bool,
     /// The kind of device.
     pub kind: DeviceKind,
-    /// Major number; `None` for all.
+    /// The major number; `None` means all.
     pub major: Option<u32>,
-    /// Minor number; `None` for all.
+    /// The minor number; `None` means all.
     pub minor: Option<u32>,
-    /// The access allowed or denied.
+    /// The kinds of access that the rule allows or denies.
     pub access: Access,
 }
 
@@ -116,14 +117,14 @@ impl Rule {
         Self { allow: true, kind, major, minor, access }
     }
 
-    /// Validates one entry of `linux.resources.devices`; `index` is its position in the list.
+    /// Validates one entry of `linux.resources.devices`; `index` is the entry's position in the list.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for empty or unknown access and for numbers beyond 32 bits.
+    /// [`Error::Invalid`] if the access is empty or unknown, or a number has more than 32 bits.
     pub fn new(index: usize, rule: &DeviceRule) -> Result<Self, Error> {
         let invalid = |reason: String| Error::Invalid { setting: "devices", reason };
         let number = |name: &str, number: Option<i64>| match number {
-            // Configurations use -1 for "all"; runc treats all negative numbers so.
+            // Configurations use -1 for "all", and runc treats every negative number as "all".
             None | Some(..0) => Ok(None),
             Some(number) => u32::try_from(number)
                 .map(Some)
@@ -147,7 +148,7 @@ impl Rule {
     /// Validates all of `linux.resources.devices`.
     ///
     /// # Errors
-    /// As [`Rule::new`].
+    /// Those of [`Rule::new`].
     pub fn list(rules: &[DeviceRule]) -> Result<Vec<Self>, Error> {
         rules.iter().enumerate().map(|(index, rule)| Self::new(index, rule)).collect()
     }
@@ -160,7 +161,7 @@ impl Rule {
             && within(self.minor, other.minor)
     }
 
-    /// Returns whether some access to some device matches both rules.
+    /// Returns whether there is an access that both rules match.
     fn meets(&self, other: &Self) -> bool {
         let same = |a: Option<u32>, b: Option<u32>| a.is_none() || b.is_none() || a == b;
         self.kind == other.kind
@@ -182,7 +183,7 @@ impl From<&Rule> for DeviceRule {
     }
 }
 
-/// The format of cgroup v1 files: `c 1:3 rwm`, `b *:* m`.
+/// Formats the rule as in cgroup v1 files: `c 1:3 rwm`, `b *:* m`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
@@ -206,9 +207,9 @@ const fn device(minor: u32, major: u32) -> Rule {
     Rule::allow(DeviceKind::Char, Some(major), Some(minor), Access::ALL)
 }
 
-/// The rules that every container gets after its own ones, as with runc: the devices of the runtime specification
-/// ("Default Devices"), mknod of any device, pseudo terminals, and /dev/net/tun. A rule with a path is omitted if
-/// `linux.devices` puts another device at that path.
+/// The rules that are appended to every container's own rules, as with runc. They allow the devices of the runtime
+/// specification ("Default Devices"), mknod of any device, pseudo terminals, and /dev/net/tun. A rule with a path is
+/// left out if `linux.devices` creates another device at that path.
 pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, Rule::allow(DeviceKind::Char, None, None, Access::MKNOD)),
     (None, Rule::allow(DeviceKind::Block, None, None, Access::MKNOD)),
@@ -223,8 +224,8 @@ pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, device(200, 10)),
 ];
 
-/// Returns [`DEFAULT_RULES`] ready to be appended to `linux.resources.devices`, without those whose path `is_replaced`
-/// by `linux.devices`.
+/// Returns [`DEFAULT_RULES`] in the form of entries of `linux.resources.devices`, without those for whose path
+/// `is_replaced` returns true, because `linux.devices` creates another device there.
 pub fn default_rules(is_replaced: impl Fn(&str) -> bool) -> impl Iterator<Item = DeviceRule> {
     DEFAULT_RULES
         .iter()

@@ -10,14 +10,15 @@ use sys::Context;
 
 use crate::{Error, parse};
 
-/// An open cgroup directory (O_PATH), with its path for messages, mkdir and rmdir.
+/// An open cgroup directory (O_PATH). Its path is used for messages, mkdir(2) and rmdir(2).
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,
     path: String,
 }
 
-/// An open file of a cgroup. Each write is one value: the kernel does not accept partial writes.
+/// An open file of a cgroup. Each value must be written by one write(2), because the kernel does not accept partial
+/// writes.
 #[derive(Debug)]
 pub(crate) struct File<'a> {
     fd: OwnedFd,
@@ -53,7 +54,7 @@ impl Directory {
         Ok(File { fd, directory: &self.path, name })
     }
 
-    /// Returns whether this cgroup has a file of that name.
+    /// Returns whether this cgroup has a file with this name.
     pub fn has(&self, name: &str) -> bool {
         accessat(&self.fd, name, Access::EXISTS, AtFlags::empty()).is_ok()
     }
@@ -63,32 +64,32 @@ impl Directory {
         self.file(name, OFlags::WRONLY)?.write(value)
     }
 
-    /// Reads all of a file of any length.
+    /// Reads a whole file of any length.
     pub fn read(&self, name: &str) -> Result<String, sys::Error> {
         let file = self.file(name, OFlags::RDONLY)?;
         let bytes = sys::fs::read_all(&file.fd).context("read", &file)?;
         String::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", file)
     }
 
-    /// Reads a file of at most one page, such as every file with a single value, in one call.
+    /// Reads a file of at most one page with one read(2). Every file with a single value is that short.
     pub fn read_short<'b>(&self, name: &str, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
         self.file(name, OFlags::RDONLY)?.read_short(page)
     }
 
-    /// Reads a file with one number; `max` is [`u64::MAX`].
+    /// Reads a file that contains one number; the text `max` is returned as [`u64::MAX`].
     pub fn read_number(&self, name: &str) -> Result<u64, Error> {
         let mut page = [0; 64];
         let text = self.read_short(name, &mut page)?.trim_end();
         parse::number_or_max(text).ok_or_else(|| self.unreadable(name, text))
     }
 
-    /// Returns the value of `key` in a file of `key value` lines; 0 if missing.
+    /// Returns the value of `key` in a file with lines of the form `key value`; 0 if the key is missing.
     pub fn read_key(&self, name: &str, key: &str) -> Result<u64, Error> {
         let mut page = [0; 4096];
         Ok(parse::key(self.read_short(name, &mut page)?, key).unwrap_or(0))
     }
 
-    /// Returns the error for a file with undocumented content.
+    /// Returns the error for a file whose contents do not have the documented format.
     pub fn unreadable(&self, name: &str, content: &str) -> Error {
         Error::Unreadable {
             file: format!("{}/{name}", self.path),
@@ -98,7 +99,7 @@ impl Directory {
 }
 
 impl File<'_> {
-    /// Writes one value in one call.
+    /// Writes one value with one write(2).
     pub fn write(&self, value: impl Display) -> Result<(), sys::Error> {
         let mut line = Line::default();
         let written = match write!(line, "{value}") {
@@ -111,14 +112,14 @@ impl File<'_> {
         })
     }
 
-    /// Reads at most a page from the start of the file.
+    /// Reads at most one page from the start of the file.
     pub fn read_short<'b>(&self, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
         let count = read(&self.fd, &mut *page).context("read", self)?;
         let bytes = page.get(..count).unwrap_or_default();
         core::str::from_utf8(bytes).map_err(|_| Errno::ILSEQ).context("read", self)
     }
 
-    /// Reads the file again from its start, for use after poll(2) has reported a change.
+    /// Reads the file again from its start, for example after poll(2) has reported a change.
     pub fn reread<'b>(&self, page: &'b mut [u8]) -> Result<&'b str, sys::Error> {
         let count = rustix::io::pread(&self.fd, &mut *page, 0).context("read", self)?;
         let bytes = page.get(..count).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Display for File<'_> {
     }
 }
 
-/// A line on the stack: nearly every value fits, so the start path does not allocate.
+/// A line that is built on the stack. Nearly every value fits, so starting a container needs no allocation for it.
 struct Line {
     bytes: [u8; 128],
     length: usize,

@@ -3,78 +3,78 @@
 use alloc::string::String;
 use core::fmt;
 
-/// An error of this crate. Paths are absolute.
+/// An error of this crate. All paths in it are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
     /// No cgroup file system is mounted under this directory.
     NotMounted {
-        /// The directory searched.
+        /// The directory that was searched.
         root: String,
     },
-    /// The container has no cgroup, or no longer.
+    /// The container has no cgroup, or its cgroup was removed.
     Gone {
-        /// The cgroup's directory, or one of its directories.
+        /// The cgroup's directory, or one of its directories if there are several.
         directory: String,
     },
     /// `linux.cgroupsPath` or a sub-cgroup path is invalid.
     BadPath {
-        /// The path as given.
+        /// The path, as it was specified.
         path: String,
         /// The reason.
         reason: &'static str,
     },
-    /// `linux.cgroupsPath` has the form `slice:prefix:name`, and the driver is cgroupfs.
+    /// `linux.cgroupsPath` has the form `slice:prefix:name`, but the cgroup driver is cgroupfs.
     SystemdPath {
-        /// The path as given.
+        /// The path, as it was specified.
         path: String,
     },
-    /// A user's systemd on cgroup v1, which cannot be delegated to users.
+    /// A user's systemd was requested on cgroup v1, which cannot be delegated to users.
     UserOnV1,
-    /// systemd failed, or its answer is unusable.
+    /// systemd returned an error, or an answer that cannot be used.
     Systemd(systemd::Error),
-    /// The controller for a requested limit is missing.
+    /// The controller that a requested limit needs is missing.
     NoController {
         /// The controller.
         controller: String,
-        /// The file that holds the limit.
+        /// The file to which the limit would be written.
         file: String,
-        /// The cgroup, or the mount root where the hierarchy is missing.
+        /// The cgroup's directory, or the mount root if the controller's hierarchy is missing.
         directory: String,
         /// Whether the error is about cgroup v2.
         unified: bool,
     },
-    /// `linux.resources.unified` on cgroup v1.
+    /// `linux.resources.unified` was specified, but the host uses cgroup v1.
     UnifiedOnV1,
     /// A value of `linux.resources` is invalid.
     Invalid {
-        /// The member of `linux.resources`.
+        /// The name of the setting in `linux.resources`.
         setting: &'static str,
         /// The reason.
         reason: String,
     },
-    /// The cgroup of a new container already has processes.
+    /// The cgroup for a new container already contains processes.
     NotEmpty {
-        /// The cgroup.
+        /// The cgroup's directory.
         directory: String,
         /// The number of processes.
         processes: usize,
     },
-    /// The cgroup of a new container is frozen.
+    /// The cgroup for a new container is frozen.
     Frozen {
-        /// The cgroup.
+        /// The cgroup's directory.
         directory: String,
     },
-    /// A limit of a domain controller was requested in a threaded cgroup.
+    /// A limit of a domain controller was requested, but the cgroup is threaded.
     Threaded {
-        /// The cgroup.
+        /// The cgroup's directory.
         directory: String,
-        /// The content of its cgroup.type.
+        /// The contents of the cgroup's file cgroup.type.
         mode: String,
     },
-    /// A device rule removes part of what a wildcard rule allows (or the other way round), which cgroup v1 cannot
-    /// express.
+    /// A device rule denies part of what a wildcard rule allows, or allows part of what a wildcard rule denies. cgroup
+    /// v1 cannot express this.
     DeviceHole {
         /// The rule.
         rule: String,
@@ -83,39 +83,39 @@ pub enum Error {
     },
     /// A cgroup did not freeze in time.
     NotFreezing {
-        /// The cgroup.
+        /// The cgroup's directory.
         directory: String,
     },
     /// A cgroup could not be removed in time.
     Busy {
-        /// The cgroup.
+        /// The cgroup's directory.
         directory: String,
         /// The number of remaining processes.
         processes: usize,
     },
     /// The name of a pool is not a valid size.
     BadPool {
-        /// The name.
+        /// The specified name.
         pool: String,
         /// The reason.
         reason: &'static str,
     },
     /// There is no pool of this size.
     NoPool {
-        /// The name of the pool.
+        /// The specified name.
         pool: String,
     },
-    /// The content of a kernel file is undocumented.
+    /// The contents of a kernel file do not have the documented format.
     Unreadable {
-        /// The file.
+        /// The file's path.
         file: String,
-        /// The content of the file.
+        /// The file's contents.
         content: String,
     },
 }
 
 impl Error {
-    /// Returns whether the cgroup does not exist, which most commands do not treat as a failure.
+    /// Returns whether the error means that the cgroup does not exist, which most commands do not treat as a failure.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Gone { .. } => true,
@@ -126,7 +126,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the caller lacks permission, including the errors that mean so for rootless users.
+    /// Returns whether the error means that the caller lacks permission. Some other errors mean this too if the user is
+    /// rootless.
     pub fn is_permission(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! A plain directory that stands in for a cgroup in tests and shows what was written to which file.
+//! A plain directory that replaces a cgroup in tests, to show what is written to which file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::directory::Directory;
 
-/// A directory with the given empty files, and their contents after setting limits.
+/// A directory with the given files, which are empty at first. Setting limits writes to them.
 pub(crate) struct Fixture {
     path: PathBuf,
 }

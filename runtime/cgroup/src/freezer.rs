@@ -1,4 +1,4 @@
-//! Pausing and resuming: cgroup.freeze (Linux 5.2), or freezer.state on cgroup v1.
+//! Pauses and resumes a container: with cgroup.freeze (Linux 5.2), or with freezer.state on cgroup v1.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -10,13 +10,13 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, tree, v1};
 
-/// The time to wait for freezing: a process in uninterruptible sleep freezes only after it wakes up.
+/// The time limit for freezing. A process in uninterruptible sleep freezes only when it wakes up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The freezer state of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreezerState {
-    /// No freezer or no cgroup.
+    /// There is no freezer, or no cgroup.
     Undefined,
     /// Running.
     Thawed,
@@ -24,7 +24,7 @@ pub enum FreezerState {
     Frozen,
 }
 
-/// The freezer of a cgroup: v1 if mounted, since v1 then freezes the processes.
+/// The freezer of a cgroup: the v1 freezer if it is mounted, otherwise the one of v2.
 enum Freezer<'a> {
     Legacy(&'a Directory),
     Unified(&'a Directory),
@@ -37,14 +37,14 @@ impl Cgroup {
         legacy.or(unified)
     }
 
-    /// Returns the directory of the freezer.
+    /// Returns the directory that contains the freezer's files.
     pub(crate) fn freezer_directory(&self) -> Option<&Directory> {
         self.freezer().map(|freezer| match freezer {
             Freezer::Legacy(directory) | Freezer::Unified(directory) => directory,
         })
     }
 
-    /// Returns the directory in which the cgroup is frozen, if it can be frozen.
+    /// Returns the path of the directory that contains the freezer's files; `None` if the cgroup cannot be frozen.
     pub fn freezer_path(&self) -> Option<&str> {
         self.freezer_directory().map(Directory::path)
     }
@@ -52,7 +52,8 @@ impl Cgroup {
     /// Freezes all processes and waits until they are frozen.
     ///
     /// # Errors
-    /// [`Error::NotFreezing`] after ten seconds, then thaws again; [`Error::NoController`]; failing system calls.
+    /// [`Error::NotFreezing`] after ten seconds, in which case the cgroup is thawed again; [`Error::NoController`];
+    /// failing system calls.
     pub fn freeze(&self) -> Result<(), Error> {
         self.freeze_within(TIMEOUT)
     }
@@ -66,7 +67,7 @@ impl Cgroup {
             None => v1::require(&self.legacy, Controller::Freezer, "freezer.state").map(drop),
         };
         if frozen.is_err() {
-            // A partly frozen cgroup is the worst state.
+            // The cgroup must not stay partly frozen.
             let _ = self.thaw();
         }
         frozen
@@ -80,7 +81,7 @@ impl Cgroup {
         match self.freezer() {
             Some(Freezer::Legacy(directory)) => Ok(directory.write("freezer.state", "THAWED")?),
             Some(Freezer::Unified(directory)) => match directory.write("cgroup.freeze", 0) {
-                // Without a freezer the cgroup is not frozen.
+                // If the file is missing, the kernel has no freezer, so the cgroup is not frozen.
                 Err(error) if error.errno == Errno::NOENT => Ok(()),
                 result => Ok(result?),
             },
@@ -88,8 +89,8 @@ impl Cgroup {
         }
     }
 
-    /// Thaws all processes, including those in descendant cgroups. A container with write access to its v1 freezer can
-    /// have frozen those or itself, and SIGKILL does not end processes frozen by v1.
+    /// Thaws all processes, including those in the cgroups below. A container with write access to its v1 freezer may
+    /// have frozen itself or cgroups below it, and SIGKILL does not end processes frozen by v1.
     ///
     /// # Errors
     /// Failing system calls.
@@ -103,10 +104,10 @@ impl Cgroup {
         Ok(thawed.context("thaw", format_args!("cgroups below {}", directory.path()))?)
     }
 
-    /// Returns the state of this cgroup's own freezer, whatever the state of its ancestors.
+    /// Returns the state of this cgroup's own freezer, regardless of the state of its ancestors.
     ///
     /// # Errors
-    /// Failing system calls; a removed cgroup is [`FreezerState::Undefined`].
+    /// Failing system calls. A removed cgroup is not an error, but [`FreezerState::Undefined`].
     pub fn freezer_state(&self) -> Result<FreezerState, Error> {
         let state = match self.freezer() {
             Some(Freezer::Legacy(directory)) => state_legacy(directory),
@@ -136,8 +137,8 @@ fn state_unified(directory: &Directory) -> Result<FreezerState, Error> {
     }
 }
 
-/// Freezes by the v1 freezer, which sends no notification and gets stuck in FREEZING while processes are created.
-/// Repeated requests help, with a thaw now and then (as runc found).
+/// Freezes with the v1 freezer, which does not report when it is done, and stays in the state FREEZING if processes are
+/// created meanwhile. Repeating the request helps, and so does thawing from time to time (as runc found).
 fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     let mut page = [0; 16];
     for round in 1u32.. {
@@ -159,8 +160,8 @@ fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error>
 }
 
 fn state_legacy(directory: &Directory) -> Result<FreezerState, Error> {
-    // freezer.state is THAWED, FREEZING or FROZEN and includes the ancestors' state. This file is the cgroup's own
-    // state, and is set as soon as freezing begins.
+    // freezer.state, which contains THAWED, FREEZING or FROZEN, includes the ancestors' state. freezer.self_freezing
+    // contains only the cgroup's own state, and is 1 as soon as freezing begins.
     match directory.read_number("freezer.self_freezing")? {
         0 => Ok(FreezerState::Thawed),
         _ => Ok(FreezerState::Frozen),

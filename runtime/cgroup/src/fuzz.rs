@@ -1,4 +1,4 @@
-//! Entry points for the fuzz targets (`fuzz/`), in builds with the feature `fuzz`.
+//! Entry points for the fuzz targets in `fuzz/`; only in builds with the feature `fuzz`.
 
 use alloc::vec::Vec;
 use spec::resources::Resources;
@@ -7,10 +7,10 @@ use systemd::Property;
 use crate::scope::properties::{of_resources, rounded};
 use crate::{Error, devices};
 
-/// Converts `resources` to properties of a scope.
+/// Converts `resources` to properties of a scope unit.
 ///
 /// # Errors
-/// Invalid values.
+/// If a value is invalid.
 pub fn properties(
     resources: &Resources,
     unified: bool,
@@ -19,7 +19,7 @@ pub fn properties(
     of_resources(&rounded(resources), unified, idles)
 }
 
-/// Returns whether the v1 files can express the rules.
+/// Returns whether the files of cgroup v1 can express the rules.
 pub fn legacy(rules: &[devices::Rule]) -> bool {
     devices::legacy::Policy::new(rules).is_ok()
 }

@@ -14,14 +14,14 @@ pub const MOUNT_ROOT: &str = "/sys/fs/cgroup";
 const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
 const CGROUP_SUPER_MAGIC: u64 = 0x0027_e0eb;
 
-/// The cgroup hierarchies of a host. Plain data, which tests can construct.
+/// The cgroup hierarchies of a host. This is plain data, so tests can construct it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchies {
-    /// The directory under which everything is mounted.
+    /// The directory under which all hierarchies are mounted.
     pub root: String,
-    /// The mount point of cgroup v2: `root` itself on a unified host, a directory below it on a hybrid one.
+    /// The mount point of cgroup v2: `root` itself on a unified host, or a directory below it on a hybrid host.
     pub unified: Option<String>,
-    /// The cgroup v1 hierarchies; none on a unified host.
+    /// The cgroup v1 hierarchies; empty on a unified host.
     pub legacy: Vec<Hierarchy>,
 }
 
@@ -35,15 +35,16 @@ pub struct Hierarchy {
 }
 
 impl Hierarchies {
-    /// Detects the hierarchies at [`MOUNT_ROOT`]: one statfs(2) on a unified host, and one per entry on others.
+    /// Detects the hierarchies at [`MOUNT_ROOT`] with one statfs(2) on a unified host, and one per directory entry on
+    /// other hosts.
     ///
     /// # Errors
-    /// [`Error::NotMounted`] if there is no hierarchy; failing system calls.
+    /// [`Error::NotMounted`] if no hierarchy is mounted; failing system calls.
     pub fn detect() -> Result<Self, Error> {
         Self::detect_at(MOUNT_ROOT)
     }
 
-    /// Detects the hierarchies like [`Hierarchies::detect`], at another root.
+    /// Detects the hierarchies like [`Hierarchies::detect`], but under the directory `root`.
     ///
     /// # Errors
     /// See [`Hierarchies::detect`].
@@ -61,7 +62,8 @@ impl Hierarchies {
                 .context("open", root)?;
         for entry in Dir::new(fd).context("read", root)? {
             let entry = entry.context("read", root)?;
-            // Co-mounted controllers share one directory, `cpu,cpuacct`, with symbolic links to it.
+            // Controllers that are mounted together share one directory such as `cpu,cpuacct`, to which symbolic links
+            // refer.
             if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 continue;
             }
@@ -75,7 +77,7 @@ impl Hierarchies {
         Ok(hierarchies)
     }
 
-    /// Adds the directory `name` of the root if a hierarchy is mounted on it.
+    /// Adds the subdirectory `name` of the root if a hierarchy is mounted there.
     fn consider(&mut self, name: &str) -> Result<(), Error> {
         let mount = format!("{}/{name}", self.root);
         if name == "unified" {
@@ -91,7 +93,7 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Returns whether cgroup v2 has every controller.
+    /// Returns whether the host has cgroup v2 only.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()
     }
@@ -99,6 +101,6 @@ impl Hierarchies {
 
 /// Returns the magic number of the file system at `path`.
 fn kind(path: &str) -> Result<u64, Error> {
-    // f_type is signed or unsigned by architecture; the magic numbers fit either way.
+    // Whether f_type is signed depends on the architecture; the magic numbers fit in both cases.
     Ok(statfs(path).context("statfs", path)?.f_type as u64 & u64::from(u32::MAX))
 }

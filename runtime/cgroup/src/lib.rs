@@ -1,7 +1,8 @@
-//! cgroup v2, v1 and hybrid through cgroupfs.
+//! cgroups on hosts with cgroup v2, v1 or both (hybrid), through cgroupfs.
 //!
-//! [`Hierarchies`] describes the host's hierarchies, [`Location`] the directories of a container's cgroup in them, and
-//! [`Cgroup`] creates, opens, changes and removes it. This crate does not depend on containers.
+//! [`Hierarchies`] describes the host's hierarchies, [`Location`] contains the directories of a container's cgroup in
+//! these hierarchies, and [`Cgroup`] creates, opens, changes and removes that cgroup. This crate does not depend on the
+//! crate `container`.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

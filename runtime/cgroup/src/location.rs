@@ -1,9 +1,9 @@
-//! The location of a container's cgroup: resolves `linux.cgroupsPath` to directories.
+//! The location of a container's cgroup: converts `linux.cgroupsPath` to directories.
 //!
 //! The rules are those of runc's cgroupfs manager. An absolute path is relative to the mount point of each hierarchy. A
-//! relative path, or the container id if there is no path, is relative to the caller's own cgroup in each v1 hierarchy
-//! and to the parent of that cgroup on v2: the caller's own v2 cgroup contains processes, so it cannot enable
-//! controllers for children.
+//! relative path, or the container's id if there is no path, is relative to the caller's own cgroup in each v1
+//! hierarchy, and to the parent of the caller's own cgroup on v2. The parent is used because a v2 cgroup that contains
+//! processes, such as the caller, cannot enable controllers for its children.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,9 +21,10 @@ use crate::{Controller, Controllers, Error, Hierarchies};
 /// The directories of one container's cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
-    /// The place on cgroup v2, which on a hybrid host has no controllers but tracks the processes.
+    /// The directory on cgroup v2. On a hybrid host, no controllers are on v2, and the directory is only used to track
+    /// the processes.
     pub unified: Option<Place>,
-    /// The places on cgroup v1, one per hierarchy.
+    /// The directories on cgroup v1, one per hierarchy.
     pub legacy: Vec<LegacyPlace>,
     /// The systemd unit, if systemd manages the cgroup.
     pub unit: Option<Unit>,
@@ -34,11 +35,11 @@ pub struct Location {
 pub struct Place {
     /// The directory's absolute path.
     directory: String,
-    /// The length in bytes of the mount point at its beginning.
+    /// The length of the hierarchy's mount point, in bytes, which is a prefix of the directory's path.
     mount: u32,
 }
 
-/// A [`Place`] in a cgroup v1 hierarchy.
+/// A [`Place`] in a cgroup v1 hierarchy, with the hierarchy's controllers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegacyPlace {
     /// The hierarchy's controllers.
@@ -48,7 +49,8 @@ pub struct LegacyPlace {
 }
 
 impl Place {
-    /// Returns the place of `path` below `mount`; `path` begins with a slash and does not end with one.
+    /// Returns the directory `path` in the hierarchy mounted at `mount`. `path` begins with a slash and does not end
+    /// with one.
     fn new(mount: &str, path: &str) -> Self {
         Self { directory: format!("{mount}{path}"), mount: mount.len() as u32 }
     }
@@ -68,7 +70,7 @@ impl Place {
         self.directory.get(self.mount as usize..).unwrap_or_default()
     }
 
-    /// Returns whether the caller may create the directory or its first missing ancestor.
+    /// Returns whether the caller may create the directory or, if ancestors are missing, the first of them.
     fn is_permitted(&self) -> bool {
         let above: Vec<&str> = self.ancestors().collect();
         let flags = AtFlags::EACCESS;
@@ -77,19 +79,20 @@ impl Place {
         answers.find(|answer| *answer != Err(Errno::NOENT)).is_some_and(|answer| answer.is_ok())
     }
 
-    /// Iterates over the ancestors, from the mount point down to the parent.
+    /// Iterates over the paths of the ancestors, from the mount point down to the parent.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = &str> {
         let slashes = self.path().match_indices('/').map(|(at, _)| at + self.mount as usize);
         slashes.filter_map(|end| self.directory.get(..end))
     }
 }
 
-/// Returns whether the file `name` of a directory sets a memory limit or cannot be read.
+/// Returns whether the file `name` in `directory` contains a memory limit. Also true if the file exists but cannot be
+/// read.
 fn is_limited(directory: &str, name: &str) -> bool {
     let path = format!("{directory}/{name}");
     let file = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => file,
-        // No memory controller there.
+        // If the file is missing, the cgroup has no memory controller.
         Err(errno) => return errno != Errno::NOENT,
     };
     let mut text = [0; 32];
@@ -97,18 +100,20 @@ fn is_limited(directory: &str, name: &str) -> bool {
     text.get(..length).is_none_or(|text| !is_unlimited(text))
 }
 
-/// Returns whether a memory limit means unlimited: `max`, or on cgroup v1 the largest number of bytes in whole pages.
+/// Returns whether the text of a memory limit means unlimited: `max`, or on cgroup v1 the largest multiple of the page
+/// size.
 fn is_unlimited(text: &[u8]) -> bool {
     let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
     text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)
 }
 
 impl Location {
-    /// Resolves `linux.cgroupsPath` to directories; `id` names the cgroup if there is no path. Nothing is created.
+    /// Converts `linux.cgroupsPath` to directories. If there is no path, the cgroup's name is `id`. Nothing is created.
     /// /proc/self/cgroup is read only for a relative path.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for `..` and the like, [`Error::SystemdPath`] for `slice:prefix:name`.
+    /// [`Error::BadPath`] if the path contains `..` or is otherwise invalid, [`Error::SystemdPath`] for
+    /// `slice:prefix:name`.
     pub fn resolve(
         hierarchies: &Hierarchies,
         cgroups_path: Option<&str>,
@@ -125,8 +130,8 @@ impl Location {
         }
     }
 
-    /// Returns the caller's own cgroup in each v1 hierarchy, and its parent on v2: the cgroups that are visible to a
-    /// container without a cgroup of its own.
+    /// Returns the caller's own cgroup in each v1 hierarchy, and the parent of the caller's own cgroup on v2. These are
+    /// the cgroups visible to a container that has no cgroup of its own.
     ///
     /// # Errors
     /// Failing system calls.
@@ -138,8 +143,8 @@ impl Location {
     fn relative(hierarchies: &Hierarchies, path: &str) -> Result<Self, Error> {
         let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
-        // The mount table is read only if the caller is below the root of a v1 hierarchy. In a container without a
-        // cgroup namespace, the mount itself may show only a part of the hierarchy.
+        // The mount table is needed only if the caller's cgroup is not the root of every v1 hierarchy. In a container
+        // without a cgroup namespace, the mount may show only a part of the hierarchy.
         let mounts = if own.has_legacy() && !hierarchies.is_unified() {
             sys::fs::read_text("/proc/self/mountinfo").context("read", "/proc/self/mountinfo")?
         } else {
@@ -159,12 +164,13 @@ impl Location {
         Ok(Self::place(hierarchies, |hierarchy| own.whole(hierarchy), ""))
     }
 
-    /// Resolves `path` relative to the mount point of each hierarchy.
+    /// Returns the directory `path` below the mount point of each hierarchy.
     pub(crate) fn at(hierarchies: &Hierarchies, path: &str) -> Self {
         Self::place(hierarchies, |_| String::new(), path)
     }
 
-    /// Resolves `path` below `base`, which is called for each v1 hierarchy, and with `None` for v2.
+    /// Returns the directory `path` below `base` in each hierarchy. `base` is called with each v1 hierarchy, and with
+    /// `None` for v2.
     fn place(
         hierarchies: &Hierarchies,
         base: impl Fn(Option<&Hierarchy>) -> String,
@@ -185,13 +191,14 @@ impl Location {
         }
     }
 
-    /// Returns the first of the location's directories.
+    /// Returns the v2 directory, or the first v1 directory if there is none on v2.
     pub fn directory(&self) -> &str {
         let legacy = self.legacy.first().map(|legacy| &legacy.place);
         self.unified.as_ref().or(legacy).map_or("", Place::directory)
     }
 
-    /// Returns whether the caller may create the cgroup in at least one v1 hierarchy or on v2.
+    /// Returns whether the caller may create the cgroup: on v2 if there are no v1 hierarchies, otherwise in at least
+    /// one v1 hierarchy.
     pub fn is_permitted(&self) -> bool {
         match &self.unified {
             Some(place) if self.is_unified() => place.is_permitted(),
@@ -204,13 +211,14 @@ impl Location {
         self.legacy.is_empty()
     }
 
-    /// Returns the place in the v1 hierarchy of `controller`.
+    /// Returns the directory in the v1 hierarchy that has `controller`.
     pub fn of(&self, controller: Controller) -> Option<&Place> {
         let is_it = |legacy: &&LegacyPlace| legacy.controllers.contains(controller);
         self.legacy.iter().find(is_it).map(|legacy| &legacy.place)
     }
 
-    /// Returns whether the cgroup or an ancestor has a memory limit, set by anyone; true if unknown.
+    /// Returns whether the cgroup or one of its ancestors has a memory limit, even one not set by dayfly; true if
+    /// unknown.
     pub fn limits_memory(&self) -> bool {
         let unified = self.unified.as_ref().filter(|_| self.is_unified());
         let (place, name) = match self.of(Controller::Memory) {
@@ -220,14 +228,14 @@ impl Location {
                 None => return false,
             },
         };
-        // The root of a hierarchy has no limit: it is the host.
+        // The root of a hierarchy is skipped: it stands for the whole host and has no limit.
         let mut above = place.ancestors().skip(1);
         is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
     }
 
-    /// Returns the cgroup v2 location to which the process `pid` has moved: a process with write access to its cgroup
-    /// tree can move itself to a child cgroup and enable controllers for the children of its former cgroup. `None` on
-    /// cgroup v1, and if there is no such process.
+    /// Returns the cgroup v2 location of the process `pid`, which may have left this location: if a process has write
+    /// access to its cgroup tree, it can move itself to a child cgroup and then enable controllers for the children of
+    /// its former cgroup. Returns `None` on cgroup v1, or if the process does not exist.
     pub fn moved_to_by(&self, pid: i32) -> Option<Self> {
         let place = self.unified.as_ref().filter(|_| self.is_unified())?;
         let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;
@@ -237,12 +245,13 @@ impl Location {
         Some(Self { unified, legacy: Vec::new(), unit: None })
     }
 
-    /// Returns the location of the sub-cgroup `path`, for `exec --cgroup PATH`. With `controllers` (`exec --cgroup
-    /// CONTROLLER[,CONTROLLER]:PATH`) the sub-cgroup is used in those v1 hierarchies only.
+    /// Returns the location of the sub-cgroup `path`, for `exec --cgroup PATH`. If `controllers` is given (`exec
+    /// --cgroup CONTROLLER[,CONTROLLER]:PATH`), the result differs from this location only in the v1 hierarchies with
+    /// these controllers.
     ///
     /// # Errors
-    /// [`Error::BadPath`] for `..`, and for controllers that are not mounted or are on v2, where a process has one
-    /// cgroup for all controllers.
+    /// [`Error::BadPath`] if the path contains `..`, or if a controller is not mounted on v1. On v2, a process has only
+    /// one cgroup for all controllers.
     pub fn sub(&self, controllers: Option<&str>, path: &str) -> Result<Self, Error> {
         let bad = |reason| Error::BadPath { path: path.to_string(), reason };
         let stays = path.split('/').all(|part| part.is_empty() || part == ".");
@@ -268,15 +277,15 @@ impl Location {
     }
 }
 
-/// Removes empty and `.` components; the result begins with a slash.
+/// Removes empty components and `.` from a path. The result begins with a slash.
 pub(crate) fn clean(path: &str) -> Result<String, Error> {
     let bad = |reason| Error::BadPath { path: path.to_string(), reason };
     let mut cleaned = String::with_capacity(path.len() + 1);
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            // runc resolves `..`. No caller needs it, and such paths have allowed escapes from a delegated subtree
-            // before.
+            // runc resolves `..`, but no caller needs it, and such paths have allowed escapes from a delegated subtree
+            // in the past.
             ".." if !is_off(Defence::CgroupPath) => return Err(bad("\"..\" is not allowed")),
             _ if part.contains(['\0', '\n']) => {
                 return Err(bad("control characters are not allowed"));
@@ -293,7 +302,7 @@ pub(crate) fn clean(path: &str) -> Result<String, Error> {
     Ok(cleaned)
 }
 
-/// The caller's own cgroups, from /proc/self/cgroup.
+/// The cgroups of a process, from /proc/PID/cgroup.
 struct OwnCgroups<'a> {
     lines: Vec<(&'a str, &'a str)>,
 }
@@ -305,7 +314,7 @@ impl<'a> OwnCgroups<'a> {
         Self { lines: text.lines().filter_map(line).collect() }
     }
 
-    /// Returns whether the caller is below the root of some v1 hierarchy.
+    /// Returns whether the process is below the root in any v1 hierarchy.
     fn has_legacy(&self) -> bool {
         self.lines.iter().any(|(controllers, path)| !controllers.is_empty() && *path != "/")
     }
@@ -315,8 +324,8 @@ impl<'a> OwnCgroups<'a> {
         line.map_or("/", |(_, path)| path)
     }
 
-    /// Returns the process's cgroup in a v1 hierarchy, or its v2 cgroup for `None`; empty if it lies outside the cgroup
-    /// namespace.
+    /// Returns the process's cgroup in a v1 hierarchy, or for `None` its v2 cgroup. The result is empty if the cgroup
+    /// is outside the cgroup namespace.
     fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
         let path = self.path(|set, list| match hierarchy {
             None => list.is_empty(),
@@ -328,8 +337,8 @@ impl<'a> OwnCgroups<'a> {
         }
     }
 
-    /// Returns the base of relative paths, relative to the mount point, without a trailing slash. On a hybrid host, v2
-    /// paths are relative to the v2 root, as with runc.
+    /// Returns the directory to which relative paths are relative, as a path below the mount point, without a trailing
+    /// slash. On a hybrid host, this is the root for v2, as with runc.
     fn base(
         &self,
         hierarchies: &Hierarchies,
@@ -354,7 +363,7 @@ impl<'a> OwnCgroups<'a> {
                 }
             }
         };
-        // A cgroup namespace shows processes outside it with `..`.
+        // In a cgroup namespace, the path of a cgroup outside the namespace contains `..`.
         if path.split('/').any(|part| part == "..") {
             return String::new();
         }
@@ -362,9 +371,9 @@ impl<'a> OwnCgroups<'a> {
     }
 }
 
-/// Returns the root of the mount at `mount_point` in /proc/self/mountinfo (proc_pid_mountinfo(5)).
+/// Returns the root of the mount at `mount_point`, according to /proc/self/mountinfo (proc_pid_mountinfo(5)).
 fn mount_root<'a>(mounts: &'a str, mount_point: &str) -> Option<&'a str> {
-    // The last line for a mount point is the topmost mount.
+    // If a mount point has several lines, the last line is the topmost mount.
     mounts.lines().rev().find_map(|line| {
         let mut fields = line.split(' ').skip(3);
         let root = fields.next()?;

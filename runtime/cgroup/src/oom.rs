@@ -15,33 +15,34 @@ use crate::v2::limits;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, Location, parse, v1};
 
-/// A result of [`OomWatch`].
+/// The result of a read or wait of [`OomWatch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OomEvent {
-    /// The kernel killed processes of the container because memory ran out; on cgroup v1 with `disableOOMKiller` it
-    /// paused them.
+    /// The kernel killed processes of the container because memory ran out. On cgroup v1 with `disableOOMKiller`, it
+    /// paused them instead.
     Oom,
-    /// The container has no processes any more, or its cgroup is gone. No events follow.
+    /// The container has no processes any more, or its cgroup was removed. No further events follow.
     End,
-    /// No event.
+    /// No event has occurred.
     None,
 }
 
-/// Watches one cgroup for OOM events. It owns its descriptors and outlives the [`Cgroup`].
+/// Watches one cgroup for OOM events. It has its own descriptors, so it is independent of the [`Cgroup`].
 #[derive(Debug)]
 pub struct OomWatch(Watch);
 
 #[derive(Debug)]
 enum Watch {
-    /// memory.events. poll(2) and epoll(7) report changes with POLLPRI, and after the removal of the cgroup report
-    /// POLLPRI permanently.
+    /// The file memory.events. poll(2) and epoll(7) report each change as POLLPRI. After the cgroup's removal, they
+    /// report POLLPRI permanently.
     Unified { memory: Watched, cgroup: Watched, kills: u64 },
-    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before a kill, and when an ancestor cgroup runs
-    /// out of memory, but not when the host does. The file counts kills from all three causes (Linux 4.13).
+    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before a kill in this cgroup, and also if an
+    /// ancestor cgroup runs out of memory, but not if the host does. The counter in memory.oom_control includes the
+    /// kills of all three cases (Linux 4.13).
     Legacy { control: Watched, event: OwnedFd, kills: u64 },
 }
 
-/// A file that is read repeatedly.
+/// An open file that is read repeatedly, and its path for error messages.
 #[derive(Debug)]
 struct Watched {
     fd: OwnedFd,
@@ -54,7 +55,7 @@ impl Watched {
         Ok(Self { fd, path: format!("{}/{name}", directory.path()) })
     }
 
-    /// Reads the value of `key`.
+    /// Reads the value of `key` from the file.
     fn key(&self, key: &str) -> Result<Reading, Error> {
         let mut page = [0; 4096];
         let count = match rustix::io::pread(&self.fd, &mut page, 0) {
@@ -66,35 +67,35 @@ impl Watched {
     }
 }
 
-/// The result of reading a key.
+/// The result of reading a key's value.
 enum Reading {
     Value(u64),
-    /// The kernel has no such key.
+    /// The kernel does not provide the key.
     Unknown,
     /// The cgroup was removed.
     Gone,
 }
 
 impl Cgroup {
-    /// Starts watching. Earlier kills are not reported.
+    /// Starts watching. Kills before this call are not reported.
     ///
     /// # Errors
-    /// [`Error::NoController`] without the memory controller; failing system calls.
+    /// [`Error::NoController`] if the memory controller is missing; failing system calls.
     pub fn watch_oom(&self) -> Result<OomWatch, Error> {
         let (None, Some(unified)) = (self.legacy.first(), &self.unified) else {
             let memory = v1::require(&self.legacy, Controller::Memory, "memory.oom_control")?;
             return OomWatch::legacy(memory);
         };
         let directory = &unified.directory;
-        // Opened for the error, which names the controller.
+        // This open is only made for its error, which names the controller.
         limits::open(directory, "memory.events", OFlags::RDONLY)?;
         OomWatch::unified(directory)
     }
 
-    /// Returns the number of the container's processes killed because memory ran out (Linux 4.13).
+    /// Returns how many of the container's processes were killed because memory ran out (Linux 4.13).
     ///
     /// # Errors
-    /// [`Error::NoController`] without the memory controller; failing system calls.
+    /// [`Error::NoController`] if the memory controller is missing; failing system calls.
     pub fn oom_kills(&self) -> Result<u64, Error> {
         match (self.legacy.first(), &self.unified) {
             (None, Some(unified)) => unified.directory.read_key("memory.events", "oom_kill"),
@@ -105,11 +106,11 @@ impl Cgroup {
 }
 
 impl OomWatch {
-    /// Starts watching the cgroup at `location`; returns `None` without a memory controller. Earlier kills are not
-    /// reported.
+    /// Starts watching the cgroup at `location`; returns `None` if the memory controller is missing. Kills before this
+    /// call are not reported.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is no such cgroup; failing system calls.
+    /// [`Error::Gone`] if the cgroup does not exist; failing system calls.
     pub fn begin(location: &Location) -> Result<Option<Self>, Error> {
         match Cgroup::open(location)?.watch_oom() {
             Ok(watch) => Ok(Some(watch)),
@@ -122,7 +123,7 @@ impl OomWatch {
         let memory = Watched::open(directory, "memory.events")?;
         let cgroup = Watched::open(directory, "cgroup.events")?;
         let mut watch = Self(Watch::Unified { memory, cgroup, kills: 0 });
-        // The first read arms the files.
+        // After the first read, poll(2) reports changes of the files.
         watch.read()?;
         Ok(watch)
     }
@@ -141,7 +142,8 @@ impl OomWatch {
         Ok(Self(Watch::Legacy { control, event, kills }))
     }
 
-    /// Returns the descriptors for poll(2), each with its event mask; when one is ready, call [`OomWatch::read`].
+    /// Returns the descriptors for poll(2), each with its event mask. When one of them is ready, call
+    /// [`OomWatch::read`].
     pub fn fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let first = self.fd();
         match &self.0 {
@@ -152,7 +154,7 @@ impl OomWatch {
         }
     }
 
-    /// Returns the descriptor that reports only kills, with its event mask; when it is ready, call [`OomWatch::kills`].
+    /// Returns the descriptor that reports only kills, with its event mask. When it is ready, call [`OomWatch::kills`].
     pub fn fd(&self) -> (BorrowedFd<'_>, PollFlags) {
         match &self.0 {
             Watch::Unified { memory, .. } => (memory.fd.as_fd(), PollFlags::PRI),
@@ -160,12 +162,12 @@ impl OomWatch {
         }
     }
 
-    /// Returns the number of kills since the last call, without waiting; `None` if the cgroup is gone, after which
-    /// polling is pointless. Once a process is seen to have exited, its kill is included: the kernel counts (on cgroup
-    /// v1, signals) before it kills.
+    /// Returns the number of kills since the last call, without waiting. Returns `None` if the cgroup was removed; in
+    /// that case, stop polling. If a killed process is already known to have exited, its kill is included: before the
+    /// kernel kills a process, it increments the counter (or, on cgroup v1, signals the eventfd).
     ///
-    /// On cgroup v1, each time that memory ran out counts as a kill, even if that paused the container or killed none
-    /// of its processes.
+    /// On cgroup v1, each signal of the eventfd counts as a kill, even if the kernel only paused the container's
+    /// processes, or killed a process outside the container.
     ///
     /// # Errors
     /// Failing system calls.
@@ -183,14 +185,14 @@ impl OomWatch {
         }
     }
 
-    /// Returns the next event, or [`OomEvent::None`], without waiting.
+    /// Returns the next event without waiting, or [`OomEvent::None`] if there is none.
     ///
     /// # Errors
     /// Failing system calls.
     pub fn read(&mut self) -> Result<OomEvent, Error> {
         let kills = match &mut self.0 {
             Watch::Unified { .. } => self.kills()?,
-            // The removal of the cgroup signals the eventfd, too.
+            // The eventfd is also signalled by the removal of the cgroup.
             Watch::Legacy { control, event, kills } => match is_signalled(event)? {
                 true => legacy_kills(control, true, kills)?,
                 false => Some(0),
@@ -207,7 +209,7 @@ impl OomWatch {
         }
     }
 
-    /// Waits for an event, for `limit` at most.
+    /// Waits for an event, at most for `limit`.
     ///
     /// # Errors
     /// Failing system calls.
@@ -221,7 +223,7 @@ impl OomWatch {
                 return Ok(OomEvent::None);
             }
             match self.read()? {
-                // Another counter of memory.events changed.
+                // A counter of memory.events other than the number of kills has changed.
                 OomEvent::None => {}
                 event => return Ok(event),
             }
@@ -229,7 +231,8 @@ impl OomWatch {
     }
 }
 
-/// Returns by how much `count` exceeds `known`, and updates `known`.
+/// Returns the difference between `count` and `known`, or 0 if `count` is smaller, and sets `known` to the larger
+/// value.
 fn news(known: &mut u64, count: u64) -> u64 {
     let new = count.saturating_sub(*known);
     *known = count.max(*known);
@@ -247,14 +250,15 @@ fn legacy_kills(
         Reading::Gone => return Ok(None),
     };
     if new == 0 && is_signalled {
-        // The kernel is about to count this kill; it is reported only once.
+        // The kernel will count this kill only after the signal. It is added here, so that it is not reported again
+        // then.
         *kills += 1;
         return Ok(Some(1));
     }
     Ok(Some(new))
 }
 
-/// Returns whether an eventfd(2) was signalled since the last call.
+/// Returns whether an eventfd(2) was signalled since the last call of this function.
 fn is_signalled(event: &OwnedFd) -> Result<bool, Error> {
     match rustix::io::read(event, &mut [0; 8]) {
         Ok(_) => Ok(true),
@@ -289,7 +293,7 @@ mod tests {
         events(3, 1);
         assert_eq!(watch.read(), Ok(OomEvent::Oom));
         assert_eq!(watch.read(), Ok(OomEvent::None));
-        // The last kill is still reported.
+        // A kill is reported even if the cgroup is already empty.
         events(4, 0);
         assert_eq!(watch.read(), Ok(OomEvent::Oom));
         assert_eq!(watch.read(), Ok(OomEvent::End));
@@ -307,16 +311,17 @@ mod tests {
         let mut known = 4;
         let mut kills = |is_signalled| legacy_kills(&control, is_signalled, &mut known);
         assert_eq!(kills(false), Ok(Some(0)));
-        // Signalled before the kernel counts.
+        // The eventfd was signalled before the kernel counted the kill.
         assert_eq!(kills(true), Ok(Some(1)));
         put(5);
         assert_eq!(kills(false), Ok(Some(0)));
-        // First, the host ran out: counted but not signalled. Then both at once.
+        // First, the host ran out of memory: the kill is counted, but the eventfd is not signalled. Then one kill of
+        // each kind.
         put(6);
         assert_eq!(kills(false), Ok(Some(1)));
         put(8);
         assert_eq!(kills(true), Ok(Some(2)));
-        // A kernel without the counter.
+        // Older kernels do not have the counter.
         fixture.put("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\n");
         assert_eq!(kills(true), Ok(Some(1)));
         assert_eq!(kills(false), Ok(Some(0)));

@@ -1,6 +1,6 @@
 //! Parsers of cgroup file formats (cgroup-v2.rst, "Interface Files").
 
-/// Parses an unsigned number. Negative ones read as 0: some memory counters of old kernels underflow.
+/// Parses an unsigned number. Negative numbers are read as 0, because some memory counters of old kernels underflow.
 pub(crate) fn number(text: &str) -> Option<u64> {
     match text.parse() {
         Ok(value) => Some(value),
@@ -8,12 +8,12 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses a number or `max`, which is [`u64::MAX`].
+/// Parses a number, or the text `max` as [`u64::MAX`].
 pub(crate) fn number_or_max(text: &str) -> Option<u64> {
     if text == "max" { Some(u64::MAX) } else { number(text) }
 }
 
-/// Iterates over the `key value` lines of a flat keyed file; other lines are ignored.
+/// Iterates over the lines of a flat keyed file, which have the form `key value`. Other lines are ignored.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (key, value) = line.split_once(' ')?;
@@ -21,12 +21,12 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// Returns the value of one key of a flat keyed file.
+/// Returns the value of one key in a flat keyed file.
 pub(crate) fn key(text: &str, wanted: &str) -> Option<u64> {
     keys(text).find(|(key, _)| *key == wanted).map(|(_, value)| value)
 }
 
-/// Parses `MAJOR:MINOR`.
+/// Parses a device number of the form `MAJOR:MINOR`.
 pub(crate) fn device(text: &str) -> Option<(u64, u64)> {
     let (major, minor) = text.split_once(':')?;
     Some((number(major)?, number(minor)?))

@@ -1,15 +1,15 @@
-//! Pools: cgroups of one memory size, created ahead, each used by one container.
+//! Pools: cgroups that are created in advance with the same memory limit. Each is used by one container.
 //!
-//! The kernel's counters of a cgroup (usage, peak, events, CPU time) cannot be reset: peaks only for one reader (Linux
-//! 6.12), events and CPU time not at all. So a cgroup is never reused: when a container is deleted, its cgroup is
-//! removed. The process that maintains the pool ([`fill`], [`replace`]) creates another one under a new name. The
-//! `delete` command does not create it, because that would take as long as a start without a pool.
+//! Most of the kernel's counters of a cgroup, such as events and CPU time, cannot be reset; the peak usage can be reset
+//! only for a single reader (Linux 6.12). So a cgroup is never reused: when a container is deleted, its cgroup is
+//! removed, and the process that maintains the pool ([`fill`], [`replace`]) creates a new cgroup under a new name. The
+//! command `delete` does not create the new cgroup, because that would take as long as a start without a pool.
 //!
-//! A pool is a directory in [`POOLS`], accessible to root only. A free cgroup is a file in its `free/`; a cgroup that
-//! is in use, being created or being removed is a file in `taken/`. Starts move the file by rename(2), so no two starts
-//! get the same cgroup, and need no lock. Processes that fill or remove a pool lock it. The file exists as long as the
-//! cgroup does: if a command is killed at any point, the next command that fills the pool finds the cgroups that it
-//! left.
+//! A pool is a subdirectory of [`POOLS`], accessible only to root. For each free cgroup there is a file in its
+//! subdirectory `free/`, and for each cgroup that is in use, or being created or removed, a file in `taken/`. A start
+//! takes a free cgroup by moving the file with rename(2). So two starts never take the same cgroup, and starts need no
+//! lock. Processes that fill or remove a pool lock it. A cgroup's file exists as long as the cgroup: if a command is
+//! killed at any point, the next command that fills the pool finds the cgroups that the killed command left behind.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -25,18 +25,18 @@ use sys::{Context, Errno};
 
 use crate::{Cgroup, Error, Hierarchies, Location, processes};
 
-/// The directory of pools. The name comes from the former name of pools, so that pools of an older dayfly and the
-/// records of their containers are still found.
+/// The directory that contains the pools. Pools were formerly called tiers. The directory keeps this name, so that the
+/// pools of an older dayfly, and their cgroups in the records of containers, are still found.
 pub const POOLS: &str = "/run/dayfly-tiers";
 
-/// The parent of the pools' cgroups, relative to the root of each hierarchy.
+/// The parent cgroup of all pools, relative to the root of each hierarchy.
 const PARENT: &str = "/dayfly-tiers";
 
-/// Seconds after which a cgroup in use without processes counts as lost: the start that took it, or the process that
-/// created it for the pool, was killed.
+/// A cgroup in `taken/` without processes counts as lost after this number of seconds: the start that took it, or the
+/// process that was creating it for the pool, was killed.
 const LOST_AFTER: i64 = 60;
 
-/// A memory size, which names a pool: `256M`.
+/// A memory size, such as `256M`. Its text is also the pool's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
     bytes: i64,
@@ -69,7 +69,7 @@ impl Size {
         self.bytes
     }
 
-    /// Returns the size as it was given.
+    /// Returns the text from which the size was parsed.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -86,7 +86,7 @@ impl Size {
 /// The state of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// The size of its cgroups.
+    /// The size of the pool's cgroups.
     pub size: Size,
     /// The number of free cgroups.
     pub free: usize,
@@ -94,18 +94,19 @@ pub struct Pool {
     pub taken: usize,
 }
 
-/// A cgroup of a pool, for a start. Dropping it removes the cgroup unless it was kept.
+/// A cgroup that a start took from a pool. When this value is dropped, the cgroup is removed, unless it was
+/// [kept](Taken::keep).
 #[derive(Debug)]
 pub struct Taken {
     /// The location of the cgroup.
     pub location: Location,
-    /// The memory limit that the start must set itself, because the pool was empty.
+    /// The memory limit, if the start must set it itself because the pool was empty.
     pub limit: Option<i64>,
     kept: bool,
 }
 
 impl Taken {
-    /// Keeps the cgroup for the container; [`release`] forgets it when the container is deleted.
+    /// Keeps the cgroup for the container. [`release`] removes its file when the container is deleted.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -114,15 +115,15 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         if !self.kept {
-            // The caller already has an error to report.
+            // Failures are ignored, because the caller already reports an error.
             let _ = Cgroup::delete(&self.location);
             let _ = release(&self.location);
         }
     }
 }
 
-/// Creates the pool of `size`, or fills it up to `count` free cgroups. Returns the number of cgroups created. Cgroups
-/// lost by killed starts are removed.
+/// Creates the pool of `size` if it is missing, and creates cgroups until `count` are free. Returns the number of
+/// cgroups created. Cgroups left behind by killed starts are removed.
 ///
 /// # Errors
 /// Failing system calls.
@@ -144,7 +145,8 @@ pub fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<usiz
     Ok(count.saturating_sub(free))
 }
 
-/// Fills the pool of `size` up to `count` cgroups, including those in use. Cgroups lost by killed starts are removed.
+/// Creates cgroups until the pool of `size` has `count` cgroups, including those in use. Cgroups left behind by killed
+/// starts are removed.
 ///
 /// # Errors
 /// [`Error::NoPool`] if the pool no longer exists; failing system calls.
@@ -159,12 +161,14 @@ pub fn replace(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(
     Ok(())
 }
 
-/// Returns the directory in which a file is unlinked whenever the pool loses a cgroup, for watching by inotify(7).
+/// Returns the directory in which a file is deleted whenever the pool loses a cgroup. The caller can watch it with
+/// inotify(7).
 pub fn watched(size: &Size) -> String {
     size.directory("taken")
 }
 
-/// Takes a cgroup from the pool of `size`.
+/// Takes a free cgroup from the pool of `size`. If the pool is empty, returns the location of a cgroup that the start
+/// must create.
 ///
 /// # Errors
 /// [`Error::NoPool`] if there is no such pool; failing system calls.
@@ -184,7 +188,7 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
                     kept: false,
                 });
             }
-            // Another start was faster.
+            // Another start has taken this cgroup.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(sys::Error::new("rename", from, errno).into()),
         }
@@ -193,21 +197,21 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
     Ok(Taken { location, limit: Some(size.bytes), kept: false })
 }
 
-/// Forgets the removed cgroup of a deleted container if it came from a pool; does nothing for others. The pool stays
-/// smaller by one until it is filled up.
+/// Removes the file of a cgroup whose container was deleted, if the cgroup came from a pool. The pool has one cgroup
+/// less until it is filled again.
 ///
 /// # Errors
 /// Failing system calls.
 pub fn release(location: &Location) -> Result<(), Error> {
     let Some((size, name)) = pooled(location) else { return Ok(()) };
     match unlink(format!("{}/{name}", size.directory("taken"))) {
-        // There is no file if the pool was empty when the cgroup was created, or if the pool no longer exists.
+        // There is no file if the pool was empty when the cgroup was created, or if the pool was removed.
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(sys::Error::new("unlink", size.directory("taken"), errno).into()),
     }
 }
 
-/// Returns every pool, the smallest size first.
+/// Returns all pools, smallest size first.
 ///
 /// # Errors
 /// Failing system calls.
@@ -226,7 +230,7 @@ pub fn pools() -> Result<Vec<Pool>, Error> {
     Ok(pools)
 }
 
-/// Removes the pool of `size` with its free cgroups. Returns the number of cgroups in use, which stay until their
+/// Removes the pool of `size` and its free cgroups. Returns the number of cgroups in use, which exist until their
 /// containers are deleted.
 ///
 /// # Errors
@@ -234,7 +238,7 @@ pub fn pools() -> Result<Vec<Pool>, Error> {
 pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     let _lock = lock(size).map_err(|error| no_pool(error, size))?;
     for name in names(&size.directory("free")).map_err(|error| no_pool(error, size))? {
-        // First move it out of reach of starts.
+        // First moves the cgroup to `taken/`, so that no start can take it.
         let from = format!("{}/{name}", size.directory("free"));
         let token = format!("{}/{name}", size.directory("taken"));
         match rename(from.as_str(), token.as_str()) {
@@ -260,28 +264,29 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
     for location in parents.iter().map(|path| Location::at(hierarchies, path)) {
         let legacy = location.legacy.iter().map(|legacy| legacy.place.directory());
         let all = legacy.chain(location.unified.iter().map(|place| place.directory()));
-        // Fails while there are other pools or cgroups in use.
+        // This fails if there are other pools, or cgroups in use.
         all.for_each(|directory| _ = rmdir(directory));
     }
     let _ = rmdir(POOLS);
     Ok(left.len())
 }
 
-/// Locks the pool against other processes that fill or remove it, until the result is dropped.
+/// Locks the pool against other processes that fill or remove it. The lock is held until the returned descriptor is
+/// closed.
 fn lock(size: &Size) -> Result<OwnedFd, Error> {
     let directory = size.directory("");
     let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
     loop {
         match flock(&fd, FlockOperation::LockExclusive) {
             Ok(()) => return Ok(fd),
-            // Signals that end the process have ended it already.
+            // The signal had a handler, since the process still runs: tries again.
             Err(Errno::INTR) => {}
             Err(errno) => return Err(sys::Error::new("lock", directory, errno).into()),
         }
     }
 }
 
-/// Turns ENOENT into "no such pool".
+/// Converts ENOENT to [`Error::NoPool`].
 fn no_pool(error: Error, size: &Size) -> Error {
     match error {
         Error::System(error) if error.errno == Errno::NOENT => {
@@ -291,14 +296,14 @@ fn no_pool(error: Error, size: &Size) -> Error {
     }
 }
 
-/// Creates one more free cgroup.
+/// Creates one free cgroup.
 fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     let name = unique();
     let memory = Memory { limit: Some(size.bytes), ..Memory::default() };
     let resources = Resources { memory: Some(memory), ..Resources::default() };
     let token = format!("{}/{name}", size.directory("taken"));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    // The file comes before the cgroup, so that no cgroup can be without a file.
+    // The file is created before the cgroup, so that a cgroup without a file cannot exist.
     openat(CWD, token.as_str(), flags, Mode::RUSR).context("create", &token)?;
     let made = Cgroup::create(&size.location(hierarchies, &name), &resources, None);
     let waits = made.and_then(|mut cgroup| {
@@ -313,7 +318,7 @@ fn add(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     waits
 }
 
-/// Removes cgroups taken by starts that failed.
+/// Removes cgroups that were left behind by killed starts.
 fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     let now = clock_gettime(ClockId::Realtime).tv_sec;
     for name in names(&size.directory("taken"))? {
@@ -337,7 +342,7 @@ fn clear_lost(hierarchies: &Hierarchies, size: &Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the pool of a cgroup, and the cgroup's name in it.
+/// Returns the size of the pool to which a cgroup belongs, and the cgroup's name in that pool.
 fn pooled(location: &Location) -> Option<(Size, &str)> {
     let legacy = location.legacy.first().map(|legacy| &legacy.place);
     let place = legacy.or(location.unified.as_ref())?;
@@ -345,15 +350,15 @@ fn pooled(location: &Location) -> Option<(Size, &str)> {
     Some((Size::parse(size).ok()?, name))
 }
 
-/// Returns a name that no cgroup has had since boot, because the record of a deleted container may still contain its
-/// name.
+/// Returns a name that no cgroup has had since boot. Names must not be reused, because the record of a deleted
+/// container may still contain its cgroup's name.
 fn unique() -> String {
     let now = clock_gettime(ClockId::Boottime);
     let pid = rustix::process::getpid().as_raw_nonzero();
     format!("{}-{:09}-{pid}", now.tv_sec, now.tv_nsec)
 }
 
-/// Returns the entry's name, or `None` for `.`, `..` and names that are not UTF-8.
+/// Returns the name of a directory entry, or `None` for `.`, `..` and names that are not UTF-8.
 fn name_of(entry: &DirEntry) -> Option<&str> {
     entry.file_name().to_str().ok().filter(|name| !matches!(*name, "." | ".."))
 }

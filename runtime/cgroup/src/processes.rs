@@ -1,4 +1,4 @@
-//! The processes of a cgroup: listing and signalling them.
+//! The processes of a cgroup: lists them, and sends signals to them.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,7 +17,8 @@ const SIGKILL: i32 = 9;
 const FREEZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Cgroup {
-    /// Returns the directory that lists the container's processes: on v1 the one of the devices controller, as in runc.
+    /// Returns the directory from which the container's processes are read: on v1, the one in the hierarchy of the
+    /// devices controller, as in runc.
     pub(crate) fn primary(&self) -> Result<&Directory, Error> {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))
@@ -25,7 +26,7 @@ impl Cgroup {
             .ok_or_else(|| Error::Gone { directory: "".into() })
     }
 
-    /// Returns the processes in the cgroup itself.
+    /// Returns the processes in the cgroup itself, without those in the cgroups below it.
     ///
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
@@ -43,9 +44,9 @@ impl Cgroup {
         all(self.primary()?)
     }
 
-    /// Sends `signal` to every process of the container. SIGKILL uses cgroup.kill if available (Linux 5.14) and reaches
-    /// frozen processes, too. For other signals the cgroup is frozen meanwhile, so that each process gets the signal
-    /// once and no new child escapes.
+    /// Sends `signal` to every process of the container. For SIGKILL, uses cgroup.kill if available (Linux 5.14), which
+    /// also ends frozen processes. For other signals, freezes the cgroup while sending, so that each process gets the
+    /// signal exactly once, and no new child process is missed.
     ///
     /// # Errors
     /// Failing system calls; see [`Error::is_gone`].
@@ -56,11 +57,11 @@ impl Cgroup {
         }
         let was_frozen = matches!(self.freezer_state(), Ok(FreezerState::Frozen));
         if !killed {
-            // Without a freezer, or with a process in uninterruptible sleep, the signals are sent anyway.
+            // The signals are sent even if there is no freezer, or a process in uninterruptible sleep does not freeze.
             let _ = self.freeze_within(FREEZE_TIMEOUT);
         }
         let result = self.all_pids().and_then(|pids| send(&pids, signal));
-        // A process frozen by v1 dies of SIGKILL only after it is thawed.
+        // SIGKILL ends a process frozen by v1 only when it is thawed.
         match signal {
             SIGKILL => drop(self.thaw_all()),
             _ if !was_frozen => drop(self.thaw()),
@@ -69,19 +70,19 @@ impl Cgroup {
         result
     }
 
-    /// Kills by cgroup.kill; returns false if this file does not exist.
+    /// Kills all processes by writing to cgroup.kill; returns false if this is not supported.
     fn kill_unified(&self) -> Result<bool, Error> {
         let Some(unified) = &self.unified else { return Ok(false) };
         match unified.directory.write("cgroup.kill", 1) {
             Ok(()) => Ok(true),
-            // Before Linux 5.14; threaded cgroups have no cgroup.kill at all.
+            // ENOENT: the kernel is older than Linux 5.14. EOPNOTSUPP: cgroup.kill does not work in a threaded cgroup.
             Err(error) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Returns every process in `directory` and below it.
+/// Returns all processes in the cgroup and in all cgroups below it.
 pub(crate) fn all(directory: &Directory) -> Result<Vec<Pid>, Error> {
     let context = |result: Result<(), Errno>| {
         result.context("read", format_args!("{}/cgroup.procs", directory.path()))
@@ -102,13 +103,14 @@ fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
         let separator = if name.is_empty() { "" } else { "/" };
         sys::fs::read_at(parent, alloc::format!("{name}{separator}{file}"))
     };
-    // A threaded cgroup lists its processes only at the threaded domain's root; here only its threads are listed.
+    // The processes of a threaded cgroup are listed only at the root of its threaded domain. Here, its threads can be
+    // listed instead.
     let bytes = match read("cgroup.procs") {
         Err(Errno::OPNOTSUPP) => read("cgroup.threads")?,
         result => result?,
     };
     let text = core::str::from_utf8(&bytes).map_err(|_| Errno::ILSEQ)?;
-    // Processes outside our PID namespace have pid 0, which kill(2) takes for the caller's process group.
+    // Processes outside our PID namespace are listed as pid 0, which for kill(2) means the caller's process group.
     let pid = |line: &str| line.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw);
     Ok(text.lines().filter_map(pid).collect())
 }
@@ -116,7 +118,7 @@ fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
 fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     for pid in pids {
         match sys::signal::send_to(*pid, signal) {
-            // It has exited by itself.
+            // ESRCH: the process has already exited.
             Ok(()) | Err(Errno::SRCH) => {}
             Err(errno) => {
                 let object = alloc::format!("{} with signal {signal}", pid.as_raw_nonzero());
@@ -127,8 +129,8 @@ fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the file to which the caller writes `0` to join a v1 cgroup: `tasks` to move a `thread`. A user may have
-/// permission for `cgroup.procs` only.
+/// Returns the file to which the caller must write `0` to join a v1 cgroup: `cgroup.procs`, or, if `thread` is true and
+/// the caller may write to it, `tasks`.
 pub(crate) fn entrance(directory: &Directory, thread: bool) -> Result<File<'_>, sys::Error> {
     if thread {
         match directory.file("tasks", OFlags::WRONLY) {
@@ -139,7 +141,7 @@ pub(crate) fn entrance(directory: &Directory, thread: bool) -> Result<File<'_>, 
     directory.file("cgroup.procs", OFlags::WRONLY)
 }
 
-/// Moves the process `pid` into a cgroup; 0 is the caller.
+/// Moves the process `pid` into a cgroup; 0 means the caller.
 pub(crate) fn join(directory: &Directory, pid: i32) -> Result<(), Error> {
     Ok(directory.file("cgroup.procs", OFlags::WRONLY)?.write(pid)?)
 }

@@ -1,4 +1,4 @@
-//! Removing a cgroup and everything left in it.
+//! Removes a cgroup, with the processes and cgroups that it still contains.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,33 +12,33 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
-/// The time to wait for killed processes. They die at once unless they are in uninterruptible sleep, for example on a
-/// dead NFS server.
+/// The time limit for killed processes to exit. They exit at once unless they are in uninterruptible sleep, for example
+/// because of an NFS server that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time for killed processes to finish exiting.
+/// The time limit for processes that were killed before to finish exiting.
 const GRACE: Duration = Duration::from_millis(100);
 
 const SIGKILL: i32 = 9;
 
 impl Cgroup {
-    /// Removes the cgroup at `location`, all cgroups below it, and any processes in them. Missing directories are
-    /// ignored. After a clean exit, the removal takes one rmdir(2) per hierarchy.
+    /// Removes the cgroup at `location`, all cgroups below it, and all processes in them. Missing directories are
+    /// ignored. If no processes and cgroups are left, the removal needs one rmdir(2) per hierarchy.
     ///
     /// # Errors
-    /// [`Error::Busy`] if processes outlive SIGKILL by ten seconds; [`Error::Systemd`] if the unit cannot be stopped;
-    /// failing system calls.
+    /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; [`Error::Systemd`] if the unit cannot be
+    /// stopped; failing system calls.
     pub fn delete(location: &Location) -> Result<(), Error> {
-        // After systemd has removed a scope, only directories unknown to it are left.
+        // systemd removes the scope's directories, except those of hierarchies that it does not know.
         let stopped = location.unit.as_ref().map_or(Ok(()), |unit| scope::stop(location, unit));
         Self::delete_directories(location).and(stopped)
     }
 
-    /// Removes the cgroup if it contains no processes and no child cgroups, after killed processes have exited. Its
-    /// parents stay.
+    /// Removes the cgroup if it contains neither processes nor child cgroups. Waits a short time for killed processes
+    /// to exit. The cgroup's parents are kept.
     ///
     /// # Errors
-    /// Failing system calls; a non-empty cgroup is not an error.
+    /// Failing system calls. If the cgroup is not empty, it is kept, without an error.
     pub fn remove_empty(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let places = location.unified.iter().chain(legacy);
@@ -53,7 +53,7 @@ impl Cgroup {
         }
     }
 
-    /// Returns the directory opened for `path`.
+    /// Returns the open directory whose path is `path`, if there is one.
     fn opened(&self, path: &str) -> Option<&Directory> {
         let unified = self.unified.iter().map(|unified| &unified.directory);
         let mut all = unified.chain(self.legacy.iter().map(|legacy| &legacy.directory));
@@ -71,17 +71,17 @@ impl Cgroup {
     }
 }
 
-/// Removes the directories of `cgroup` among `paths`.
+/// Removes the directories in `paths`, which belong to `cgroup`.
 ///
 /// # Errors
-/// As [`Cgroup::delete`].
+/// Those of [`Cgroup::delete`].
 pub(crate) fn remove(cgroup: &Cgroup, paths: &[String]) -> Result<(), Error> {
     let paths: Vec<_> = paths.iter().map(String::as_str).collect();
     let busy = busy_of(&paths)?;
     if busy.is_empty() { Ok(()) } else { force(cgroup, &busy) }
 }
 
-/// Removes the empty directories, and returns the others.
+/// Removes those directories that are empty, and returns the paths of the others.
 fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     let mut busy = Vec::new();
     for path in paths {
@@ -96,7 +96,8 @@ fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     Ok(busy)
 }
 
-/// Kills, waits and removes, until all of `paths` are gone or the time is up.
+/// Kills processes, waits for their exit and removes directories, until all of `paths` are removed or the time limit
+/// has passed.
 fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
     let deadline = Deadline::after(TIMEOUT);
     let mut paths = paths.to_vec();
@@ -114,7 +115,8 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
                 }
             };
             match emptied {
-                // Another process has removed it. A cgroup of the same name would not be ours.
+                // Another process has removed this cgroup. If there is a new one with the same name, it must not be
+                // removed.
                 Err(error) if error.is_gone() => {}
                 result => left.push(result.map(|()| path)?),
             }
@@ -126,18 +128,19 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
             let processes = left.map_or(0, |pids| pids.len());
             return Err(Error::Busy { directory: path.to_string(), processes });
         }
-        // A process was just entering or is still exiting.
+        // A process has just joined the cgroup, or is still exiting.
         wait::moment(Duration::from_millis(1));
     }
 }
 
-/// Waits until just-killed processes of a cgroup are gone, and removes the cgroups below it.
+/// Waits until the killed processes of a cgroup have exited, and removes the cgroups below it.
 fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     if directory.has("cgroup.events") {
         wait::event(directory, "populated", 0, deadline)?;
     } else {
         for pid in processes::all(directory)? {
-            // v1 has no notification, but a pidfd does for each process. A zombie counts as gone on both.
+            // v1 does not report that a cgroup is empty, but a pidfd reports the exit of each process. In both cases, a
+            // zombie counts as exited.
             if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
                 wait::ready(&mut [PollFd::new(&process, PollFlags::IN)], deadline)?;
             }
@@ -145,7 +148,7 @@ fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     }
     let removed = tree::each_below(directory.fd(), |parent, name| {
         match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            // The caller tries again.
+            // The caller repeats the removal.
             Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(()),
             result => result,
         }

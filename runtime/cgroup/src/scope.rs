@@ -1,13 +1,13 @@
-//! The systemd cgroup driver: a container's cgroup as a transient scope unit, created, changed and stopped through
-//! systemd.
+//! The systemd cgroup driver: a container's cgroup is a transient scope unit that is created, changed and stopped
+//! through systemd.
 //!
-//! systemd creates a scope around a process and removes it with its last process, so the launcher keeps a process in
-//! the scope until init has joined it. The rest of this crate works on the scope's directory as on any other cgroup.
-//! Only creation, removal and limits go through systemd, since systemd would otherwise undo changes at the next
-//! `daemon-reload`.
+//! systemd creates a scope for an existing process, and removes it when its last process exits. So the launcher keeps a
+//! process (the holder) in the scope until init has joined it. The rest of this crate treats the scope's directory like
+//! any other cgroup. Only creation, removal and changes of limits go through systemd, because systemd would undo other
+//! changes at its next `daemon-reload`.
 //!
-//! A user's own systemd instance does the same below the cgroup that the host's systemd has delegated to it. For
-//! operations for which the user lacks write permission, this module calls that instance.
+//! A user's own systemd instance provides the same below the cgroup that the host's systemd has delegated to it. This
+//! module also calls that instance for operations for which the user has no write permission.
 
 pub(crate) mod properties;
 
@@ -25,12 +25,12 @@ use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
 const SIGKILL: i32 = 9;
 
-/// Returns the systemd instance of the user with this DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR, and asks it for its
-/// cgroup.
+/// Returns the systemd instance of a user, which is found through the values of DBUS_SESSION_BUS_ADDRESS and
+/// XDG_RUNTIME_DIR. Calls the instance to get the path of its cgroup.
 ///
 /// # Errors
-/// [`Error::UserOnV1`]; [`Error::Systemd`] if neither leads to a bus, or the call fails; [`Error::BadPath`] if its
-/// cgroup path is invalid.
+/// [`Error::UserOnV1`]; [`Error::Systemd`] if neither variable leads to a bus, or the call fails; [`Error::BadPath`] if
+/// the path of the instance's cgroup is invalid.
 pub fn user_instance(
     hierarchies: &Hierarchies,
     bus: Option<&str>,
@@ -50,19 +50,19 @@ pub fn user_instance(
 }
 
 impl Location {
-    /// Returns the location of a unit's cgroup. Nothing is created.
+    /// Returns the location of a unit's cgroup, without creating anything.
     pub fn of_unit(hierarchies: &Hierarchies, unit: Unit) -> Self {
         Self { unit: Some(unit.clone()), ..Self::at(hierarchies, &unit.path()) }
     }
 }
 
 impl Cgroup {
-    /// Creates the cgroup of a unit, like [`Cgroup::create`]: systemd creates the scope around the process `holder`,
-    /// which must stay until the container's init is in the cgroup, and then [exit](Cgroup::without_holder).
-    /// `properties` are additional properties of the unit; properties derived from `resources` override them.
+    /// Creates the cgroup of a unit, like [`Cgroup::create`]. systemd creates the scope for the process `holder`, which
+    /// must not exit until the container's init is in the cgroup; after that, see [`Cgroup::without_holder`].
+    /// `properties` are additional properties of the unit. Those derived from `resources` override them.
     ///
     /// # Errors
-    /// As [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created is removed again.
+    /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.
     pub fn create_scope(
         location: &Location,
         resources: &Resources,
@@ -93,19 +93,20 @@ impl Cgroup {
         let mut cgroup = Self::of_started(unit);
         cgroup.make(location, &resources)?;
         if let Some(limit) = task_limit(&resources) {
-            // The holder counts as a task, too.
+            // The holder counts as a task, so the limit is higher by one while it exists.
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
         cgroup.set_limits(&resources)?;
         match cgroup.set_devices(&rules, program, false) {
-            // Only the host's root can load device programs.
+            // A user's device rules are ignored: only the host's root can load device programs.
             Err(_) if unit.instance.is_user() => {}
             result => result?,
         }
         Ok(cgroup)
     }
 
-    /// Withdraws the extra task granted to the holder of a scope, after it has exited.
+    /// Lowers the task limit by the one task that was added for the scope's holder. Call this when the holder has
+    /// exited.
     ///
     /// # Errors
     /// Failing system calls.
@@ -119,10 +120,10 @@ impl Cgroup {
         }
     }
 
-    /// Reports new limits to systemd before they are written. Returns the limits to write.
+    /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
-            // systemd would not check this, and the kernel would kill the container.
+            // systemd would not check this, and the kernel would then kill processes of the container.
             limits::check_usage(directory, memory)?;
         }
         let mut resources = resources.clone();
@@ -145,7 +146,8 @@ impl Cgroup {
         Ok(resources)
     }
 
-    /// Adds the current quota to a period, and the current period to a quota: systemd's property combines both.
+    /// If `cpu` contains only a quota or only a period, adds the current value of the missing one, because systemd's
+    /// property combines both.
     fn complete_bandwidth(&self, cpu: &mut Cpu) -> Result<(), Error> {
         let quota = cpu.quota.filter(|quota| *quota != 0);
         let period = cpu.period.filter(|period| *period != 0);
@@ -166,7 +168,7 @@ impl Cgroup {
             result => result?,
         };
         let mut present = text.split_whitespace().map(str::parse::<i64>);
-        // `max` and -1 mean no quota.
+        // Without a quota, v2 has `max` and v1 has -1.
         let (present_quota, present_period) = (present.next(), present.next());
         cpu.quota = quota.or(present_quota.and_then(Result::ok));
         let present_period = present_period.and_then(|number| u64::try_from(number.ok()?).ok());
@@ -175,8 +177,8 @@ impl Cgroup {
     }
 }
 
-/// Stops the unit at `location`. Its processes are killed first: systemd would send SIGTERM and wait longer than
-/// callers of `delete` do. If a user's systemd is gone, so are its units.
+/// Stops the unit at `location`. First kills its processes: systemd would send SIGTERM and wait longer than callers of
+/// `delete` do. If a user's systemd is no longer running, its units are already stopped.
 pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     match Cgroup::open_rest(location)?.kill_all(SIGKILL) {
         Err(error) if !error.is_gone() => return Err(error),
@@ -188,17 +190,17 @@ pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
     }
 }
 
-/// Makes systemd move a process into the cgroup of a unit.
+/// Calls systemd to move a process into the cgroup of a unit.
 pub(crate) fn attach(unit: &Unit, pid: i32) -> Result<(), Error> {
     Ok(Manager::connect(unit)?.attach(unit, pid.unsigned_abs())?)
 }
 
-/// Stops a unit that has no processes left.
+/// Stops a unit whose processes have all exited.
 pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
     Ok(Manager::connect(unit)?.stop(unit)?)
 }
 
-/// Returns the task limit, if any.
+/// Returns the task limit, if there is one.
 fn task_limit(resources: &Resources) -> Option<i64> {
     resources.pids.as_ref()?.limit.map(limits::task_limit).filter(|limit| *limit > 0)
 }

@@ -1,7 +1,7 @@
-//! A container's resource usage, in the format that `runc events` prints and engines read.
+//! A container's resource usage, in the format that `runc events` prints and that engines read.
 //!
-//! Names, nesting and the members omitted when zero are those of runc 1.5 (`types.Stats`). Times are nanoseconds and
-//! sizes bytes since the creation of the cgroup, unless a member says otherwise.
+//! The names, the nesting, and which members are omitted when zero are as in runc 1.5 (`types.Stats`). Unless a
+//! member's description differs, times are in nanoseconds and sizes in bytes, counted from the creation of the cgroup.
 
 mod files;
 mod legacy;
@@ -17,33 +17,33 @@ use serde::Serialize;
 
 use crate::{Cgroup, Error};
 
-/// The part of a `stats` event's data that comes from a cgroup.
+/// The part of the data of a `stats` event that comes from a cgroup.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// CPU time.
     pub cpu: CpuStats,
-    /// CPU and memory node placement; cgroup v1 only.
+    /// The allowed CPUs and memory nodes; cgroup v1 only.
     pub cpuset: CpusetStats,
-    /// Memory and swap.
+    /// Memory and swap usage.
     pub memory: MemoryStats,
-    /// Tasks.
+    /// The number of tasks.
     pub pids: PidsStats,
-    /// Block devices.
+    /// I/O of block devices.
     pub blkio: BlkioStats,
-    /// Huge pages by page size, such as `2MB`.
+    /// Huge pages, by page size (for example `2MB`).
     pub hugetlb: BTreeMap<String, HugetlbStats>,
 }
 
 /// CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CpuStats {
-    /// Usage.
+    /// CPU time used.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: CpuUsage,
-    /// Throttling by the quota.
+    /// Throttling by the CPU quota.
     #[serde(skip_serializing_if = "is_default")]
     pub throttling: Throttling,
-    /// Pressure; cgroup v2 only.
+    /// Pressure stall information for the CPU; cgroup v2 only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psi: Option<Pressure>,
 }
@@ -51,21 +51,21 @@ pub struct CpuStats {
 /// CPU time used, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CpuUsage {
-    /// Total.
+    /// In total.
     #[serde(skip_serializing_if = "is_default")]
     pub total: u64,
-    /// By CPU; cgroup v1 only.
+    /// For each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu: Vec<u64>,
-    /// In the kernel by CPU; cgroup v1 only.
+    /// In the kernel, for each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_kernel: Vec<u64>,
-    /// In user mode by CPU; cgroup v1 only.
+    /// In user mode, for each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_user: Vec<u64>,
-    /// In the kernel.
+    /// In the kernel, on all CPUs.
     pub kernel: u64,
-    /// In user mode.
+    /// In user mode, on all CPUs.
     pub user: u64,
 }
 
@@ -73,18 +73,18 @@ pub struct CpuUsage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Throttling {
-    /// Elapsed periods.
+    /// The number of elapsed periods.
     #[serde(skip_serializing_if = "is_default")]
     pub periods: u64,
-    /// Periods in which the quota ran out.
+    /// The number of periods in which the quota was used up.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_periods: u64,
-    /// Throttled time in nanoseconds.
+    /// The throttled time, in nanoseconds.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_time: u64,
 }
 
-/// Placement on CPUs and memory nodes: the files of the v1 cpuset.
+/// The allowed CPUs and memory nodes, from the files of the v1 cpuset controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "each is the file of that name in cgroup-v1/cpusets.rst")]
 pub struct CpusetStats {
@@ -103,36 +103,36 @@ pub struct CpusetStats {
     pub sched_relax_domain_level: i64,
 }
 
-/// Memory and swap.
+/// Memory and swap usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MemoryStats {
-    /// Page cache.
+    /// The size of the page cache.
     #[serde(skip_serializing_if = "is_default")]
     pub cache: u64,
-    /// Memory.
+    /// Memory usage, without swap.
     #[serde(skip_serializing_if = "is_default")]
     pub usage: MemoryUsage,
-    /// Memory and swap together.
+    /// The usage of memory and swap together.
     #[serde(skip_serializing_if = "is_default")]
     pub swap: MemoryUsage,
     /// Kernel memory; cgroup v1 only.
     #[serde(skip_serializing_if = "is_default")]
     pub kernel: MemoryUsage,
-    /// TCP buffers; cgroup v1 only.
+    /// Memory of TCP buffers; cgroup v1 only.
     #[serde(rename = "kernelTCP", skip_serializing_if = "is_default")]
     pub kernel_tcp: MemoryUsage,
-    /// memory.stat, unchanged.
+    /// The contents of memory.stat, unchanged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub raw: BTreeMap<String, u64>,
-    /// Pressure; cgroup v2 only.
+    /// Pressure stall information for memory; cgroup v2 only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psi: Option<Pressure>,
 }
 
-/// One kind of memory.
+/// The usage of one kind of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryUsage {
-    /// The limit; 2⁶⁴−1 if there is none on cgroup v2.
+    /// The limit. On cgroup v2, 2⁶⁴−1 means no limit.
     pub limit: u64,
     /// Current usage.
     #[serde(skip_serializing_if = "is_default")]
@@ -140,14 +140,14 @@ pub struct MemoryUsage {
     /// Peak usage.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
-    /// How often the limit was hit; cgroup v1 only.
+    /// How many times the limit was reached; cgroup v1 only.
     pub failcnt: u64,
 }
 
-/// Tasks.
+/// The number of tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PidsStats {
-    /// Current number.
+    /// The current number.
     #[serde(skip_serializing_if = "is_default")]
     pub current: u64,
     /// The limit; 0 if there is none.
@@ -155,35 +155,35 @@ pub struct PidsStats {
     pub limit: u64,
 }
 
-/// Block devices.
+/// I/O statistics of block devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlkioStats {
-    /// Bytes.
+    /// Bytes transferred.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_service_bytes_recursive: Vec<BlkioEntry>,
-    /// Operations.
+    /// I/O operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_serviced_recursive: Vec<BlkioEntry>,
-    /// Queued operations.
+    /// I/O operations in the queue.
     #[serde(rename = "ioQueueRecursive", skip_serializing_if = "Vec::is_empty")]
     pub io_queued_recursive: Vec<BlkioEntry>,
-    /// Service time.
+    /// The time for which operations were served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_service_time_recursive: Vec<BlkioEntry>,
-    /// Wait time in the queue.
+    /// The time that operations waited in the queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_wait_time_recursive: Vec<BlkioEntry>,
-    /// Merged operations.
+    /// Merged I/O operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_merged_recursive: Vec<BlkioEntry>,
-    /// Device time.
+    /// The time for which the device was allocated to the cgroup.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_time_recursive: Vec<BlkioEntry>,
-    /// Sectors.
+    /// Sectors transferred.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sectors_recursive: Vec<BlkioEntry>,
-    /// Pressure; cgroup v2 only.
+    /// Pressure stall information for I/O; cgroup v2 only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psi: Option<Pressure>,
 }
@@ -191,21 +191,21 @@ pub struct BlkioStats {
 /// One counter of one block device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BlkioEntry {
-    /// Major number.
+    /// The device's major number.
     #[serde(skip_serializing_if = "is_default")]
     pub major: u64,
-    /// Minor number.
+    /// The device's minor number.
     #[serde(skip_serializing_if = "is_default")]
     pub minor: u64,
-    /// `Read`, `Write`, …
+    /// The operation: `Read`, `Write` and others.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub op: String,
-    /// The count.
+    /// The value of the counter.
     #[serde(skip_serializing_if = "is_default")]
     pub value: u64,
 }
 
-/// Huge pages of one size, in bytes.
+/// The usage of huge pages of one size, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct HugetlbStats {
     /// Current usage.
@@ -214,20 +214,20 @@ pub struct HugetlbStats {
     /// Peak usage; cgroup v1 only.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
-    /// How often the limit was hit.
+    /// How many times the limit was reached.
     pub failcnt: u64,
 }
 
 /// Pressure stall information (Documentation/accounting/psi.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Pressure {
-    /// Some tasks were stalled.
+    /// For the time in which some tasks were stalled.
     pub some: PressureData,
-    /// All tasks were stalled.
+    /// For the time in which all tasks were stalled.
     pub full: PressureData,
 }
 
-/// Percentages of time, and the total in microseconds.
+/// The share of stalled time in percent, and the total stalled time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PressureData {
     /// Over the last ten seconds.
@@ -236,12 +236,12 @@ pub struct PressureData {
     pub avg60: f64,
     /// Over the last five minutes.
     pub avg300: f64,
-    /// Total in microseconds.
+    /// The total in microseconds.
     pub total: u64,
 }
 
 impl Cgroup {
-    /// Reads the container's resource usage. Missing controllers leave zeros.
+    /// Reads the container's resource usage. Values of missing controllers are zero.
     ///
     /// # Errors
     /// [`Error::Unreadable`]; failing system calls; see [`Error::is_gone`].
@@ -257,7 +257,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Maps a missing file to `None`.
+/// Converts the error of a missing file to `None`.
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::System(error)) if error.errno == sys::Errno::NOENT => Ok(None),
@@ -265,10 +265,10 @@ fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns the huge page sizes of this host as named in cgroup files: `64KB`, `2MB`, `1GB`.
+/// Returns the sizes of huge pages that this host supports, named as in cgroup files: `64KB`, `2MB`, `1GB`.
 pub fn huge_page_sizes() -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Without huge pages there is no such directory.
+    // A kernel without huge pages does not have this directory.
     let fd = openat(CWD, "/sys/kernel/mm/hugepages", flags, Mode::empty());
     let Ok(entries) = fd.and_then(Dir::new) else { return Vec::new() };
     let names = entries.filter_map(Result::ok);
@@ -278,7 +278,7 @@ pub fn huge_page_sizes() -> Vec<String> {
     sizes
 }
 
-/// Returns the size in a name such as `hugepages-2048kB`.
+/// Returns the page size from a directory name such as `hugepages-2048kB`.
 fn huge_page_size(name: &str) -> Option<String> {
     let kilobytes: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
     Some(match kilobytes {

@@ -1,4 +1,4 @@
-//! Walking the cgroups below a cgroup.
+//! Visits the cgroups below a cgroup.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Calls `visit` with each cgroup below `top`, as a name in its parent, children before parents. Cgroups that vanish
-/// meanwhile are skipped.
+/// Calls `visit` for each cgroup below `top`, children before their parents. Its arguments are the parent's descriptor
+/// and the cgroup's name in the parent. Cgroups that are removed meanwhile are skipped.
 ///
-/// A container with write access to its cgroup can nest cgroups to any depth, so this function neither recurses nor
-/// keeps a descriptor per level.
+/// A container with write access to its cgroup can nest cgroups to any depth. So this function does not use recursion,
+/// and does not keep a descriptor for each level.
 ///
 /// # Errors
 /// Those of `visit`, openat(2) and getdents(2).
@@ -38,7 +38,7 @@ pub(crate) fn each_below(
     Ok(())
 }
 
-/// A cgroup on the way down: its name in its parent, and its children still to visit.
+/// A cgroup on the path to the current one: its name in its parent, and its children that were not visited yet.
 struct Level {
     name: String,
     children: Vec<String>,

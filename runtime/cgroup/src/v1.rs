@@ -1,4 +1,4 @@
-//! cgroup v1: one directory in each hierarchy.
+//! cgroup v1, on which a cgroup has one directory in each hierarchy.
 
 pub(crate) mod cpuset;
 pub(crate) mod limits;
@@ -17,13 +17,14 @@ pub(crate) struct Legacy {
     pub directory: Directory,
 }
 
-/// Returns the directory of `controller` among `all`.
+/// Returns the directory, among `all`, in the hierarchy that has `controller`.
 pub(crate) fn find(all: &[Legacy], controller: Controller) -> Option<&Directory> {
     let legacy = all.iter().find(|legacy| legacy.controllers.contains(controller))?;
     Some(&legacy.directory)
 }
 
-/// Returns the directory like [`find`], for a limit in `file`: a missing controller is an error.
+/// Returns the directory like [`find`], but a missing controller is an error. `file` is the file of a limit, for the
+/// error.
 pub(crate) fn require<'a>(
     all: &'a [Legacy],
     controller: Controller,

@@ -1,4 +1,4 @@
-//! Waiting, always with a deadline.
+//! Functions that wait, always until a deadline at the latest.
 
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
@@ -10,11 +10,12 @@ pub(crate) use sys::wait::{Deadline, ready};
 use crate::directory::{Directory, File};
 use crate::{Error, parse};
 
-/// The time after which a change of cgroup.events must have been notified (CGROUP_FILE_NOTIFY_MIN_INTV of
+/// The time within which the kernel reports a change of cgroup.events (CGROUP_FILE_NOTIFY_MIN_INTV in
 /// kernel/cgroup/cgroup.c is 10 ms).
 const ANNOUNCED: Duration = Duration::from_millis(20);
 
-/// Waits until `key` of cgroup.events has `value` (Linux 5.2 for `frozen`). Returns false after the deadline.
+/// Waits until `key` in cgroup.events has the value `value` (`frozen` exists since Linux 5.2). Returns false if the
+/// deadline passes.
 ///
 /// # Errors
 /// Failing system calls; ENODEV if the cgroup is removed meanwhile.
@@ -27,7 +28,7 @@ pub(crate) fn event(
     let file = directory.file("cgroup.events", OFlags::RDONLY)?;
     let mut page = [0; 256];
     let mut change = [PollFd::new(&file, PollFlags::PRI)];
-    // Reading arms the file: a later change makes it ready with POLLPRI.
+    // After this read, poll(2) reports a later change as POLLPRI.
     let soon = Deadline::after(ANNOUNCED);
     while parse::key(file.reread(&mut page)?, key) != Some(value) {
         if !ready(&mut change, soon)? {
@@ -37,9 +38,9 @@ pub(crate) fn event(
     Ok(true)
 }
 
-/// Continues the wait of [`event`] if the value does not change within [`ANNOUNCED`]. The cgroup may be removed
-/// meanwhile. The cgroup's own files do not notify of the removal, nor of a change suppressed until then; the parent
-/// directory does.
+/// Continues the wait of [`event`] if there was no change within [`ANNOUNCED`]. The cgroup may be removed during this
+/// wait. Its own files report neither the removal nor a change whose notification the kernel had delayed until then, so
+/// this function watches the parent directory for the removal.
 #[cold]
 fn event_or_end(
     directory: &Directory,
@@ -48,7 +49,7 @@ fn event_or_end(
     value: u64,
     deadline: Deadline,
 ) -> Result<bool, Error> {
-    // The user's inotify instances may be used up. Then this waits until the deadline, usually in vain.
+    // If the user has too many inotify instances already, the removal is noticed only at the deadline.
     let removals = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
     if let (Some(removals), Some((above, _))) = (&removals, directory.path().rsplit_once('/')) {
         let _ = inotify::add_watch(removals, above, WatchFlags::DELETE);
@@ -73,8 +74,8 @@ fn event_or_end(
     Ok(true)
 }
 
-/// Waits a moment, for the few states of cgroup v1 without notification.
+/// Waits for a short time, for the few changes on cgroup v1 that are not reported.
 pub(crate) fn moment(duration: Duration) {
-    // Interrupted or not, the caller checks again.
+    // If a signal interrupts this, that does not matter, because the caller checks the state again.
     let _ = ready(&mut [], Deadline::after(duration));
 }

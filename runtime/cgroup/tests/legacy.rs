@@ -1,4 +1,4 @@
-//! cgroup v1, alone and with v2, on the running kernel.
+//! Tests cgroup v1, alone and together with v2, on the running kernel.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn hybrid_has_both_halves() {
         cgroup.keep();
         let mut inmate = Inmate::idle(&cgroup);
         assert_eq!(cgroup.pids().unwrap(), [inmate.pid()]);
-        // Frozen by v1, killed by v2: it still dies.
+        // The process is frozen by v1 and killed through v2. It must exit nevertheless.
         cgroup.freeze().unwrap();
         Cgroup::delete(&location).unwrap();
         assert_eq!(inmate.signal(), Some(KILL));
@@ -84,7 +84,8 @@ fn limits_reach_the_kernel() {
         assert_eq!(value(Controller::Cpuset, "cpuset.cpus"), "0");
         assert_eq!(value(Controller::Pids, "pids.max"), "30");
 
-        // Limits raised and lowered, beyond each other's old values.
+        // Limits are raised and lowered, so that a new memory limit is above the old limit with swap, and the other way
+        // round.
         for (limit, swap) in [(268435456, 268435456), (8388608, 16777216), (-1, -1), (8388608, -1)]
         {
             let json = format!(r#"{{"memory": {{"limit": {limit}, "swap": {swap}}}}}"#);

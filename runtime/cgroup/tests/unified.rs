@@ -1,4 +1,4 @@
-//! cgroup v2 on the running kernel.
+//! Tests cgroup v2 on the running kernel.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn made_and_removed_with_parents() {
         let cgroup = create(&location, "{}").unwrap();
         assert!(exists(directory) && cgroup.dir_fd().is_some());
         assert!(cgroup.entrances(true).unwrap().is_empty());
-        // The container has every controller of the root.
+        // All controllers of the root are available in the container's cgroup.
         let all = read("/sys/fs/cgroup", "cgroup.controllers");
         assert_eq!(read(directory, "cgroup.controllers"), all);
         drop(cgroup);
@@ -146,7 +146,7 @@ fn everything_below_is_removed() {
     });
 }
 
-/// Returns the access of a process in the cgroup to two devices.
+/// Returns which of two devices a process in the cgroup can open.
 fn access(cgroup: &Cgroup) -> String {
     let script =
         "head -c1 /dev/zero >/dev/null && echo zero; head -c1 /dev/urandom && echo urandom";
@@ -169,7 +169,7 @@ fn device_rules_hold_and_are_replaced() {
         assert_eq!(access(&cgroup), "urandom", "replaced, not added");
         cgroup.set(&resources("{}")).unwrap();
         assert_eq!(access(&cgroup), "urandom", "no rules, no change");
-        // An exception to a wildcard, which v1 does not support.
+        // This list contains an exception to a wildcard rule, which v1 does not support.
         let all = r#"{"allow": true, "type": "c", "access": "rwm"}"#;
         let not_zero = ZERO.replace("true", "false");
         cgroup.set(&resources(&rules(&[DENY_ALL, all, &not_zero]))).unwrap();
@@ -247,7 +247,7 @@ fn a_parent_with_processes_hands_nothing_down() {
         let error = create(&location, json).unwrap_err();
         assert!(matches!(error, Error::NoController { .. }), "{error}");
 
-        // A threaded parent makes its children invalid, except for thread-aware limits.
+        // If the parent is threaded, a new child is invalid: only limits of threaded controllers can be set in it.
         let threaded = create(&scratch.location("t"), "{}").unwrap();
         let directory = scratch.location("t").unified.unwrap().directory().to_string();
         let _inmate = Inmate::idle(&threaded);

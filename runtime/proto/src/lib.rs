@@ -1,9 +1,9 @@
-//! The protocol between containerd and its shims: ttrpc frames, and the protobuf messages in them. Also criu's requests
-//! and responses.
+//! The protocols that dayfly uses: ttrpc frames with protobuf messages, between containerd and its shims; and the
+//! requests to criu, with its responses.
 //!
-//! The code is written by hand for a single-threaded program that must not block: a message is a plain struct
-//! (`message!` of [`message`]), and a connection keeps its state between system calls that never block. Input from the
-//! peer is untrusted: it is parsed within limits, or refused.
+//! The code is written by hand for a single-threaded program that must not block. A message is a plain struct
+//! (`message!` in [`message`]). A connection makes only system calls that never block, and keeps its state between
+//! them. Input from the peer is not trusted: it is parsed within limits, or refused.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Messages as structs: `message!` builds one from a list of fields, whose types implement [`Field`].
+//! Messages as structs: `message!` defines such a struct from a list of fields, whose types implement [`Field`].
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,32 +6,33 @@ use alloc::vec::Vec;
 
 use crate::wire::{Malformed, Reader, Value, Writer};
 
-/// The maximum number of elements in a list or map. An empty message takes two bytes on the wire and a hundred in
-/// memory, so input must not grow memory without bound.
+/// The maximum number of elements in a list or map. The limit is needed because an empty message takes two bytes on the
+/// wire, but a hundred in memory.
 pub const MOST: usize = 1 << 16;
 
-/// The methods that `message!` implements for a struct.
+/// The methods that `message!` implements for each struct.
 pub trait Message: Default {
-    /// Merges the contents of `reader`: the last value of a single field counts, messages are merged, and lists are
-    /// extended. Fields with an unknown number or an unexpected kind are skipped.
+    /// Merges the fields in `reader` into the message. For a single value, the last one counts; nested messages are
+    /// merged, and lists are extended. Fields with an unknown number, or whose value has an unexpected wire type, are
+    /// skipped.
     ///
     /// # Errors
-    /// If the bytes are not a message. Fields read before the error keep their new values.
+    /// If the bytes are not a valid message. Fields that were read before the error keep their new values.
     fn merge(&mut self, reader: Reader<'_>) -> Result<(), Malformed>;
 
     /// Writes all fields with values other than the default, in the order of declaration.
     fn write(&self, writer: &mut Writer);
 }
 
-/// A message that is sent in an [`Any`](crate::messages::any::Any), with its type.
+/// A message that can be sent in an [`Any`](crate::messages::any::Any), together with its type.
 pub trait Packed: Message {
-    /// The Any's `type_url`: the full name, without `type.googleapis.com/`, as written by containerd.
+    /// The `type_url` of the Any: the message's full name, without `type.googleapis.com/`, as containerd writes it.
     const TYPE_URL: &'static str;
 }
 
-/// A type of message fields.
+/// A type that a message's fields can have.
 pub trait Field {
-    /// Merges a value from the wire. A value of an unexpected kind is skipped.
+    /// Merges a value from the wire. A value with an unexpected wire type is skipped.
     ///
     /// # Errors
     /// If the value is not valid for the type.
@@ -41,9 +42,9 @@ pub trait Field {
     fn write(&self, number: u32, writer: &mut Writer);
 }
 
-/// A number, which is packed in lists.
+/// A numeric type. Lists of numbers are packed.
 pub trait Scalar: Sized + Copy {
-    /// Converts a value from the wire; returns `None` if it is of another kind.
+    /// Converts a value from the wire; returns `None` if it has another wire type.
     fn from_value(value: &Value<'_>) -> Option<Self>;
 
     /// Reads the next number of a packed list.
@@ -102,7 +103,7 @@ macro_rules! scalars {
             }
         }
 
-        /// An optional number, which may be zero.
+        /// An optional number. If present, it may be zero.
         impl Field for Option<$type> {
             fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
                 *self = Scalar::from_value(&value).or(*self);
@@ -128,8 +129,8 @@ macro_rules! scalars {
     )*};
 }
 
-// As everywhere in protobuf, only the lower bits of too wide values count, and a negative number is written with 64
-// bits.
+// As everywhere in protobuf, if a value has too many bits, only the lower ones count. A negative number is written with
+// 64 bits.
 scalars! {
     u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
     u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
@@ -139,7 +140,7 @@ scalars! {
     f64, Fixed64, fixed64, fixed64_field, f64::from_bits, f64::to_bits;
 }
 
-/// Appends one number, or several packed ones, to a list.
+/// Appends a single number, or all numbers of a packed list.
 fn read_list<T: Scalar>(list: &mut Vec<T>, value: Value<'_>) -> Result<(), Malformed> {
     if let Some(element) = T::from_value(&value) {
         return push(list, element);
@@ -152,7 +153,7 @@ fn read_list<T: Scalar>(list: &mut Vec<T>, value: Value<'_>) -> Result<(), Malfo
     Ok(())
 }
 
-/// Writes a packed list, as in proto3.
+/// Writes a list of numbers in packed form, as in proto3.
 fn write_list<T: Scalar>(list: &[T], number: u32, writer: &mut Writer) {
     if !list.is_empty() {
         writer
@@ -168,7 +169,7 @@ fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Returns the text of a value; `None` if it is of another kind.
+/// Returns a value as text; `None` if it has another wire type.
 fn text(value: &Value<'_>) -> Result<Option<String>, Malformed> {
     match value {
         Value::Delimited(reader) => core::str::from_utf8(reader.rest())
@@ -193,7 +194,7 @@ impl Field for String {
     }
 }
 
-/// A string that may be absent or empty (`optional` in the .proto file).
+/// A string that may be absent, or present and empty (`optional` in the .proto file).
 impl Field for Option<String> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         if let Some(text) = text(&value)? {
@@ -219,7 +220,7 @@ impl Field for Vec<String> {
     }
 }
 
-/// The type `bytes`.
+/// A field of type `bytes`.
 impl Field for Vec<u8> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         if let Value::Delimited(reader) = value {
@@ -265,8 +266,8 @@ impl<M: Message> Field for Vec<M> {
     }
 }
 
-/// The type `map<string, string>`: on the wire a list of messages with key 1 and value 2. The last value of a key
-/// counts.
+/// A field of type `map<string, string>`. On the wire, it is a list of messages with the key in field 1 and the value
+/// in field 2. If a key is repeated, its last value counts.
 impl Field for BTreeMap<String, String> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         let Value::Delimited(mut reader) = value else { return Ok(()) };
@@ -295,12 +296,12 @@ impl Field for BTreeMap<String, String> {
     }
 }
 
-/// Defines a message: a struct with public fields, `decode` and `encode`. Each field consists of number, name and type,
-/// with a docstring. Types are those that implement [`Field`]: `u32`, `u64`, `i32` (also for enums), `i64`, `bool`,
-/// `f64`, `String`, `Vec<u8>` (bytes), an `Option` of any of these except bytes, lists (`Vec`) of numbers, strings and messages, maps (`BTreeMap`) of strings,
-/// and messages in an `Option`.
+/// Defines a message: a struct with public fields, `decode` and `encode`. Each field is given by a docstring, its
+/// number, its name and its type. The type must implement [`Field`]: `u32`, `u64`, `i32` (also for enums), `i64`,
+/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), an `Option` of any of these except bytes, lists (`Vec`) of numbers,
+/// strings and messages, maps (`BTreeMap`) of strings, and messages in an `Option`.
 ///
-/// For a struct sent in an Any, the type URL follows the name: `pub struct Name = "package.Name" {`.
+/// If the struct can be sent in an Any, its type URL follows the name: `pub struct Name = "package.Name" {`.
 macro_rules! message {
     ($(
         $(#[$about:meta])*
@@ -317,7 +318,7 @@ macro_rules! message {
         )*}
 
         impl $name {
-            /// Decodes the message; missing fields have their default.
+            /// Decodes the message. Missing fields get their default values.
             ///
             /// # Errors
             /// If the bytes are not a protobuf message.
@@ -327,7 +328,7 @@ macro_rules! message {
                 Ok(message)
             }
 
-            /// Encodes the message: fields in the order of declaration, without defaults.
+            /// Encodes the message. Fields are written in the order of declaration, unless they have default values.
             pub fn encode(&self) -> ::alloc::vec::Vec<u8> {
                 let mut writer = $crate::wire::Writer::default();
                 $crate::message::Message::write(self, &mut writer);

@@ -1,4 +1,4 @@
-//! A message with all types of fields.
+//! Tests with a message that has fields of all types.
 
 use super::*;
 
@@ -79,10 +79,10 @@ fn all_types_round_trip() {
 fn defaults_take_no_bytes() {
     assert_eq!(Whole::default().encode(), []);
     assert_eq!(Whole::decode(&[]), Ok(Whole::default()));
-    // A negative zero is not the default.
+    // Negative zero differs from the default value.
     let negative = Whole { real: -0.0, ..Whole::default() };
     assert_eq!(negative.encode(), [0x31, 0, 0, 0, 0, 0, 0, 0, 0x80]);
-    // A message is present even if it is empty.
+    // An empty message is written if it is present.
     let empty = Whole { part: Some(Part::default()), ..Whole::default() };
     assert_eq!(empty.encode(), [0x52, 0]);
     assert_eq!(Whole::decode(&[0x52, 0]), Ok(empty));

@@ -1,17 +1,17 @@
-//! The wire format of protobuf: fields with a number and a value of one of four kinds
+//! The wire format of protobuf: fields, each with a number and a value of one of four wire types
 //! (protobuf.dev/programming-guides/encoding).
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The maximum nesting depth, greater than any of our messages needs.
+/// The maximum nesting depth, which is more than our messages need.
 const DEEPEST: u8 = 16;
 /// The highest valid field number.
 const GREATEST_NUMBER: u64 = (1 << 29) - 1;
-/// Maximum bytes of a 64-bit varint.
+/// The maximum number of bytes of a varint with 64 bits.
 const LONGEST_VARINT: usize = 10;
 
-/// The reason why bytes are not a message.
+/// The reason why bytes are not a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// The bytes end within a field.
@@ -20,13 +20,13 @@ pub enum Malformed {
     Long,
     /// A field has an invalid number.
     Number,
-    /// A field has an unknown kind, or is a group, which proto3 lacks.
+    /// A field has an unknown wire type, or is a group, which proto3 does not support.
     Kind,
     /// A string is not UTF-8.
     Text,
     /// Messages are nested too deeply.
     Deep,
-    /// A field is repeated more often than [`MOST`](crate::message::MOST) times.
+    /// A field is repeated more than [`MOST`](crate::message::MOST) times.
     Many,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// The value of a field on the wire. The message determines its type.
+/// The value of a field on the wire. The message definition determines how it is interpreted.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
     /// An integer, a bool or an enum.
@@ -82,10 +82,10 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
-    /// Reads the next field, its number first; returns `None` at the end.
+    /// Reads the next field: its number and its value. Returns `None` at the end.
     ///
     /// # Errors
-    /// If the bytes are not a field, or messages are nested too deeply.
+    /// If the bytes are not a valid field, or messages are nested too deeply.
     pub fn field(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.depth > DEEPEST {
             return Err(Malformed::Deep);
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Ok(Some((number as u32, value)))
     }
 
-    /// Reads a number of up to ten bytes.
+    /// Reads a varint, which has up to ten bytes.
     ///
     /// # Errors
     /// If the bytes end within the number, or it does not fit in 64 bits.
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         let mut number = 0;
         for at in 0..LONGEST_VARINT {
             let [byte] = self.array()?;
-            // The tenth byte contains only the highest bit.
+            // The tenth byte may only contain the highest bit of the number.
             if at == LONGEST_VARINT - 1 && byte > 1 {
                 return Err(Malformed::Long);
             }
@@ -165,7 +165,7 @@ impl Writer {
         self.bytes
     }
 
-    /// Writes a number alone, as in packed lists.
+    /// Writes a varint without a tag, as in packed lists.
     pub fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);
@@ -174,12 +174,12 @@ impl Writer {
         self.bytes.push(number as u8);
     }
 
-    /// Writes a number of eight bytes alone, as in packed lists.
+    /// Writes a number of eight bytes without a tag, as in packed lists.
     pub fn fixed64(&mut self, number: u64) {
         self.bytes.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes the tag before a value: the number of the field, and the kind of its value.
+    /// Writes the tag that precedes a value: the field's number and the value's wire type.
     fn tag(&mut self, number: u32, kind: u64) {
         self.varint(u64::from(number) << 3 | kind);
     }
@@ -203,12 +203,12 @@ impl Writer {
         self.bytes.extend_from_slice(value);
     }
 
-    /// Writes a field whose content is written by `write`: a message or a packed list.
+    /// Writes a field whose contents are written by `write`: a message, or a packed list.
     pub fn delimited_field(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         self.tag(number, 2);
         let start = self.bytes.len();
         write(self);
-        // The length, which precedes the content, is known only now.
+        // The length precedes the contents, but is known only now.
         let end = self.bytes.len();
         self.varint((end - start) as u64);
         let length = self.bytes.len() - end;
@@ -237,9 +237,9 @@ mod tests {
             writer.varint(number);
             assert_eq!(varint(&writer.into_bytes()), Ok(number));
         }
-        // The example of the specification.
+        // The example from the specification.
         assert_eq!(varint(&[0x96, 0x01]), Ok(150));
-        // Longer encodings than needed are valid.
+        // An encoding may be longer than necessary.
         assert_eq!(varint(&[0x81, 0x80, 0x00]), Ok(1));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         for (bytes, why) in [
             (&[0x00, 0x00][..], Malformed::Number),
             (&[0x80, 0x80, 0x80, 0x80, 0x10, 0x00], Malformed::Number),
-            // A group, its end, and two invalid kinds.
+            // The start of a group, the end of a group, and two invalid wire types.
             (&[0x0b], Malformed::Kind),
             (&[0x0c], Malformed::Kind),
             (&[0x0e], Malformed::Kind),

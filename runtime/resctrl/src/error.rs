@@ -10,30 +10,31 @@ pub enum Error {
     System(sys::Error),
     /// resctrl is not mounted.
     NotMounted,
-    /// A limit that the hardware or the kernel's command line does not support.
+    /// The hardware, or the kernel with its command line, does not support a limit.
     Missing {
-        /// The member of `linux.intelRdt`.
+        /// The name of the setting in `linux.intelRdt`.
         setting: &'static str,
-        /// Intel's name of the feature.
+        /// Intel's name for the missing feature.
         feature: &'static str,
     },
-    /// The class of `linux.intelRdt.closID` does not exist, and no limits for creating it are given.
+    /// The class of service in `linux.intelRdt.closID` does not exist, and the configuration contains no limits with
+    /// which to create it.
     NoClass {
         /// The expected path of the class.
         directory: String,
     },
-    /// The class of `linux.intelRdt.closID` exists with other limits.
+    /// The class of service in `linux.intelRdt.closID` already exists, with other limits.
     OtherSchemata {
-        /// The configuration's line.
+        /// The line of the configuration that differs.
         line: String,
-        /// The class.
+        /// The path of the class.
         directory: String,
     },
-    /// The content of a kernel file is undocumented.
+    /// The contents of a kernel file do not have the documented format.
     Unreadable {
-        /// The file.
+        /// The file's path.
         file: String,
-        /// The content of the file.
+        /// The file's contents.
         content: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A container's group of resctrl: creation, limits, membership, removal.
+//! A container's resctrl group: creates it, sets its limits, adds processes, and removes it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -15,30 +15,31 @@ use crate::Error;
 const ROOT: &str = "/sys/fs/resctrl";
 const RDTGROUP_SUPER_MAGIC: u64 = 0x0765_5821;
 
-/// The group of a container: a class of service, and optionally a monitoring group in it.
+/// The resctrl group of a container: a class of service, and optionally a monitoring group in that class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// The mount point.
+    /// The mount point of resctrl.
     root: String,
-    /// The class of service.
+    /// The directory of the class of service.
     directory: String,
-    /// The monitoring group.
+    /// The directory of the monitoring group.
     monitor: Option<String>,
-    /// Whether the class belongs to the container alone, and is removed with it.
+    /// Whether the class was created for this container alone, and is removed with it.
     own: bool,
 }
 
-/// The limits of a group.
+/// The limits of a group, in the format of its schemata file.
 #[derive(Debug, Clone, Default)]
 pub struct Schemata {
-    /// The lines for the schemata file.
+    /// The lines to write to the schemata file.
     text: String,
-    /// The length in bytes of the initial lines that an existing group must match.
+    /// The length in bytes of those lines at the beginning that must equal the limits of an existing group.
     fixed: usize,
 }
 
 impl Schemata {
-    /// Returns the limits of a configuration: cache limits first, then memory bandwidth, then all others.
+    /// Returns the limits that a configuration contains: first for the cache, then for the memory bandwidth, then all
+    /// others.
     pub fn of(rdt: &IntelRdt<'_>) -> Self {
         let mut schemata = Self::default();
         for line in rdt.l3_cache_schema.iter().chain(&rdt.mem_bw_schema) {
@@ -58,7 +59,7 @@ impl Schemata {
         }
     }
 
-    /// Returns the first line that differs from a group's limits.
+    /// Returns the first line that must equal the limits of an existing group, but does not.
     fn disagreement(&self, present: &str) -> Option<&str> {
         let fixed = self.text.get(..self.fixed).unwrap_or_default();
         fixed.lines().find(|line| !agrees(present, line))
@@ -66,10 +67,12 @@ impl Schemata {
 }
 
 impl Group {
-    /// Returns the group of a container: the class named by the configuration, or one named after the container.
+    /// Returns the group of a container. Its class is the one that the configuration names, or else is named after the
+    /// container.
     ///
     /// # Errors
-    /// If resctrl is not mounted, or does not support a limit; if a class without limits does not exist.
+    /// If resctrl is not mounted or does not support a limit, or if the named class does not exist and the
+    /// configuration contains no limits.
     pub fn resolve(rdt: &IntelRdt<'_>, id: &str) -> Result<Self, Error> {
         Self::resolve_at(&root()?, rdt, id)
     }
@@ -102,22 +105,22 @@ impl Group {
         })
     }
 
-    /// Returns the mount point, which is the default class.
+    /// Returns the mount point, which is also the directory of the default class.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
 
-    /// Returns the class of service.
+    /// Returns the directory of the class of service.
     pub(crate) fn class(&self) -> &str {
         &self.directory
     }
 
-    /// Returns the monitoring group, if there is one.
+    /// Returns the directory of the monitoring group, if there is one.
     pub(crate) fn monitor(&self) -> Option<&str> {
         self.monitor.as_deref()
     }
 
-    /// Returns a class below `root`, with or without a monitoring group.
+    /// Returns the class `class` below `root`, with or without a monitoring group.
     #[cfg(test)]
     pub(crate) fn at(root: &str, class: &str, monitor: Option<&str>) -> Self {
         let directory = format!("{root}/{class}");
@@ -125,10 +128,11 @@ impl Group {
         Self { root: root.to_string(), directory, monitor, own: false }
     }
 
-    /// Creates the group if missing, sets its limits and moves a process into it.
+    /// Creates the group if it is missing, sets its limits, and moves a process into it.
     ///
     /// # Errors
-    /// A refusal by the kernel, with its reason; limits that differ from those of an existing class.
+    /// If the kernel refuses an operation, in which case the error contains its reason; if an existing class has other
+    /// limits.
     pub fn enter(&self, schemata: &Schemata, pid: Pid) -> Result<(), Error> {
         let made = self.make(&self.directory)?;
         self.limit(schemata, made)?;
@@ -141,10 +145,10 @@ impl Group {
     /// Moves a process into the group.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// If the kernel refuses to move the process.
     pub fn join(&self, pid: Pid) -> Result<(), Error> {
         let pid = pid.as_raw_nonzero().to_string();
-        // The class first: changing it removes a process from its monitoring group.
+        // The process is moved to the class first, because a change of the class removes it from its monitoring group.
         self.write(&format!("{}/tasks", self.directory), &pid)?;
         match &self.monitor {
             Some(monitor) => self.write(&format!("{monitor}/tasks"), &pid),
@@ -152,21 +156,21 @@ impl Group {
         }
     }
 
-    /// Changes limits of the group; limits not given stay unchanged.
+    /// Changes limits of the group. Limits that `lines` does not contain stay unchanged.
     ///
     /// # Errors
-    /// A refusal by the kernel, with its reason.
+    /// If the kernel refuses a limit. The error contains its reason.
     pub fn update(&self, lines: &[&str]) -> Result<(), Error> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         self.write(&format!("{}/schemata", self.directory), &text)
     }
 
-    /// Removes the directories created for the container. Missing ones are ignored.
+    /// Removes the directories that were created for the container. Missing directories are ignored.
     ///
     /// # Errors
     /// Those of rmdir(2).
     pub fn remove(&self) -> Result<(), Error> {
-        // The monitoring groups of a class are removed with it.
+        // Removing a class also removes its monitoring groups.
         let made = if self.own { Some(&self.directory) } else { self.monitor.as_ref() };
         match made.map(|directory| (rmdir(directory.as_str()), directory)) {
             None | Some((Ok(()) | Err(Errno::NOENT), _)) => Ok(()),
@@ -174,7 +178,7 @@ impl Group {
         }
     }
 
-    /// Creates a directory; returns whether it was missing.
+    /// Creates a directory. Returns false if it already exists.
     fn make(&self, directory: &str) -> Result<bool, Error> {
         match mkdir(directory, Mode::from_raw_mode(0o755)) {
             Ok(()) => Ok(true),
@@ -205,7 +209,8 @@ impl Group {
         })
     }
 
-    /// Returns an error with the kernel's reason from `info/last_cmd_status`, which is more specific than the errno.
+    /// Returns an error that contains the kernel's reason from `info/last_cmd_status`, which is more specific than the
+    /// errno.
     fn refused(&self, op: &'static str, object: &str, errno: Errno) -> Error {
         let status = sys::fs::read_text(format!("{}/info/last_cmd_status", self.root));
         let object = match status.as_deref().map(str::trim) {
@@ -216,7 +221,7 @@ impl Group {
     }
 }
 
-/// Returns whether this host can limit the cache (`L3`) or the memory bandwidth (`MB`).
+/// Returns whether this host supports limits for `resource`: the cache (`L3`) or the memory bandwidth (`MB`).
 pub fn is_enabled(resource: &str) -> bool {
     let info = |root| access(format!("{root}/info/{resource}"), Access::EXISTS);
     root().is_ok_and(|root| info(root).is_ok())
@@ -228,7 +233,7 @@ fn root() -> Result<String, Error> {
         Errno::NOENT => Error::NotMounted,
         errno => sys::Error::new("statfs", ROOT, errno).into(),
     };
-    // The magic numbers fit in 32 bits, whatever the sign of the field.
+    // The magic number fits in 32 bits. Whether f_type is signed depends on the architecture.
     if statfs(ROOT).map_err(missing)?.f_type as u64 & u64::from(u32::MAX) == RDTGROUP_SUPER_MAGIC {
         return Ok(ROOT.to_string());
     }
@@ -237,13 +242,13 @@ fn root() -> Result<String, Error> {
     mounted(&table).map(str::to_string).ok_or(Error::NotMounted)
 }
 
-/// Returns the first mount of resctrl in a mountinfo.
+/// Returns the mount point of the first resctrl mount in the text of a mountinfo file.
 fn mounted(table: &str) -> Option<&str> {
     let line = table.lines().find(|line| line.contains(" - resctrl "))?;
     line.split(' ').nth(4)
 }
 
-/// Returns whether the schemata of a group match `line` for the caches that it names.
+/// Returns whether a group's schemata contain the same values as `line`, for all cache domains in `line`.
 fn agrees(present: &str, line: &str) -> bool {
     let Some((kind, wanted)) = line.split_once(':') else { return false };
     let values = present.lines().find_map(|line| {
@@ -272,7 +277,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// A directory like a resctrl mount with cache and memory bandwidth control.
+    /// A directory that replaces a resctrl mount with control of cache and memory bandwidth.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -285,7 +290,7 @@ mod tests {
             Self(path)
         }
 
-        /// Adds the files that the kernel adds to a group.
+        /// Creates the files that the kernel creates in each group.
         fn fill(directory: &Path) {
             fs::create_dir_all(directory.join("mon_groups")).unwrap();
             fs::write(directory.join("schemata"), "    L3:0=ff;1=0ff\n    MB:0= 20;1=100\n")
@@ -376,13 +381,13 @@ mod tests {
             (tree.read("box/schemata"), tree.read("box/tasks")),
             ("MB:0=70\n".into(), "8".into())
         );
-        // The kernel empties it the same way.
+        // This replaces what the kernel does when a group is removed: it removes the files in the directory.
         fs::remove_dir_all(tree.0.join("box")).unwrap();
         fs::create_dir(tree.0.join("box")).unwrap();
         group.remove().unwrap();
         assert!(!tree.0.join("box").exists());
         group.remove().unwrap();
-        // An existing one belongs to others.
+        // A class that already existed is not removed, because it does not belong to the container alone.
         let tree = Tree::new("other").with_class("box");
         tree.enter("{}").unwrap().remove().unwrap();
         assert!(tree.0.join("box").exists());

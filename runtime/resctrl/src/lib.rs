@@ -1,7 +1,8 @@
-//! Intel RDT: cache and memory bandwidth by the groups of the resctrl file system
+//! Intel RDT: controls cache and memory bandwidth through groups in the resctrl file system
 //! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
 //!
-//! Without `linux.intelRdt` in the configuration, nothing of this crate is called and it reads no file of the host.
+//! If the configuration does not contain `linux.intelRdt`, this crate is not called, and no file of the host is read
+//! for it.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

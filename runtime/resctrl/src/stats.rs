@@ -1,4 +1,4 @@
-//! Statistics of a container's group in the resctrl file system, as printed by `runc events`
+//! The statistics of a container's resctrl group, in the format that `runc events` prints
 //! (Documentation/filesystems/resctrl.rst).
 
 use alloc::format;
@@ -11,39 +11,39 @@ use sys::{Context, Errno};
 
 use crate::{Error, Group};
 
-/// Cache and memory bandwidth: limits and use.
+/// The limits and the usage of cache and memory bandwidth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
-    /// The capabilities of level 3 cache allocation.
+    /// The features of level 3 cache allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l3_cache_info: Option<CacheInfo>,
-    /// The default group's cache limits.
+    /// The cache limits of the default group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub l3_cache_schema_root: String,
-    /// The container's cache limits.
+    /// The cache limits of the container's group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub l3_cache_schema: String,
-    /// The capabilities of memory bandwidth allocation.
+    /// The features of memory bandwidth allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mem_bw_info: Option<BandwidthInfo>,
-    /// The default group's bandwidth limits.
+    /// The memory bandwidth limits of the default group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mem_bw_schema_root: String,
-    /// The container's bandwidth limits.
+    /// The memory bandwidth limits of the container's group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mem_bw_schema: String,
     /// All limits of the container's group, one per line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schemata: Vec<String>,
-    /// Used memory bandwidth, by cache domain.
+    /// The bytes transferred from and to memory, for each cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mbm_stats: Option<Vec<BandwidthUse>>,
-    /// Used cache, by cache domain.
+    /// The cache in use, for each cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmt_stats: Option<Vec<CacheUse>>,
 }
 
-/// `info/L3`.
+/// The contents of the directory `info/L3`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "each is the file of that name in resctrl.rst")]
 pub struct CacheInfo {
@@ -55,7 +55,7 @@ pub struct CacheInfo {
     pub num_closids: u64,
 }
 
-/// `info/MB`.
+/// The contents of the directory `info/MB`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "each is the file of that name in resctrl.rst")]
 pub struct BandwidthInfo {
@@ -69,24 +69,24 @@ pub struct BandwidthInfo {
     pub num_closids: u64,
 }
 
-/// Bytes transferred in one cache domain.
+/// The bytes transferred between one cache domain and memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BandwidthUse {
-    /// To and from all memory.
+    /// From and to all memory.
     pub mbm_total_bytes: u64,
-    /// To and from the domain's own memory.
+    /// From and to the domain's own memory.
     pub mbm_local_bytes: u64,
 }
 
-/// Bytes held in one cache domain.
+/// The bytes in the cache of one cache domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CacheUse {
-    /// In the third level cache.
+    /// In the last level cache (LLC).
     pub llc_occupancy: u64,
 }
 
 impl Group {
-    /// Reads limits and usage. Features missing in the hardware are left out.
+    /// Reads the limits and the usage. Values of features that the hardware does not have are left out.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Unreadable`].
@@ -126,7 +126,7 @@ impl Group {
         Ok(stats)
     }
 
-    /// Adds the counters of the monitoring group, or of the class if there is none.
+    /// Adds the counters of the monitoring group or, if there is none, those of the class.
     fn add_use(&self, stats: &mut Stats, features: &str) -> Result<(), Error> {
         let data = format!("{}/mon_data", self.monitor().unwrap_or(self.class()));
         let has = |feature: &str| features.lines().any(|line| line == feature);
@@ -155,7 +155,8 @@ fn read(directory: &str, name: &str) -> Result<String, Error> {
     Ok(sys::fs::read_text(path.as_str()).context("read", &path)?)
 }
 
-/// Reads a number. A counter that is currently unavailable (`Unavailable`, `Error`) is an error.
+/// Reads a number. If the file contains `Unavailable` or `Error`, the counter is not available now, and an error is
+/// returned.
 fn number(directory: &str, name: &str) -> Result<u64, Error> {
     let content = read(directory, name)?;
     let content = content.trim();
@@ -169,13 +170,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Returns the last line of schemata for a resource.
+/// Returns the last line of schemata that is about a resource.
 fn last_about(schemata: &str, resource: &str) -> String {
     let line = schemata.lines().rfind(|line| line.contains(resource));
     line.unwrap_or_default().trim().to_string()
 }
 
-/// Returns the names of the subdirectories of a directory, sorted.
+/// Returns the names of a directory's subdirectories, sorted.
 fn directories(path: &str) -> Result<Vec<String>, Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = match openat(CWD, path, flags, Mode::empty()).and_then(Dir::new) {

@@ -1,5 +1,5 @@
-//! Prints the compile time of a profile and the size of its program: `cargo run --release -p dayfly-seccomp --example
-//! measure -- CONFIG.json…`
+//! Prints how long it takes to compile a profile, and the size of its program: `cargo run --release -p dayfly-seccomp
+//! --example measure -- CONFIG.json…`
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ fn main() {
     for path in std::env::args().skip(1) {
         let text = std::fs::read_to_string(&path).expect("read the file");
         let config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        // A complete config.json, or only the profile.
+        // The file contains either a complete config.json or only a profile.
         let profile = config.pointer("/linux/seccomp").unwrap_or(&config).to_string();
         let support = Support::default();
         let mut fastest = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Architectures: their names, audit tokens, and the multiplexed calls of x86.
+//! Architectures: their names, their audit tokens, and the multiplexed system calls of x86.
 
 /// An architecture whose system calls a filter can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -8,7 +8,7 @@ pub enum Arch {
     X86_64,
     /// 32-bit x86.
     X86,
-    /// 32-bit pointers on 64-bit x86: the audit token of x86_64, numbers with bit 30 set.
+    /// 64-bit x86 with 32-bit pointers. It has the audit token of x86_64, but bit 30 is set in system call numbers.
     X32,
     /// 64-bit ARM.
     Aarch64,
@@ -18,7 +18,7 @@ pub enum Arch {
     Riscv64,
 }
 
-/// The bit that x32 numbers have and x86_64 ones do not.
+/// The bit that is set in the system call numbers of x32, but not in those of x86_64.
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
 
 impl Arch {
@@ -26,7 +26,7 @@ impl Arch {
     pub const ALL: [Self; 6] =
         [Self::X86_64, Self::X86, Self::X32, Self::Aarch64, Self::Arm, Self::Riscv64];
 
-    /// The architecture of this build, which filters always cover.
+    /// The architecture of this build, which every filter covers.
     pub const NATIVE: Self = if cfg!(target_arch = "aarch64") {
         Self::Aarch64
     } else if cfg!(target_arch = "riscv64") {
@@ -35,7 +35,7 @@ impl Arch {
         Self::X86_64
     };
 
-    /// Returns the name in runtime-spec (config-linux.md, "Seccomp").
+    /// Returns the architecture's name in runtime-spec (config-linux.md, "Seccomp").
     pub const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "SCMP_ARCH_X86_64",
@@ -52,14 +52,14 @@ impl Arch {
         Self::ALL.into_iter().find(|arch| arch.name() == name)
     }
 
-    /// Returns the architecture of a call with this number and audit token.
+    /// Returns the architecture to which a call with this audit token and number belongs.
     pub fn of_call(token: u32, number: u32) -> Option<Self> {
         let is_x32 = token == Self::X32.token() && number & X32_BIT != 0;
         let of = |arch: &Self| arch.token() == token && is_x32 == (*arch == Self::X32);
         Self::ALL.into_iter().find(of)
     }
 
-    /// Returns AUDIT_ARCH_* (linux/audit.h), which the kernel passes to filters.
+    /// Returns the audit token, AUDIT_ARCH_* (linux/audit.h), which the kernel passes to filters.
     pub const fn token(self) -> u32 {
         match self {
             Self::X86_64 | Self::X32 => 0xc000_003e,
@@ -70,15 +70,15 @@ impl Arch {
         }
     }
 
-    /// Returns whether all 64 bits of arguments are compared. x32 passes arguments in 64-bit registers, but libseccomp
-    /// compares only the lower half, as on 32-bit architectures.
+    /// Returns whether conditions compare all 64 bits of an argument. x32 passes arguments in 64-bit registers, but
+    /// libseccomp compares only the lower half, as on 32-bit architectures.
     pub(crate) const fn wide_arguments(self) -> bool {
         !matches!(self, Self::X86 | Self::X32 | Self::Arm)
     }
 }
 
-/// Returns the multiplexer call of x86 for `name`: socketcall(2) or ipc(2) by number, and the value of its first
-/// argument.
+/// Returns the multiplexer on x86 through which the call `name` can be made: the number of socketcall(2) or ipc(2), and
+/// the value of its first argument that selects the call.
 pub fn multiplexed_on_x86(name: &str) -> Option<(u32, u64)> {
     const SOCKETCALL: u32 = 102;
     const IPC: u32 = 117;

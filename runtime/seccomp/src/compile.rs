@@ -1,8 +1,9 @@
-//! Compiles a profile to a program: a balanced tree over ranges of system call numbers.
+//! Compiles a profile to a program: a balanced decision tree over ranges of system call numbers.
 //!
-//! The kernel emulates a new filter for every system call number to find the numbers that the filter always allows, so
-//! the length of the average path and the size matter, not the order of the rules. Adjacent numbers with the same
-//! verdict form one range, and a single number is tested within the range around it.
+//! When a filter is loaded, the kernel emulates it for every system call number, to find the numbers that the filter
+//! always allows. So the average path length and the size of the program matter, but the order of the rules does not.
+//! Adjacent numbers with the same verdict form one range. A single number with another verdict is tested after the
+//! range around it was found.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -16,21 +17,20 @@ use crate::program::{
 };
 use crate::{Arch, Error};
 
-/// SECCOMP_RET_KILL_THREAD: libseccomp's action for architectures that the profile does not name.
+/// SECCOMP_RET_KILL_THREAD: libseccomp's action for calls of architectures that the profile does not list.
 const KILL_THREAD: u32 = 0;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
-/// The maximum number of isolated system call numbers within a range of one verdict that are tested one after the
-/// other.
+/// How many single system call numbers with another verdict may be tested one after another within a range.
 const LONE: usize = 3;
-/// Offsets in `struct seccomp_data`.
+/// The offsets of fields in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
 const OFFSET_ARGS: u32 = 16;
 
-/// The compilation target.
+/// The system for which a profile is compiled.
 #[derive(Debug, Clone)]
 pub struct Support {
     /// The architecture that is always covered.
@@ -43,7 +43,7 @@ impl Default for Support {
     }
 }
 
-/// A condition on one argument.
+/// A condition on one argument of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Condition {
     index: u32,
@@ -52,22 +52,23 @@ struct Condition {
     second: u64,
 }
 
-/// The verdict on one system call number.
+/// The verdict for one system call number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// The same value for all arguments.
+    /// The same filter value whatever the arguments are.
     Always(u32),
-    /// The value of the first alternative whose conditions all hold; otherwise the default.
+    /// The filter value of the first alternative whose conditions are all true, or the default if there is none.
     If(Vec<(Vec<Condition>, u32)>),
 }
 
-/// The verdicts for one audit token, by number.
+/// The verdicts for all calls with one audit token, by system call number.
 #[derive(Debug, Default)]
 struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
-    /// Whether x32 is covered, whose numbers are above x86_64's.
+    /// Whether x32 is covered. Its numbers are above those of x86_64.
     x32: bool,
-    /// The highest number named by any rule, whatever its action, without x32 and for x32.
+    /// The highest number that any rule names, whatever its action. This field is for all architectures except x32, for
+    /// which there is the next one.
     last: Option<u32>,
     last_x32: Option<u32>,
 }
@@ -75,7 +76,7 @@ struct Numbers {
 /// Compiles a profile.
 ///
 /// # Errors
-/// An unknown word, by name; a program too long for the kernel.
+/// An unknown name in the profile, which the error contains; a program that is too long for the kernel.
 pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
     let flags = profile.flags()?;
     let default = action(&profile.default_action, profile.default_errno_ret)?;
@@ -96,7 +97,7 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
         entries.push((*token, builder.push(LOAD, OFFSET_NR)));
     }
     let mut next = builder.ret(KILL_THREAD);
-    // The native architecture is tested first.
+    // The native architecture is put last here, so that the program tests it first.
     entries.sort_by_key(|(token, _)| *token == support.native.token());
     for (token, entry) in entries {
         next = builder.branch(JUMP_EQUAL, token, entry, next);
@@ -122,8 +123,8 @@ fn add_rule(
     let value = action(&rule.action, rule.errno_ret)?;
     let alternatives = alternatives(rule)?;
     for name in &rule.names {
-        // No architecture has this call: the kernel is newer than this table, or the profile is wrong. Either way it
-        // gets the default action, as with runc.
+        // No architecture has a call of this name: either the kernel is newer than the table of names, or the profile
+        // is wrong. In both cases, the call gets the default action, as with runc.
         let Some(known) = numbers(name) else { continue };
         for &arch in archs {
             let Some(table) = tables.get_mut(&arch.token()) else { continue };
@@ -132,7 +133,7 @@ fn add_rule(
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
-            // The rule has no effect, and must not hide a later one (runc skips it as well).
+            // Such a rule has no effect, and must not hide a later one, so it is skipped (as by runc).
             if value == default {
                 continue;
             }
@@ -147,20 +148,22 @@ fn add_rule(
     Ok(())
 }
 
-/// Returns the action for calls newer than the profile: those after the highest number that the profile names. A
-/// profile that denies by default would answer them with EPERM or worse, while C libraries fall back to older calls
-/// only on ENOSYS (runc's libcontainer/seccomp/patchbpf). A permissive default, or a tracer, handles them.
+/// Returns the action for calls that are newer than the profile, which are those after the highest number that the
+/// profile names. A profile that denies by default would answer them with EPERM or worse. But C libraries use an older
+/// call instead only if the error is ENOSYS (runc's libcontainer/seccomp/patchbpf). If the default allows calls, or a
+/// tracer decides, the default applies.
 fn beyond(default: u32) -> u32 {
     const TRACE: u32 = 0x7ff0_0000;
-    // TRACE, LOG and ALLOW are the highest; KILL_PROCESS is negative.
+    // Compared as signed numbers, TRACE, LOG and ALLOW are the highest, and KILL_PROCESS is negative.
     match default & 0xffff_0000 {
         TRACE..0x8000_0000 => default,
         _ => NO_SUCH_CALL,
     }
 }
 
-/// Returns the alternative conditions of a rule. Conditions on different arguments must all hold; if an argument is
-/// named twice, each condition is an alternative of its own (runc's rule).
+/// Returns a rule's conditions as alternatives. Conditions on different arguments must all be true, so they form one
+/// alternative. If there are several conditions on the same argument, each condition of the rule is a separate
+/// alternative, as in runc.
 fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
     let mut conditions = Vec::with_capacity(rule.args().len());
     for argument in rule.args() {
@@ -186,8 +189,9 @@ fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
     })
 }
 
-/// Returns the alternatives for socketcall(2) or ipc(2), whose first argument selects the call; conditions on the
-/// arguments of the selected call cannot be checked there (libseccomp drops them, too).
+/// Returns the alternatives of a rule for the multiplexer socketcall(2) or ipc(2), whose first argument selects the
+/// call. Conditions on the first argument of the selected call cannot be checked there and are dropped, as by
+/// libseccomp.
 fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
     let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
     let rest = |conditions: &Vec<Condition>| {
@@ -198,8 +202,8 @@ fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
 }
 
 impl Numbers {
-    /// Adds a rule for a number. A rule without conditions overrides rules with conditions, and the first of several
-    /// without conditions applies (libseccomp's rules).
+    /// Adds a rule for a number. As in libseccomp, a rule without conditions overrides rules with conditions, and if
+    /// there are several rules without conditions, the first one applies.
     fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
         let entry = self.verdicts.entry(number);
         let verdict = entry.or_insert_with(|| Verdict::If(Vec::new()));
@@ -211,13 +215,13 @@ impl Numbers {
         known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
     }
 
-    /// Records that a rule names `number`.
+    /// Records that a rule of the profile names `number`.
     fn extend_to(&mut self, number: u32) {
         let last = if number & X32_BIT == 0 { &mut self.last } else { &mut self.last_x32 };
         *last = (*last).max(Some(number));
     }
 
-    /// Returns the ranges from 0 to the highest number, each with its first number.
+    /// Returns the ranges of numbers, each with its first number and its verdict, from number 0 on.
     fn ranges(&self, token: u32, default: u32, beyond: u32) -> Vec<(u32, Verdict)> {
         let mut ranges: Vec<(u32, Verdict)> = alloc::vec![(0, Verdict::Always(default))];
         let mut put = |from: u32, verdict: Verdict| match ranges.last_mut() {
@@ -225,7 +229,7 @@ impl Numbers {
             Some((_, known)) if *known == verdict => {}
             _ => ranges.push((from, verdict)),
         };
-        // Without x32, its numbers belong to an uncovered architecture.
+        // If x32 is not covered, its numbers are treated like an architecture that is not covered.
         let split = token == Arch::X86_64.token();
         let closed = split && !self.x32;
         for (&number, verdict) in self.verdicts.range(..X32_BIT) {
@@ -247,7 +251,7 @@ impl Numbers {
         }
         if closed {
             put(X32_BIT, Verdict::Always(KILL_THREAD));
-            // −1 is not a call: a tracer skips calls with it.
+            // The number −1 is not a call: a tracer uses it to skip calls.
             put(u32::MAX, Verdict::Always(default));
         }
         merge(ranges)
@@ -273,7 +277,7 @@ impl Numbers {
     }
 }
 
-/// Joins adjacent ranges with the same verdict.
+/// Merges adjacent ranges that have the same verdict.
 fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     let mut merged: Vec<(u32, Verdict)> = Vec::with_capacity(ranges.len());
     for (from, verdict) in ranges {
@@ -284,8 +288,8 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
-/// Returns the first of `ranges`, together with isolated numbers inside it that have another verdict. Testing single
-/// numbers takes half as many comparisons as testing the beginnings of ranges.
+/// Returns the first of `ranges`, together with single numbers inside it that have another verdict. A test for a single
+/// number takes half as many comparisons as two tests for the starts of ranges.
 fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     let [(_, verdict @ Verdict::Always(_)), rest @ ..] = ranges else {
         return ranges.get(..1).unwrap_or(ranges);
@@ -298,14 +302,14 @@ fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     ranges.get(..1 + 2 * lone).unwrap_or(ranges)
 }
 
-/// Compiles the ranges for one audit token.
+/// Compiles the ranges of numbers for one audit token.
 struct Tree {
     token: u32,
     default: u32,
 }
 
 impl Tree {
-    /// Returns the code for some groups of ranges. The system call number is already loaded when the code is entered.
+    /// Returns the code for groups of ranges. When this code is entered, the system call number is already loaded.
     fn node(&self, groups: &[&[(u32, Verdict)]], builder: &mut Builder) -> Result<Label, Error> {
         match groups {
             [] => Ok(builder.ret(self.default)),
@@ -316,7 +320,7 @@ impl Tree {
                 let middle = middle.map_or(0, |(from, _)| *from);
                 let yes = self.node(upper, builder)?;
                 let no = self.node(lower, builder)?;
-                // After the code of the lower half, a return may be out of reach.
+                // The lower half's code is now in between, so the jump may not reach the return any more.
                 let yes = match upper {
                     [[(_, Verdict::Always(value))]] => builder.ret(*value),
                     _ => yes,
@@ -326,7 +330,7 @@ impl Tree {
         }
     }
 
-    /// Returns the code for a range and the single numbers in it.
+    /// Returns the code for a range, including the single numbers in it.
     fn group(&self, group: &[(u32, Verdict)], builder: &mut Builder) -> Label {
         let [(from, verdict), rest @ ..] = group else { return builder.ret(self.default) };
         let mut next = self.leaf(*from, verdict, builder);
@@ -358,10 +362,10 @@ impl Tree {
 }
 
 impl Condition {
-    /// Returns code that jumps to `yes` if the condition holds, otherwise to `no`.
+    /// Returns the code that jumps to `yes` if the condition is true, and otherwise to `no`.
     fn compile(self, wide: bool, yes: Label, no: Label, builder: &mut Builder) -> Label {
         let value = match self.operator {
-            // libseccomp ignores value bits outside the mask.
+            // Like libseccomp, ignores the bits of the value that are not in the mask.
             Operator::MaskedEqual => self.second & self.value,
             _ => self.value,
         };
@@ -392,7 +396,7 @@ impl Condition {
     }
 }
 
-/// Loads half an argument, masks it and compares it.
+/// Adds code that loads half of an argument, masks it, and compares it.
 fn compare_word(
     builder: &mut Builder,
     offset: u32,

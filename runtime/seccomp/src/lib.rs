@@ -1,9 +1,9 @@
-//! Compiles OCI seccomp profiles to classic BPF decision trees.
+//! Compiles OCI seccomp profiles to decision trees in classic BPF.
 //!
-//! Optimized for the start path: no table is built at run time, names are found by a hash in one constant table for all
-//! architectures (`names.rs`), and the filter is small and shallow, because the kernel, when loading a filter, emulates
-//! it for every system call number. Verdicts equal libseccomp's; tests/differential.rs compares them for every number
-//! of every architecture.
+//! The crate is optimized for a fast start of containers. No table is built at run time: names are found through a
+//! hash, in one constant table for all architectures (`names.rs`). The filter is small, and its tree is not deep,
+//! because the kernel emulates it for every system call number when it is loaded. The verdicts equal those of
+//! libseccomp; tests/differential.rs compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,27 +1,27 @@
-//! System calls by name and by number.
+//! Finds system calls by name and by number.
 //!
-//! A name is found by a hash of its bytes: the slot that the hash selects, or one of the following slots, contains the
-//! index of the name's row in the table. The slots are filled at compile time. An uncached profile has some 450 names,
-//! each of which is looked up once: a binary search takes nine comparisons per name, most of them with mispredicted
-//! branches, while a hash takes about one.
+//! A name is found through a hash of its bytes. The hash selects a slot, and this slot or one of the next ones contains
+//! the index of the name's row in the table. The slots are filled at compile time. If the compiled profile is not
+//! cached, its names, some 450, are each looked up once. A binary search would take nine comparisons per name, most of
+//! them with mispredicted branches; through the hash, a lookup takes about one comparison.
 
 use crate::Arch;
 
-/// The architecture has no such call.
+/// Marks a call that the architecture does not have.
 const NONE: u32 = u32::MAX;
 
-// TABLE: names with their numbers, sorted by name.
+// TABLE contains the names with their numbers, sorted by name.
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
-/// At most half of the slots are used, so that the next empty one is near.
+/// The number of slots. At most half of them are used, so that the next empty slot is near.
 const COUNT: usize = (2 * TABLE.len()).next_power_of_two();
-/// An empty slot.
+/// The value of an empty slot.
 const EMPTY: u16 = u16::MAX;
 
-/// Rows of the table, by the hash of their names.
+/// The index of a row of the table in each slot, selected by the hash of the row's name.
 static SLOTS: [u16; COUNT] = fill();
 
-/// Puts each row into the first free slot, starting from that of its hash.
+/// Puts each row into the first free slot, starting at the slot that its name's hash selects.
 const fn fill() -> [u16; COUNT] {
     assert!(TABLE.len() < EMPTY as usize);
     let mut slots = [EMPTY; COUNT];
@@ -37,7 +37,7 @@ const fn fill() -> [u16; COUNT] {
     slots
 }
 
-/// Returns the slot of a name: 32-bit FNV-1a with its upper half folded in.
+/// Returns the slot that a name's hash selects: 32-bit FNV-1a, whose upper half is folded into the lower one.
 const fn hash(name: &[u8]) -> usize {
     let mut hash = 0x811c_9dc5_u32;
     let mut rest = name;
@@ -48,22 +48,22 @@ const fn hash(name: &[u8]) -> usize {
     (hash ^ hash >> 15) as usize % COUNT
 }
 
-/// Returns the number of the system call `name` on `arch`, if it has one.
+/// Returns the number of the system call `name` on `arch`; `None` if there is no such call.
 pub fn number(name: &str, arch: Arch) -> Option<u32> {
     numbers(name)?.on(arch)
 }
 
-/// Returns the names of a system call number on `arch`: several if a call was renamed.
+/// Returns the names of the system call `number` on `arch`. There are several if the call was renamed.
 pub fn names(number: u32, arch: Arch) -> impl Iterator<Item = &'static str> {
     let rows = TABLE.iter().filter(move |(_, row)| Numbers(row).on(arch) == Some(number));
     rows.map(|(name, _)| *name)
 }
 
-/// Returns the numbers of a system call on all architectures, or `None` for an unknown name.
+/// Returns the numbers of a system call on all architectures; `None` if the name is unknown.
 pub(crate) fn numbers(name: &str) -> Option<Numbers> {
     let mut slot = hash(name.as_bytes());
     loop {
-        // Empty slots have no row.
+        // For an empty slot, the table has no row.
         let (known, numbers) = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
         if *known == name {
             return Some(Numbers(numbers));
@@ -72,12 +72,12 @@ pub(crate) fn numbers(name: &str) -> Option<Numbers> {
     }
 }
 
-/// A row of the table.
+/// The numbers in a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbers(&'static [u32; 6]);
 
 impl Numbers {
-    /// Returns the number on `arch`.
+    /// Returns the system call's number on `arch`, if it has one.
     pub(crate) fn on(self, arch: Arch) -> Option<u32> {
         self.0.get(arch as usize).copied().filter(|number| *number != NONE)
     }

@@ -1,4 +1,4 @@
-//! The profile in config.json (runtime-spec, config-linux.md, "Seccomp").
+//! The seccomp profile in config.json (runtime-spec, config-linux.md, "Seccomp").
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::{Arch, Error};
 
-/// A parsed profile, not compiled yet.
+/// A profile that was parsed, but not compiled yet.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile<'a> {
-    /// The action for calls that no rule names.
+    /// The action for calls to which no rule applies.
     #[serde(borrow)]
     pub default_action: Cow<'a, str>,
-    /// The errno of an `ERRNO` or `TRACE` default.
+    /// The errno, if the default action is `ERRNO` or `TRACE`.
     #[serde(default)]
     pub default_errno_ret: Option<u32>,
     #[serde(default, borrow)]
@@ -31,7 +31,7 @@ pub struct Profile<'a> {
     syscalls: Option<Vec<Rule<'a>>>,
 }
 
-/// A rule: an action for some calls.
+/// A rule: an action for certain calls.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule<'a> {
@@ -41,26 +41,26 @@ pub struct Rule<'a> {
     /// The action.
     #[serde(borrow)]
     pub action: Cow<'a, str>,
-    /// The errno of `ERRNO` and `TRACE`.
+    /// The errno, if the action is `ERRNO` or `TRACE`.
     #[serde(default)]
     pub errno_ret: Option<u32>,
     #[serde(default, borrow)]
     args: Option<Vec<Argument<'a>>>,
 }
 
-/// A condition on an argument.
+/// A condition on an argument of a call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Argument<'a> {
-    /// The index of the argument, from 0.
+    /// The index of the argument, starting from 0.
     pub index: u32,
-    /// The value to compare with; for a masked comparison the mask.
+    /// The value that is compared with the argument. For a masked comparison, this is the mask.
     #[serde(default)]
     pub value: u64,
-    /// For a masked comparison the expected result.
+    /// For a masked comparison, the value that the masked argument is compared with.
     #[serde(default)]
     pub value_two: u64,
-    /// The operator.
+    /// The comparison operator.
     #[serde(borrow)]
     pub op: Cow<'a, str>,
 }
@@ -69,7 +69,7 @@ impl<'a> Profile<'a> {
     /// Parses the JSON text of `linux.seccomp`.
     ///
     /// # Errors
-    /// Text that does not match the specification.
+    /// If the text does not match the specification.
     pub fn parse(json: &'a str) -> Result<Self, Error> {
         serde_json::from_str(json)
             .map_err(|error| Error(format!("linux.seccomp: {error} of the profile")))
@@ -79,7 +79,7 @@ impl<'a> Profile<'a> {
         self.syscalls.as_deref().unwrap_or_default()
     }
 
-    /// Returns the covered architectures: the native one is always included.
+    /// Returns the architectures that the profile covers. The native architecture is always included.
     pub(crate) fn architectures(&self, native: Arch) -> Result<Vec<Arch>, Error> {
         let mut all = alloc::vec![native];
         for name in self.architectures.as_deref().unwrap_or_default() {
@@ -93,14 +93,14 @@ impl<'a> Profile<'a> {
         Ok(all)
     }
 
-    /// Returns the socket of the agent for notified calls, and its metadata.
+    /// Returns the path of the agent's socket, and the metadata for the agent.
     pub fn listener(&self) -> (&str, &str) {
         let path = self.listener_path.as_deref().unwrap_or_default();
         (path, self.listener_metadata.as_deref().unwrap_or_default())
     }
 
-    /// Returns whether any rule notifies an agent. A default action may not notify it, nor may a rule for `write`: init
-    /// reports the listener by write(2), and the agent could not answer before that (runc's rules).
+    /// Returns whether any rule notifies an agent. As in runc, this action is not allowed as default, nor in a rule for
+    /// `write`: init reports the listener by write(2), and the agent could not answer a notification before that.
     fn notifies(&self) -> Result<bool, Error> {
         let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
         if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
@@ -112,9 +112,9 @@ impl<'a> Profile<'a> {
         Ok(rules().any(|rule| !rule.names.is_empty()))
     }
 
-    /// Returns SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC has no effect: the process has one thread. If the list is
-    /// absent, not merely empty, SPEC_ALLOW is set, as by runc: the mitigation that it disables is expensive and of
-    /// little use (Linux itself has disabled it by default since 5.16).
+    /// Returns SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC is ignored, because the process has only one thread. If the
+    /// profile has no list of flags (not just an empty list), SPEC_ALLOW is set, as by runc: it disables a mitigation
+    /// that is expensive and of little use (Linux itself has disabled it by default since 5.16).
     pub(crate) fn flags(&self) -> Result<u32, Error> {
         let notifies = self.notifies()?;
         let mut bits = if notifies { NEW_LISTENER } else { 0 };
@@ -140,12 +140,13 @@ impl Rule<'_> {
 
 const NOTIFY: &str = "SCMP_ACT_NOTIFY";
 const SPEC_ALLOW: u32 = 4;
-/// Makes seccomp(2) return a listener (Linux 5.0).
+/// The flag with which seccomp(2) returns a listener (Linux 5.0).
 const NEW_LISTENER: u32 = sys::seccomp::NEW_LISTENER;
-/// Once an agent has received a notification, only a fatal signal interrupts the call (Linux 5.19).
+/// The flag because of which only a fatal signal interrupts a call once an agent has received its notification (Linux
+/// 5.19).
 const WAIT_KILLABLE_RECV: u32 = 32;
 
-/// Flags by name.
+/// The names of flags, with their values.
 pub const FLAGS: [(&str, u32); 4] = [
     ("SECCOMP_FILTER_FLAG_TSYNC", 0),
     ("SECCOMP_FILTER_FLAG_LOG", 2),
@@ -153,7 +154,7 @@ pub const FLAGS: [(&str, u32); 4] = [
     ("SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", WAIT_KILLABLE_RECV),
 ];
 
-/// Actions by name, with their SECCOMP_RET_* value (seccomp(2)).
+/// The names of actions, with their SECCOMP_RET_* values (seccomp(2)).
 pub const ACTIONS: [(&str, u32); 9] = [
     ("SCMP_ACT_KILL", 0),
     ("SCMP_ACT_KILL_THREAD", 0),
@@ -166,17 +167,17 @@ pub const ACTIONS: [(&str, u32); 9] = [
     ("SCMP_ACT_ALLOW", 0x7fff_0000),
 ];
 
-/// Returns the filter's return value for an action; EPERM if an errno is required and not given.
+/// Returns the filter's return value for an action. If the action needs an errno and none is given, uses EPERM.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    /// The maximum errno: the kernel truncates larger values to it.
+    /// The maximum errno; the kernel replaces larger values by it.
     const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {
         let names: Vec<&str> = ACTIONS.iter().map(|(name, _)| *name).collect();
         Error(format!("seccomp action {name:?} is not known; known are {}", names.join(", ")))
     })?;
-    // The lower half of the value is the errno.
+    // The lower 16 bits of the return value are the errno.
     let largest = match name {
         "SCMP_ACT_ERRNO" => MAX_ERRNO,
         "SCMP_ACT_TRACE" => 0xffff,
@@ -195,7 +196,7 @@ pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     }
 }
 
-/// Operators by name.
+/// The names of operators.
 pub const OPERATORS: [(&str, Operator); 7] = [
     ("SCMP_CMP_NE", Operator::NotEqual),
     ("SCMP_CMP_LT", Operator::Less),
@@ -296,7 +297,8 @@ mod tests {
     #[test]
     fn a_rule_that_asks_an_agent_makes_a_listener() {
         let parse = |flags: &str| {
-            // A call that every architecture has: a name unknown here would make no rule, and so no listener.
+            // This must be a call that every architecture has: for an unknown name, there would be no rule, and so no
+            // listener.
             let json = std::format!(
                 r#"{{"defaultAction":"SCMP_ACT_ALLOW","listenerPath":"/run/agent","listenerMetadata":"m"{flags},
                     "syscalls":[{{"names":["mkdirat"],"action":"SCMP_ACT_NOTIFY"}}]}}"#

@@ -1,31 +1,32 @@
-//! Classic BPF, and a builder that generates it from the end.
+//! Classic BPF programs, and a builder that generates a program from its end to its beginning.
 //!
-//! Jumps only go forward, conditional ones by at most 255 instructions. When generating from the end, the target of
-//! every jump is already known. If a target is out of reach, a return is duplicated or a long jump is inserted.
+//! Jumps can only go forward, and conditional jumps by at most 255 instructions. When a program is generated from its
+//! end, the target of every jump is already known. If a target is too far away, another return or a long jump is
+//! inserted.
 
 use alloc::vec::Vec;
 
 pub use sys::seccomp::Instruction as Insn;
 
-/// A compiled profile.
+/// A compiled profile: the program, and the flags for loading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The filter.
+    /// The filter's instructions.
     pub filter: Vec<Insn>,
-    /// SECCOMP_FILTER_FLAG_* for seccomp(2).
+    /// The flags for seccomp(2), SECCOMP_FILTER_FLAG_*.
     pub flags: u32,
 }
 
-/// The magic number, which changes with the file format or the compiler's output.
+/// The magic number. It is changed whenever the file format or the compiler's output changes.
 const MAGIC: &[u8; 8] = b"dayfbpf\x02";
 
 impl Program {
-    /// Returns whether loading the filter returns a listener for an agent.
+    /// Returns whether seccomp(2) returns a listener for an agent when it loads the filter.
     pub fn has_listener(&self) -> bool {
         self.flags & sys::seccomp::NEW_LISTENER != 0
     }
 
-    /// Serializes the program for a file.
+    /// Converts the program to the contents of a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(12 + 8 * self.filter.len());
         bytes.extend_from_slice(MAGIC);
@@ -38,7 +39,7 @@ impl Program {
         bytes
     }
 
-    /// Deserializes the output of [`Program::to_bytes`]; returns `None` for anything else.
+    /// Converts the output of [`Program::to_bytes`] back to a program. Returns `None` for any other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (flags, mut rest) = rest.split_first_chunk::<4>()?;
@@ -53,7 +54,7 @@ impl Program {
     }
 }
 
-/// Loads a word of `struct seccomp_data`.
+/// The instruction that loads a word of `struct seccomp_data`.
 pub(crate) const LOAD: u16 = 0x20;
 const RETURN: u16 = 0x06;
 const JUMP: u16 = 0x05;
@@ -62,19 +63,19 @@ pub(crate) const JUMP_EQUAL: u16 = 0x15;
 pub(crate) const JUMP_GREATER: u16 = 0x25;
 pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 
-/// The distance in instructions up to which a target stays in reach even after a long jump or a return is inserted.
+/// A jump target closer than this number of instructions can still be reached if a long jump or a return is inserted.
 const NEAR: usize = 250;
 
-/// A position in the program, counted from its end.
+/// The position of an instruction, counted from the end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// A builder; see the module documentation.
+/// Builds a program from its end to its beginning.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
-    /// The instructions in reverse order.
+    /// The instructions, in reverse order.
     reversed: Vec<Insn>,
-    /// The latest return of each value.
+    /// For each value, the return instruction that was added last.
     returns: Vec<(u32, Label)>,
 }
 
@@ -88,12 +89,12 @@ impl Builder {
         Label(self.reversed.len() - 1)
     }
 
-    /// Returns the number of instructions between the next one and `label`.
+    /// Returns the number of instructions between the next instruction to be added and `label`.
     fn distance(&self, label: Label) -> usize {
         self.reversed.len() - label.0 - 1
     }
 
-    /// Returns the label of an instruction that returns `value`, within reach of a jump from the next instruction.
+    /// Returns the label of an instruction that returns `value`, and that a jump in the next instruction can reach.
     pub(crate) fn ret(&mut self, value: u32) -> Label {
         let known = self.returns.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if let Some(label) = known
@@ -115,7 +116,7 @@ impl Builder {
         self.push(JUMP, offset)
     }
 
-    /// Adds a conditional jump to `yes` or `no`.
+    /// Adds a conditional jump to `yes` if the comparison is true, otherwise to `no`.
     pub(crate) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) -> Label {
         if yes == no {
             return yes;
@@ -125,7 +126,7 @@ impl Builder {
         self.emit(Insn { code, jt, jf, k })
     }
 
-    /// Ensures that the next pushed instruction continues at `label`.
+    /// Ensures that execution continues at `label` after the next instruction to be added.
     pub(crate) fn fall_to(&mut self, label: Label) {
         let distance = self.distance(label);
         if distance > 0 {
@@ -133,7 +134,7 @@ impl Builder {
         }
     }
 
-    /// Returns the program in execution order.
+    /// Returns the instructions in the order of execution.
     pub(crate) fn finish(mut self) -> Vec<Insn> {
         self.reversed.reverse();
         self.reversed

@@ -1,8 +1,8 @@
-//! Checks that every verdict of a compiled profile equals libseccomp's: for engines' and generated profiles, for every
-//! system call number of every architecture, with argument values around the constants of the profile.
+//! Checks that a compiled profile and libseccomp give equal verdicts, for profiles of engines and for generated ones.
+//! Compares every system call number of every architecture, with argument values near the constants of the profile.
 //!
-//! Both programs run in an interpreter of classic BPF. Names unknown to this libseccomp are first removed from the
-//! profile, and counted.
+//! Both programs are executed by an interpreter of classic BPF. Names that the installed libseccomp does not know are
+//! first removed from the profile, and counted.
 
 mod stub;
 
@@ -26,7 +26,7 @@ const ARCHS: [(Arch, ScmpArch); 6] = [
     (Arch::Riscv64, ScmpArch::Riscv64),
 ];
 
-/// The kernel's input for a filter (seccomp(2), `struct seccomp_data`).
+/// The input that the kernel passes to a filter (seccomp(2), `struct seccomp_data`).
 struct Data {
     nr: u32,
     arch: u32,
@@ -47,7 +47,7 @@ impl Data {
     }
 }
 
-/// Runs a filter like the kernel.
+/// Executes a filter, as the kernel does.
 fn interpret(filter: &[Insn], data: &Data) -> u32 {
     let (mut accumulator, mut at) = (0u32, 0usize);
     for _ in 0..8192 {
@@ -68,9 +68,9 @@ fn interpret(filter: &[Insn], data: &Data) -> u32 {
     panic!("a filter that does not end")
 }
 
-/// Returns libseccomp's program for the architectures of a profile with one audit token, or for all of them. If a call
-/// is missing on one of several architectures, libseccomp 2.5 rolls back and loses conditions of other rules; engines'
-/// profiles do not trigger this, generated ones do.
+/// Returns libseccomp's program for those architectures of a profile that have the audit token `token`, or for all if
+/// it is `None`. libseccomp 2.5 has a bug: if a call is missing on one of several architectures, it rolls back and
+/// loses conditions of other rules. Engines' profiles do not trigger this, but generated profiles do.
 fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     let archs: Vec<(Arch, ScmpArch)> =
         covered(profile).filter(|(arch, _)| token.is_none_or(|t| t == arch.token())).collect();
@@ -131,21 +131,21 @@ fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     bytes.chunks_exact(8).map(insn).collect()
 }
 
-/// Iterates over the architectures of a profile.
+/// Iterates over the architectures that a profile covers.
 fn covered(profile: &Value) -> impl Iterator<Item = (Arch, ScmpArch)> {
     ARCHS.into_iter().filter(|(arch, _)| {
         *arch == Arch::NATIVE || list(&profile["architectures"]).any(|name| name == arch.name())
     })
 }
 
-/// Returns whether libseccomp has a number for a call on an architecture, even a pseudo number for a multiplexed call
-/// of x86.
+/// Returns whether libseccomp has a number for a call on an architecture. For multiplexed calls of x86, a pseudo number
+/// counts as well.
 fn has_call(name: &str, arch: Arch, theirs: ScmpArch) -> bool {
     let number = ScmpSyscall::from_name_by_arch(name, theirs).map(i32::from);
     number.is_ok_and(|number| number >= 0 || arch == Arch::X86 && number > -400)
 }
 
-/// Returns a name of process and thread: tests run in parallel.
+/// Returns a name that is unique to the process and thread, because tests run in parallel.
 fn thread_name() -> String {
     format!("{}-{:?}", std::process::id(), std::thread::current().id())
 }
@@ -169,7 +169,8 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 
-/// Removes names unknown to this libseccomp on some compared architecture, but known to us; returns their number.
+/// Removes names that we know, but the installed libseccomp does not know on at least one architecture. Returns the
+/// number of removed names.
 fn drop_newer(profile: &mut Value) -> usize {
     let mut dropped = BTreeSet::new();
     for rule in profile["syscalls"].as_array_mut().unwrap() {
@@ -186,8 +187,8 @@ fn drop_newer(profile: &mut Value) -> usize {
     dropped.len()
 }
 
-/// Returns whether libseccomp has the same numbers as we. Its pseudo numbers (−100…−300: multiplexed on x86) correspond
-/// to our rules on socketcall and ipc.
+/// Returns whether libseccomp has the same numbers for a name as we have. Its pseudo numbers for multiplexed calls of
+/// x86 (−100 to −300) correspond to our rules for socketcall and ipc.
 fn is_known_alike(name: &str) -> bool {
     ARCHS.iter().all(|(arch, theirs)| {
         let ours = dayfly_seccomp::number(name, *arch);
@@ -201,7 +202,7 @@ fn is_known_alike(name: &str) -> bool {
     })
 }
 
-/// Names known to libseccomp are the ones that profiles use on every architecture.
+/// On every architecture, all names that libseccomp knows, and that profiles can use, must have the same numbers here.
 #[test]
 fn names_are_libseccomps() {
     let mut unlike = Vec::new();
@@ -209,7 +210,7 @@ fn names_are_libseccomps() {
         for number in all_numbers() {
             let call = ScmpSyscall::from_raw_syscall(number as i32);
             let Ok(name) = call.get_name_by_arch(theirs) else { continue };
-            // Its pseudo numbers have names as well.
+            // Pseudo numbers, which have names as well, are skipped.
             if (number as i32) < 0
                 || ScmpSyscall::from_name_by_arch(&name, theirs).ok() != Some(call)
             {
@@ -224,13 +225,13 @@ fn names_are_libseccomps() {
     assert!(unlike.is_empty(), "{unlike:#?}");
 }
 
-/// Iterates over the compared numbers: all of any architecture, and those around the edges.
+/// Iterates over the numbers to compare: all that exist on any architecture, and some at the edges of the value range.
 fn all_numbers() -> impl Iterator<Item = u32> {
     let edges = [0x3fff_ffff, 0x7fff_ffff, 0x8000_0000, 0xc000_0000, u32::MAX - 1, u32::MAX];
     (0..600).chain(0x4000_0000..0x4000_0258).chain(0x0f_0000..0x0f_0008).chain(edges)
 }
 
-/// Iterates over the numbers of [`NAMES`] and their neighbours.
+/// Iterates over the numbers of the calls in [`NAMES`], and their adjacent numbers.
 fn named_numbers() -> impl Iterator<Item = u32> {
     let numbers: BTreeSet<u32> = NAMES
         .iter()
@@ -241,7 +242,7 @@ fn named_numbers() -> impl Iterator<Item = u32> {
     numbers.into_iter()
 }
 
-/// Returns values around the constants of a profile.
+/// Returns argument values near the constants of a profile.
 fn boundary_values(profile: &Value) -> Vec<u64> {
     let mut values = BTreeSet::from([0, 1, u64::from(u32::MAX), 1 << 32, u64::MAX]);
     for arg in list(&profile["syscalls"]).flat_map(|rule| list(&rule["args"])) {
@@ -254,12 +255,12 @@ fn boundary_values(profile: &Value) -> Vec<u64> {
     values.into_iter().collect()
 }
 
-/// Returns whether rules have conditions.
+/// Returns whether any rule of the profile has conditions.
 fn has_conditions(profile: &Value) -> bool {
     list(&profile["syscalls"]).any(|rule| list(&rule["args"]).next().is_some())
 }
 
-/// Returns the first input with different verdicts.
+/// Returns a description of the first input for which the verdicts differ.
 fn difference(
     profile: &Value,
     ours: &[Insn],
@@ -270,7 +271,7 @@ fn difference(
     let mut vectors: Vec<[u64; 6]> = vec![[0; 6], [u64::MAX; 6]];
     if has_conditions(profile) {
         vectors.extend(values.iter().map(|value| [*value; 6]));
-        // Each argument alone, while the others cycle through the values.
+        // Each argument takes each value, while the other arguments cycle through the values.
         for (at, value) in values.iter().enumerate() {
             for index in 0..6 {
                 let mut vector = [0; 6];
@@ -286,7 +287,7 @@ fn difference(
     for arch in tokens {
         let theirs = theirs(arch);
         for nr in all_numbers() {
-            // Every number with the plain vectors; the given ones with all vectors.
+            // All numbers are tested with the first two vectors, and those in `numbers` with all vectors.
             let count = if numbers.contains(&nr) { vectors.len() } else { 2 };
             for args in vectors.iter().take(count) {
                 let data = Data { nr, arch, args: *args };
@@ -346,7 +347,7 @@ fn a_wrong_instruction_is_noticed() {
     assert!(noticed > 5, "{noticed} of the mutations were noticed");
 }
 
-/// Names known to every architecture and libseccomp, names known only to some, and multiplexed ones.
+/// Names that every architecture and libseccomp know, names that only some know, and names of multiplexed calls.
 const NAMES: [&str; 22] = [
     "read",
     "write",
@@ -393,8 +394,8 @@ fn arguments(distinct: bool) -> impl Strategy<Value = Vec<Value>> {
     })
 }
 
-/// Generates profiles for `archs` with up to seven rules of one action. `names` are split among the rules if
-/// `distinct`; otherwise each rule draws its own.
+/// Generates profiles for some of the first `archs` architectures, with up to seven rules that have the same action. If
+/// `distinct` is true, each name occurs in one rule only; otherwise, each rule has a random selection of names.
 fn generated(distinct: bool, archs: usize) -> impl Strategy<Value = Value> {
     let names: Vec<&str> = ARCHS.iter().take(archs).map(|(arch, _)| arch.name()).collect();
     let archs = prop::sample::subsequence(names, 0..=archs);
@@ -431,8 +432,8 @@ fn check(
     other: impl Fn(&Value, &[Insn]) -> Option<String>,
 ) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    // The same profiles on each run: libseccomp 2.5 loses conditions in a few profiles of a thousand, and a random
-    // failure would be meaningless.
+    // The profiles are the same on each run, because for a few profiles of a thousand, libseccomp 2.5 loses conditions.
+    // A random failure for this reason would not mean anything.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result =
         TestRunner::new_with_rng(config, rng).run(&generated(distinct, archs), |profile| {
@@ -443,22 +444,23 @@ fn check(
     result.unwrap();
 }
 
-/// Each call has one rule here: libseccomp's trees lose some of several comparisons of one argument (`< 0` with `< 1 <<
-/// 32` matches nothing), which we do not reproduce. The model below replaces it.
+/// Each call has only one rule here. If there are several comparisons of the same argument, libseccomp's trees lose
+/// some of them (for `< 0` and `< 1 << 32`, nothing matches), which we do not reproduce. For such profiles, [`model`]
+/// is used instead of libseccomp.
 #[test]
 fn generated_profiles() {
     let numbers: Vec<u32> = named_numbers().collect();
     check(true, 6, 100, |profile, ours| {
         let theirs = |token| match covered(profile).any(|(arch, _)| arch.token() == token) {
             true => theirs_of(profile, Some(token)),
-            // SECCOMP_RET_KILL_THREAD
+            // A program that returns SECCOMP_RET_KILL_THREAD.
             false => vec![Insn { code: 6, jt: 0, jf: 0, k: 0 }],
         };
         difference(profile, ours, theirs, &numbers)
     });
 }
 
-/// Evaluates the specification, rule by rule, for profiles with overlapping rules.
+/// Evaluates a profile according to the specification, rule by rule. Used for profiles with overlapping rules.
 fn model(profile: &Value, data: &Data) -> u32 {
     let value = |name: &Value, errno: &Value| {
         let (_, bits) =
@@ -514,7 +516,8 @@ fn overlapping_rules_mean_what_they_say() {
     check(false, 6, 60, |profile, ours| {
         let stub = Stub::new(profile);
         for arch in ARCHS.map(|(arch, _)| arch.token()) {
-            // Multiplexers have the rules of their multiplexed calls in addition to their own.
+            // The multiplexers are left out: in addition to their own rules, those of the multiplexed calls apply to
+            // them.
             for nr in named_numbers().filter(|nr| ![102, 117].contains(nr)) {
                 for value in boundary_values(profile) {
                     for args in [[value; 6], [value, !value, 1, value, 0, 0]] {

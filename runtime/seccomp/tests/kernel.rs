@@ -1,4 +1,4 @@
-//! The kernel loads a compiled filter and applies it.
+//! Tests that the kernel loads a compiled filter and applies it.
 
 use dayfly_seccomp::{Insn, Profile, Support, compile};
 
@@ -18,9 +18,9 @@ struct Fprog {
     filter: *const Insn,
 }
 
-/// Returns the result of a call: its value, or its negated errno.
+/// Makes a system call; returns its result, or the negated errno.
 fn answer(number: libc::c_long, argument: u64) -> i64 {
-    // SAFETY: the calls made here have only integer arguments.
+    // SAFETY: all calls made by these tests have only integer arguments.
     let result = unsafe { libc::syscall(number, argument) };
     if result != -1 {
         result
@@ -29,14 +29,14 @@ fn answer(number: libc::c_long, argument: u64) -> i64 {
     }
 }
 
-/// Returns the failure as an exit status.
+/// Loads the filter and tests it, in a child process. Returns 0, or an exit status that identifies the failure.
 fn child(filter: &[Insn], flags: u32) -> i32 {
     let program = Fprog { len: filter.len() as u16, filter: filter.as_ptr() };
     // SAFETY: prctl has only integer arguments.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return 1;
     }
-    // SAFETY: `program` and its filter live until the call returns.
+    // SAFETY: `program` and the filter exist until the call returns.
     if unsafe { libc::syscall(libc::SYS_seccomp, 1, flags, &raw const program) } != 0 {
         return 2;
     }
@@ -54,15 +54,15 @@ fn child(filter: &[Insn], flags: u32) -> i32 {
 fn the_kernel_acts_on_the_verdicts() {
     let profile = Profile::parse(PROFILE).unwrap();
     let program = compile(&profile, &Support::default()).unwrap();
-    // SAFETY: the child only makes system calls and exits with _exit.
+    // SAFETY: the child only makes system calls, and exits with _exit(2).
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let status = child(&program.filter, program.flags);
-        // SAFETY: exits the child without the parent's exit handlers.
+        // SAFETY: this ends the child, without running the parent's exit handlers.
         unsafe { libc::_exit(status) };
     }
     let mut status = 0;
-    // SAFETY: `status` is writable.
+    // SAFETY: `status` is valid for writing.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
     assert!(libc::WIFEXITED(status), "status {status:#x}");
     assert_eq!(libc::WEXITSTATUS(status), 0, "see fn child");

@@ -21,12 +21,13 @@ use crate::table::{Clearing, Exit, Stage};
 use crate::task::{self, Caller, Made};
 use crate::worker::{Job, Kind, Worker, made};
 
-/// Returns whether a worker was killed before it finished, so that its progress is unknown.
+/// Returns whether the status means that the worker was killed before it finished, so that it is unknown how far it
+/// got.
 fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
 
-/// Returns the status of a failed call, in the words of a dayfly command.
+/// Returns a failed call's status, with the message prefix of the dayfly command `command`.
 fn failed_as(command: &str, status: Status) -> Status {
     Status { message: failed(command, &status.message).message, ..status }
 }
@@ -51,7 +52,8 @@ impl Shim {
                 None => self.ended(pid, exit),
             }
         }
-        // No worker is left that could report them: they are orphans of a container without a PID namespace.
+        // No worker is running whose answer could report these children as processes: they are orphans from a container
+        // without its own PID namespace.
         if self.workers.is_empty() {
             self.strays.clear();
         }
@@ -77,7 +79,7 @@ impl Shim {
         let result = match kind {
             Kind::Answer => result,
             Kind::Create { task } => match result {
-                // It was killed, and what it had created still exists.
+                // The worker was killed, and everything it had created until then still exists.
                 Err(why) if is_cut_off(&why) => return self.sweep(task, caller, why),
                 result => self.created(task, result),
             },
@@ -158,7 +160,8 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Removes what a killed worker has left of a container; until that is done, the container's name stays reserved.
+    /// Removes the parts of a container that a killed worker had created. The container's id stays reserved until they
+    /// are removed.
     fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
@@ -173,7 +176,7 @@ impl Shim {
         }
     }
 
-    /// Handles a completed start: init runs its program, or an exec has its process, which did not exist before.
+    /// Handles a completed start: init now runs its program, or the process of an exec was created.
     fn started(
         &mut self,
         key: u32,
@@ -198,7 +201,7 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // It was started while others were being killed.
+            // The process was started while the container's other processes were being killed.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -215,7 +218,7 @@ impl Shim {
         Ok(StartResponse { pid: number }.encode())
     }
 
-    /// Kills an init that may not have been started.
+    /// Kills an init whose start may not have completed.
     fn kill(&mut self, key: u32) {
         if let Some(process) = self.tasks.by_key_mut(key)
             && let Some(pidfd) = &process.pidfd
@@ -224,7 +227,7 @@ impl Shim {
         }
     }
 
-    /// Handles a failed start. An init has exited, or is about to; an exec never had a process.
+    /// Handles a failed start: an init has exited or is about to exit; for an exec no process was created.
     pub(crate) fn not_started(&mut self, key: u32) {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         if process.exec_id.is_empty() {
@@ -238,9 +241,9 @@ impl Shim {
         self.tell(key);
     }
 
-    /// Handles a new process: its pid and pidfd are known, and it has sent its terminal.
+    /// Handles the creation of a process: stores its pid, and receives its terminal.
     fn born(&mut self, key: u32, pid: u32) {
-        // If the child is not reaped yet, another process had the pid before.
+        // If this is still a child, a stray exit with this pid belongs to an earlier process.
         let stray = match is_child(pid) {
             true => None,
             false => self.strays.iter().rposition(|(number, _)| *number == pid),
@@ -283,8 +286,8 @@ impl Shim {
         Empty {}.encode()
     }
 
-    /// Reports the exit of a process, unless it must wait: for the answer of a pending start, or, for init, until the
-    /// exits of all other processes in its container, which end with it, are reported.
+    /// Reports the exit of a process, unless the report must wait: for a pending start of this process, or, if the
+    /// process is init, until the exits of all other processes of the container are reported.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;
@@ -308,7 +311,7 @@ impl Shim {
         }
     }
 
-    /// Kills processes that do not end with init, including those that are not in the shim's table.
+    /// Kills the processes that do not end with init, including those that are not in the shim's table.
     fn clear(&mut self, init: u32) {
         let Some(task) = self.tasks.task_of_process_mut(init) else { return };
         if task.clearing != Clearing::Due {
@@ -326,8 +329,8 @@ impl Shim {
         }
     }
 
-    /// Handles the end of [`clear`](Self::clear): the processes were killed, or cannot be. Init's exit is reported as
-    /// soon as the known processes have exited.
+    /// Handles the end of the worker of [`clear`](Self::clear), whether or not it could kill the processes. Init's exit
+    /// is reported as soon as the known processes have exited.
     fn cleared(&mut self, key: u32) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         task.clearing = Clearing::Done;
@@ -356,7 +359,7 @@ impl Shim {
         self.answer_waiters(key);
     }
 
-    /// Records how init has exited, for the clean-up after this shim's death.
+    /// Records init's exit in the bundle, for the clean-up if this shim dies.
     fn note_exit(&self, key: u32, pid: u32, exit: Exit) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (status, at) = (exit.status, exit.at.nanoseconds());
@@ -367,7 +370,7 @@ impl Shim {
         }
     }
 
-    /// Publishes the events of a container's OOM watch.
+    /// Publishes a TaskOOM event if the container's OOM watch has counted new kills.
     pub(crate) fn tell_of_kills(&mut self, key: u32, is_last: bool) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         let Some(watch) = &mut task.oom else { return };
@@ -376,7 +379,7 @@ impl Shim {
             watch.end(&self.poller);
         }
         let id = task.id.clone();
-        // One event, however many were killed, like containerd's own shim.
+        // One event for any number of kills, as in containerd's own shim.
         let kills = kills.unwrap_or_else(|error| {
             self.daemon.log.warning(format_args!("{id}: {error}"));
             0
@@ -394,7 +397,7 @@ impl Shim {
         }
     }
 
-    /// Answers Delete calls for processes whose output was read to the end, or not within the time limit.
+    /// Answers the Delete calls for processes whose output has been copied to the end, or whose time limit has passed.
     pub(crate) fn end_drained(&mut self) {
         let mut at = 0;
         while let Some((ending, deadline)) = self.endings.get(at).copied() {
@@ -409,8 +412,8 @@ impl Shim {
         }
     }
 
-    /// Removes a process from the table, with its container if it is the container's first process, and answers the
-    /// call.
+    /// Removes a process from the table and answers its Delete call. If the process is a container's init, the
+    /// container is removed as well.
     fn end(&mut self, ending: Ending) {
         let Some(task) = self.tasks.of_process(ending.process) else {
             return self.answer(ending.caller, Err(Status::not_found("process")));

@@ -1,24 +1,24 @@
-//! The command line, in the syntax of Go's package flag: one dash or two, `-name value` or `-name=value`; the first
-//! argument that is not a flag ends the flags and is the action.
+//! The command line, in the syntax of Go's package flag: a flag begins with one dash or two and has the form `-name
+//! value` or `-name=value`. The first argument that is not a flag is the action; no flags follow it.
 
 use alloc::format;
 use alloc::string::String;
 use core::fmt::{self, Display};
 
-/// containerd's arguments for the program. Texts are empty if a flag is missing.
+/// The arguments that containerd passes to the program. A text is empty if its flag is missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Flags<'a> {
     /// `-namespace`: containerd's namespace.
     pub namespace: &'a str,
-    /// `-id`: the container.
+    /// `-id`: the container's id.
     pub id: &'a str,
     /// `-address`: containerd's main socket.
     pub address: &'a str,
-    /// `-publish-binary`: containerd's program. Not used, because events are sent over ttrpc.
+    /// `-publish-binary`: the path of containerd's program. Not used, because events are sent over ttrpc.
     pub publish_binary: &'a str,
     /// `-bundle`: the bundle, if it is not the working directory.
     pub bundle: &'a str,
-    /// `-socket`: the socket to listen on, for old shims. Not used, because the socket is named after the group.
+    /// `-socket`: the socket on which old shims listen. Not used, because the socket is named after the group.
     pub socket: &'a str,
     /// `-debug-socket`: the socket of Go's profiler.
     pub debug_socket: &'a str,
@@ -32,22 +32,22 @@ pub struct Flags<'a> {
     pub action: &'a str,
 }
 
-/// Why the arguments are invalid.
+/// The reason why the arguments are invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal<'a> {
-    /// `-h`, `-help`: not an error, but nothing is done.
+    /// `-h`, `-help`: not an error, but the program does nothing else.
     Help,
     /// An unknown flag.
     Unknown(&'a str),
-    /// A flag at the end whose value is missing.
+    /// The last argument is a flag whose value is missing.
     Missing(&'a str),
-    /// A value that is neither true nor false.
+    /// A boolean flag and its value, which is neither true nor false.
     NotBoolean(&'a str, &'a str),
-    /// Three dashes, or an empty name.
+    /// A flag with three dashes, or with an empty name.
     Syntax(&'a str),
 }
 
-/// The text after `usage of NAME:`.
+/// The usage text, after the line `usage of NAME:`.
 const USAGE: &str = "  -address string
     \tgrpc address back to main containerd
   -bundle string
@@ -71,7 +71,7 @@ const USAGE: &str = "  -address string
     \tshow the shim version and exit
 ";
 
-/// The field for a flag's value.
+/// The field that stores a flag's value.
 enum Slot<'f, 'a> {
     Text(&'f mut &'a str),
     Switch(&'f mut bool),
@@ -80,13 +80,12 @@ enum Slot<'f, 'a> {
 impl<'a> Flags<'a> {
     /// Parses the arguments after the program's name.
     ///
-    /// # Errors
-    /// The first argument that Go's flag would refuse.
+    /// The first argument that Go's package flag would refuse.
     pub fn parse(arguments: impl IntoIterator<Item = &'a str>) -> Result<Self, Refusal<'a>> {
         let mut flags = Self::default();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            // A single dash is not a flag, and two end the flags.
+            // A single dash is not a flag, and two dashes alone end the flags.
             let Some(text) = argument.strip_prefix('-').filter(|text| !text.is_empty()) else {
                 flags.action = argument;
                 break;
@@ -135,7 +134,7 @@ impl<'a> Flags<'a> {
 }
 
 impl Refusal<'_> {
-    /// Returns the message for standard error; `program` is the program's name.
+    /// Returns the message to print on standard error; `program` is the program's name.
     pub fn text(&self, program: &str) -> String {
         match self {
             Self::Help => format!("Usage of {program}:\n{USAGE}"),
@@ -143,7 +142,7 @@ impl Refusal<'_> {
         }
     }
 
-    /// Returns the exit status of Go's flag.
+    /// Returns the exit status that Go's package flag would use.
     pub const fn status(&self) -> i32 {
         match self {
             Self::Help => 0,
@@ -213,7 +212,7 @@ mod tests {
             assert_eq!(parse(line).unwrap().id, "x", "{line}");
         }
         assert_eq!(parse("-id= start").unwrap(), Flags { action: "start", ..Flags::default() });
-        // A text flag takes whatever comes next.
+        // A flag with a text value uses the next argument, even if that argument looks like a flag.
         assert_eq!(parse("-id -debug").unwrap().id, "-debug");
         assert_eq!(parse("- -debug").unwrap(), Flags { action: "-", ..Flags::default() });
         assert_eq!(parse("start -debug").unwrap(), Flags { action: "start", ..Flags::default() });

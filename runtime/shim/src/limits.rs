@@ -1,5 +1,5 @@
-//! The limit of open descriptors. The shim has several descriptors for each process of its pod, so it raises its own
-//! limit. Its containers get the limit with which the shim was started.
+//! The limit on open descriptors (RLIMIT_NOFILE). The shim has several descriptors for each process of its pod, so it
+//! raises its own limit. Its containers get the limit with which the shim was started.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -15,7 +15,7 @@ impl Descriptors {
         Self(own)
     }
 
-    /// Restores the original limit. Called in a worker, whose processes inherit the limit.
+    /// Restores the original limit. Called in a worker, so that the processes it creates inherit that limit.
     pub fn restore(&self) {
         let _ = setrlimit(Resource::Nofile, self.0);
     }

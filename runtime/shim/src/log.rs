@@ -1,8 +1,8 @@
-//! The shim's log: lines in the FIFO `log` of the bundle, which containerd copies to its own.
+//! The shim's log: lines written to the FIFO `log` of the bundle, which containerd copies to its own log.
 //!
-//! Lines have the format of logrus' text, like the Go shim's. The shim never waits for a reader: it also opens the FIFO
-//! for reading, so that opening and writing neither block nor fail if no other process reads. Lines that do not fit are
-//! lost and counted.
+//! Lines have logrus' text format, like those of Go's shim. The shim never waits for a reader: it also opens the FIFO
+//! for reading, so that neither open(2) nor write(2) blocks or fails if no other process reads. Lines for which the
+//! FIFO has no space are dropped and counted.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,8 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bootstrap::NAME;
 
-/// Maximum bytes of a line. Writes of this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so lines of several writers
-/// do not mix.
+/// Maximum bytes of a line. Writes of up to this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so the lines of several
+/// writers do not mix.
 const LONGEST: usize = 4096;
 
 /// The level of a line.
@@ -35,12 +35,12 @@ pub enum Level {
     Error,
 }
 
-/// A log.
+/// A log to a FIFO, or one that discards all lines.
 #[derive(Debug)]
 pub struct Log {
     fd: Option<OwnedFd>,
     least: Level,
-    /// The fields of each line that describe the shim, ready to be appended.
+    /// The fields that describe the shim, in the form in which they are appended to each line.
     fields: String,
     lost: Cell<u64>,
 }
@@ -59,7 +59,8 @@ pub fn open(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
 }
 
 impl Log {
-    /// Returns a log to `fd`, from [`open`], for the shim of container or pod `id`; without `fd` lines are discarded.
+    /// Returns a log that writes to `fd`, from [`open`], for the shim of the container or pod `id`. Without `fd`, lines
+    /// are discarded.
     pub fn new(fd: Option<OwnedFd>, debug: bool, namespace: &str, id: &str) -> Self {
         let mut fields = String::new();
         for (key, value) in [("id", id), ("namespace", namespace), ("runtime", NAME)] {
@@ -74,18 +75,18 @@ impl Log {
         Self { fd: None, least: Level::Error, fields: String::new(), lost: Cell::new(0) }
     }
 
-    /// Opens the log like [`open`] and [`Log::new`], for the bundle at the path `bundle`.
+    /// Returns a log for the bundle at the path `bundle`: opens its FIFO with [`open`] and passes it to [`Log::new`].
     pub fn of_bundle(bundle: &str, debug: bool, namespace: &str, id: &str) -> Self {
         let fd = open(CWD, format!("{bundle}/log").as_str());
         Self::new(fd.ok(), debug, namespace, id)
     }
 
-    /// Returns the log's descriptor, for writers that bypass this type.
+    /// Returns the log's descriptor, for code that writes to it directly.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns whether lines of this level are logged, so that callers need not format lines that are dropped.
+    /// Returns whether lines of this level are logged, so that callers need not format lines that would be dropped.
     pub fn is_kept(&self, level: Level) -> bool {
         self.fd.is_some() && level >= self.least
     }
@@ -133,7 +134,7 @@ impl Log {
         if text.len() + self.fields.len() >= LONGEST {
             let end = LONGEST - self.fields.len().min(LONGEST / 2) - 8;
             text.truncate((0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
-            // Not in the middle of an escape sequence.
+            // The cut must not be in the middle of an escape sequence.
             text.truncate(text.trim_end_matches('\\').len());
             text.push_str("...\"");
         }
@@ -142,7 +143,7 @@ impl Log {
         text
     }
 
-    /// Returns whether the line could be written.
+    /// Writes a formatted line; returns whether that succeeded.
     fn put(&self, record: &str) -> bool {
         let Some(fd) = &self.fd else { return true };
         loop {
@@ -165,7 +166,7 @@ impl Level {
     }
 }
 
-/// A timestamp with all nine digits, as in containerd's logs.
+/// A timestamp, printed with all nine digits of the nanoseconds, as in containerd's logs.
 struct Time(u64, u32);
 
 impl Display for Time {
@@ -175,7 +176,7 @@ impl Display for Time {
     }
 }
 
-/// A value in logrus' format: plain if it is a word, otherwise quoted.
+/// A value, printed in logrus' format: quoted unless it is a plain word.
 struct Value<'a>(&'a str);
 
 impl Display for Value<'_> {

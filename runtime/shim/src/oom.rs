@@ -1,9 +1,9 @@
 //! Watches containers for OOM kills.
 //!
-//! One `TaskOOM` event must be published each time that [`Watch::ready`] or [`Watch::check`] returns more than zero,
-//! however many kills there were: containerd's own shim does the same (in containerd 2.4, `internal/oom/watcher.go`
-//! sends one event when the count has grown, and `pkg/oom/v1/v1.go` one per signal), and the event contains only the
-//! container.
+//! Each time that [`Watch::ready`] or [`Watch::check`] returns more than zero, the caller publishes one `TaskOOM`
+//! event, whatever the number of kills. containerd's own shim does the same: in containerd 2.4,
+//! `internal/oom/watcher.go` sends one event when the count has grown, and `pkg/oom/v1/v1.go` one per notification. The
+//! event contains nothing but the container's id.
 
 use cgroup::{Error, Location, OomWatch};
 use rustix::event::PollFlags;
@@ -12,11 +12,11 @@ use sys::Context;
 
 use crate::poller::{Interest, Poller, Source};
 
-/// The part of [`Source::Oom`]: a watch has one descriptor.
+/// The only part of [`Source::Oom`]: a watch has one descriptor.
 const PART: u8 = 0;
 
-/// Watches the cgroup of one container. It must begin after the container is created and before it is started, so that
-/// its programs are watched from their first instruction on.
+/// A watch on the cgroup of one container. It must begin after the container is created and before it is started, so
+/// that no instruction of its programs is unwatched.
 #[derive(Debug)]
 pub struct Watch {
     watch: OomWatch,
@@ -24,7 +24,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts watching; returns `None` without a memory controller, which is not an error.
+    /// Starts watching; returns `None` if there is no memory controller, which is not an error.
     ///
     /// # Errors
     /// [`Error::Gone`] if the cgroup does not exist; failing system calls.
@@ -47,8 +47,8 @@ impl Watch {
 
     /// Returns the number of unreported kills; call it when the descriptor is ready.
     ///
-    /// If the cgroup was removed, or its file cannot be read, the watch stops, because the descriptor would stay ready
-    /// forever.
+    /// If the cgroup was removed, or its file cannot be read, the watch is removed from the poller, which would
+    /// otherwise report it again and again.
     ///
     /// # Errors
     /// Failing system calls.
@@ -66,9 +66,9 @@ impl Watch {
         }
     }
 
-    /// Returns the number of unreported kills; call it when the container's first process has exited, before the exit
-    /// is reported. The kernel counts a kill before it kills, but notifies up to 10 ms later
-    /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit first.
+    /// Returns the number of unreported kills; call it when the container's init has exited, before the exit is
+    /// reported. The kernel counts a kill before it kills the process, but notifies up to 10 ms later
+    /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit before the notification.
     ///
     /// # Errors
     /// Failing system calls.
@@ -76,7 +76,8 @@ impl Watch {
         Ok(self.watch.kills()?.unwrap_or(0))
     }
 
-    /// Ends the watch. Dropping it is not enough: a worker's copy of the descriptor would keep it in the poller.
+    /// Ends the watch. Dropping it is not enough: a copy of the descriptor in a worker would keep the descriptor in the
+    /// poller.
     pub fn end(mut self, poller: &Poller) {
         self.deregister(poller);
     }
@@ -86,7 +87,7 @@ impl Watch {
             return;
         }
         match poller.remove(self.watch.fd().0) {
-            // ENOENT: it was not in the poller, which is fine. Other errors are bugs.
+            // ENOENT means that the descriptor was not in the poller, which is fine. Other errors are bugs.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => debug_assert!(false, "epoll_ctl: {errno}"),
         }

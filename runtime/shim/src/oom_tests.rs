@@ -1,4 +1,4 @@
-//! Tests on the running kernel, if it has the memory controller on cgroup v1, and cgroup v2 without it.
+//! Tests on the running kernel, if cgroup v1 has the memory controller and cgroup v2 does not.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use super::*;
 
 const LIMITED: &str = r#"{"memory": {"limit": 8388608, "swap": 8388608}}"#;
 
-/// Returns the hierarchies of a hybrid host, as root; otherwise `None`.
+/// Returns the hierarchies if the host is hybrid and the tests run as root; otherwise `None`.
 fn hierarchies() -> Option<Hierarchies> {
     let all = Hierarchies::detect().ok()?;
     (rustix::process::geteuid().is_root() && !all.is_unified()).then_some(all)
@@ -21,7 +21,7 @@ fn location(hierarchies: &Hierarchies, name: &str) -> Location {
     Location::resolve(hierarchies, Some(&path), "x").unwrap()
 }
 
-/// Runs a program that uses more memory than the limit, until its exit.
+/// Runs a program that uses more memory than its limit, and waits for its exit.
 fn starve(cgroup: &Cgroup) {
     let mut child = Command::new("sh")
         .args(["-c", "read go; exec tail /dev/zero"])
@@ -42,16 +42,16 @@ fn a_kill_is_told_once_whoever_asks_first() {
     let mut watch = Watch::begin(&location).unwrap().unwrap();
     watch.register(&poller, 9).unwrap();
     assert_eq!(watch.check(), Ok(0));
-    // The exit is seen first.
+    // Here the exit is handled before the notification of the kill.
     starve(&cgroup);
     assert_eq!(watch.check(), Ok(1));
     assert_eq!(watch.check(), Ok(0));
-    // The kill is seen first.
+    // Here the notification of the kill is handled first.
     starve(&cgroup);
     assert_eq!(poller.wait(None).unwrap(), [(Source::Oom(9, PART), Interest::IN)]);
     assert_eq!(watch.ready(&poller), Ok(1));
     assert_eq!(watch.check(), Ok(0));
-    // The removal wakes the loop once, and never again.
+    // The removal of the cgroup wakes the loop exactly once.
     drop(cgroup);
     assert_eq!(poller.wait(None).unwrap().len(), 1);
     assert_eq!(watch.ready(&poller), Ok(0));

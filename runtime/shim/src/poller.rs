@@ -1,4 +1,4 @@
-//! The descriptors that the loop waits for, each with its source (epoll(7)).
+//! The descriptors that the loop waits for with epoll(7). Each has a source, which identifies it.
 
 use alloc::vec::Vec;
 
@@ -10,20 +10,20 @@ use sys::Context;
 
 pub use rustix::event::epoll::EventFlags as Interest;
 
-/// The source of a ready descriptor. Numbers are keys of the loop's tables, which are never reused.
+/// The source of a ready descriptor. The 32-bit numbers are keys of the loop's tables and are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The socket to which containerd connects.
     Listener,
-    /// A connection of containerd's.
+    /// A connection from containerd.
     Connection(u32),
     /// SIGCHLD and SIGTERM, by signalfd(2).
     Signals,
-    /// A stream of a process; `io` defines the part.
+    /// A stream of a process, and the part of it; the module `io` defines the parts.
     Stream(u32, u8),
-    /// The connection for publishing events, or the watch for its socket; `event` defines the part.
+    /// The connection for publishing events, or the inotify watch for its socket; the module `event` defines the parts.
     Publisher(u8),
-    /// A container's OOM watch; `oom` defines the part.
+    /// A container's OOM watch; the module `oom` defines the part.
     Oom(u32, u8),
 }
 
@@ -89,7 +89,7 @@ impl Poller {
         epoll::modify(&self.0, fd, epoll::EventData::new_u64(source.to_bits()), interest)
     }
 
-    /// Removes a descriptor. Closing a descriptor also removes it, but only if no copy of it exists.
+    /// Removes a descriptor. Closing a descriptor also removes it, unless a copy of the descriptor is still open.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -97,7 +97,7 @@ impl Poller {
         epoll::delete(&self.0, fd)
     }
 
-    /// Waits until something is ready, for `limit` at most; returns the ready sources.
+    /// Waits until a descriptor is ready, for `limit` at most; returns the ready sources.
     ///
     /// # Errors
     /// Those of epoll_wait(2) except EINTR.

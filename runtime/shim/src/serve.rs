@@ -1,4 +1,4 @@
-//! The event loop: one thread that waits for all events.
+//! The event loop: one thread, which waits for all events.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,16 +18,16 @@ use crate::shim::{Connected, Shim};
 use crate::task::{self, Caller};
 use crate::worker::Worker;
 
-/// The maximum number of connections; further ones are closed. containerd makes one per container, even in a pod with
-/// many.
+/// The maximum number of connections; further ones are closed. containerd makes one connection per container, even if a
+/// pod has many containers.
 const CONNECTIONS: usize = 1024;
-/// Maximum time for sending the last events at shutdown.
+/// Maximum time for sending the last events and answers at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long a shim without containers and connections stays before it exits.
+/// How long a shim that has neither containers nor connections runs before it exits.
 const IDLE: Duration = Duration::from_secs(60);
 const SIGTERM: u32 = 15;
 
-/// Serves until shutdown or idle time-out; returns the exit status.
+/// Serves until the shutdown, or until the shim was idle for too long; returns the exit status.
 pub(crate) fn serve(daemon: Daemon) -> i32 {
     let mut shim = match Shim::new(daemon) {
         Ok(shim) => shim,
@@ -43,19 +43,19 @@ pub(crate) fn serve(daemon: Daemon) -> i32 {
 }
 
 fn run(shim: &mut Shim) -> Result<(), sys::Error> {
-    // Signals are read in the loop; writing to a closed pipe returns an error.
+    // Signals are read in the loop; a write to a closed pipe fails with EPIPE, without a signal.
     set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
     sys::signal::hear_of_children();
     let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;
     set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
-    // Only processes with CAP_SYS_PTRACE on the host can read its memory, and that of its workers.
+    // Only processes with CAP_SYS_PTRACE on the host may read the memory of the shim and of its workers.
     sys::alloc::wipe_freed();
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("prctl", "PR_SET_DUMPABLE")?;
     let add = |fd: rustix::fd::BorrowedFd<'_>, source| shim.poller.add(fd, source, Interest::IN);
     add(signals.as_fd(), Source::Signals).context("epoll_ctl", "signals")?;
     add(shim.daemon.listener.as_fd(), Source::Listener).context("epoll_ctl", "listener")?;
     let mut last: Option<Deadline> = None;
-    // For a shim without connections: containerd may have died after it got the address.
+    // The deadline of a shim without containers and connections: containerd may have died after it got the address.
     let mut idle: Option<Deadline> = None;
     loop {
         let is_idle = shim.is_idle() && !shim.is_shutting_down;
@@ -65,7 +65,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         }
         let due = last.into_iter().chain(idle).min();
         let events = shim.poller.wait(shim.limit(due).as_ref())?;
-        // An event has occurred, so there may be space again.
+        // An event has occurred, so there may be free descriptors again.
         shim.listen(true);
         for (source, interest) in events {
             shim.ready(source, interest, &signals);
@@ -77,7 +77,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         shim.end_drained();
         shim.end_late();
         shim.flush();
-        // New connections are for another container, or will close soon.
+        // Connections made after the shutdown began belong to another container, or will be closed soon.
         if !shim.is_shutting_down || shim.has_guests() {
             last = None;
         } else {
@@ -87,7 +87,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
             if is_said || end.left().is_none() {
                 last = None;
                 match shim.daemon.retire()? {
-                    // A connection for another container of the group, or only a check whether there is a shim.
+                    // A client connects for another container of the group, or only checks whether a shim is running.
                     Some(socket) => shim.accept(socket),
                     None => return Ok(()),
                 }
@@ -97,7 +97,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
 }
 
 impl Shim {
-    /// Returns how long the loop may wait until the next deadline, if there is one.
+    /// Returns how long the loop may wait: until the next deadline, or `None` if there is no deadline.
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
         let endings = self.endings.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);
@@ -140,14 +140,14 @@ impl Shim {
                 .warning(format_args!("more than {CONNECTIONS} connections: refused")),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(errno) => {
-                // A waiting connection would be reported again at once.
+                // The connection still waits to be accepted, so the poller would report it again at once.
                 self.listen(false);
                 self.daemon.log.warning(format_args!("accept4: {}", sys::errno::describe(errno)));
             }
         }
     }
 
-    /// Adds the listening socket to the poller, or removes it.
+    /// Starts or stops polling the listening socket.
     fn listen(&mut self, hears: bool) {
         if core::mem::replace(&mut self.hears, hears) != hears {
             let interest = if hears { Interest::IN } else { Interest::empty() };

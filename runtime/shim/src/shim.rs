@@ -1,4 +1,4 @@
-//! The shim's state, and the operations of calls on it: starting workers, sending answers, publishing events.
+//! The shim's state, and the operations that serve calls: starting workers, sending answers, publishing events.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -28,10 +28,10 @@ use crate::table::{Exit, Process, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
-/// How long the answer to Delete waits for the last output of a process to be read.
+/// How long Delete waits for a process's remaining output to be copied before it is answered.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
-/// All state of the loop.
+/// All state of the event loop.
 pub(crate) struct Shim {
     pub daemon: Daemon,
     pub poller: Poller,
@@ -39,52 +39,53 @@ pub(crate) struct Shim {
     pub connections: BTreeMap<u32, Connected>,
     pub tasks: Tasks,
     pub workers: Vec<Worker>,
-    /// Exits of children that are not reported yet, because a worker's answer may still assign them to a process.
+    /// Exits of children that match no known process. The answer of a running worker may still report such a child as a
+    /// process.
     pub strays: Vec<(u32, Exit)>,
     /// Processes to delete once their output is read.
     pub endings: Vec<(Ending, Deadline)>,
     pub is_shutting_down: bool,
-    /// The lowest key of connections made after the shutdown began.
+    /// The lowest key of the connections made after the shutdown began.
     first_guest: u32,
     /// Processes whose loggers are not ready yet.
     pub pending: Vec<Pending>,
-    /// /dev/null
+    /// An open descriptor of /dev/null.
     pub null: OwnedFd,
-    /// Whether connections are accepted.
+    /// Whether the poller reports new connections.
     pub hears: bool,
     descriptors: Descriptors,
     last_key: u32,
 }
 
-/// A connection of containerd's.
+/// A connection from containerd.
 pub(crate) struct Connected {
     pub connection: Connection,
     /// The events polled on the connection.
     pub interest: Interest,
 }
 
-/// A process to delete.
+/// A process whose Delete call waits for its remaining output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
     /// The caller to answer.
     pub caller: Caller,
     /// The process's key.
     pub process: u32,
-    /// Whether the process is the container's first one, with which the container is removed.
+    /// Whether the process is the container's init, in which case the container is removed as well.
     pub is_init: bool,
 }
 
-/// The descriptors of a new process.
+/// The descriptors that a new process gets.
 pub(crate) struct Opened {
     ends: Ends,
-    /// The socket to which the process sends the master of its terminal.
+    /// The socket over which the process sends its terminal's master.
     console: Option<OwnedFd>,
 }
 
-/// Starts the worker of a process once its streams are ready.
+/// A function that starts a process's worker, called once the process's streams are ready.
 pub(crate) type Launch = Box<dyn FnOnce(&mut Shim, Opened) -> Answered>;
 
-/// A process that waits for its logger.
+/// A process that is started once its logger is ready.
 pub(crate) struct Pending {
     process: u32,
     caller: Caller,
@@ -93,14 +94,14 @@ pub(crate) struct Pending {
     launch: Launch,
 }
 
-/// Returns the status of a failure, in the words of containerd's own shim.
+/// Returns a failure's status, with the message that containerd's own shim would give.
 pub(crate) fn failed(command: &str, error: impl Display) -> Status {
     Status::unknown(words(command, &error.to_string()))
 }
 
 fn words(command: &str, error: &str) -> String {
     match command {
-        // In the words of the commands with those names.
+        // The error messages of runc's commands `create` and `exec` have a second prefix.
         "create" => format!("OCI runtime create failed: dayfly create failed: {error}"),
         "exec" => format!("OCI runtime exec failed: exec failed: {error}"),
         _ => format!("OCI runtime {command} failed: {error}"),
@@ -153,7 +154,7 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process that has none yet.
+    /// Opens the streams of a process, whose streams are not open yet.
     ///
     /// # Errors
     /// A stream that cannot be opened.
@@ -195,7 +196,7 @@ impl Shim {
         Ok(Opened { ends, console })
     }
 
-    /// Starts the worker of a process at once, or when its logger is ready.
+    /// Starts a process's worker: at once, or as soon as the process's logger is ready.
     pub fn when_ready(
         &mut self,
         process: u32,
@@ -218,7 +219,8 @@ impl Shim {
         process.streams.may_begin().map_err(|error| failed(command, error))
     }
 
-    /// Starts the worker that waited for the logger of a process, or answers with the logger's error.
+    /// If the process's logger has become ready, starts the worker that waited for it; if the logger has failed,
+    /// answers with its error.
     pub fn go_on(&mut self, process: u32) {
         let Some(at) = self.pending.iter().position(|pending| pending.process == process) else {
             return;
@@ -251,7 +253,7 @@ impl Shim {
         task.processes.into_iter().for_each(|process| self.give_up(process));
     }
 
-    /// Closes the resources of a process removed from the table, and answers its waiters.
+    /// Closes the resources of a process that was removed from the table, and answers its waiters with NotFound.
     pub fn give_up(&mut self, mut process: Process) {
         process.streams.abandon(&self.poller);
         let is_its = |pending: &mut Pending| pending.process == process.key;
@@ -263,7 +265,7 @@ impl Shim {
         }
     }
 
-    /// Starts a worker for the container `id`, with the opened streams.
+    /// Starts a worker for the container `id`. The worker gets the descriptors in `opened`.
     pub fn begin(
         &mut self,
         id: &str,
@@ -295,7 +297,7 @@ impl Shim {
         Ok(Outcome::Later)
     }
 
-    /// Publishes the event of a created container whose process is not known yet.
+    /// Stores the TaskCreate event of a container, which is published once the pid is known.
     pub fn note_created(&mut self, key: u32, request: &CreateTaskRequest) {
         if let Some(task) = self.tasks.task_by_key_mut(key) {
             task.created = Some(TaskCreate {
@@ -314,7 +316,7 @@ impl Shim {
         }
     }
 
-    /// Answers a call once a process's output has been read, or after [`LAST_OUTPUT`].
+    /// Answers a Delete call once the process's output has been copied, or after [`LAST_OUTPUT`].
     pub fn await_output(&mut self, ending: Ending) {
         if let Some(process) = self.tasks.by_key_mut(ending.process) {
             process.streams.settle(&self.poller);
@@ -323,7 +325,7 @@ impl Shim {
         self.end_drained();
     }
 
-    /// Kills workers whose callers no longer wait, and removes waiters whose deadlines have passed from the table.
+    /// Kills workers whose callers' deadlines have passed, and answers waiters whose deadlines have passed.
     pub fn end_late(&mut self) {
         self.workers.iter_mut().for_each(Worker::end_if_late);
         for caller in self.tasks.take_waiters(Caller::is_late) {
@@ -337,14 +339,14 @@ impl Shim {
         self.first_guest = self.next_key();
     }
 
-    /// Returns whether there are connections made after the shutdown began. The loop exits after they are closed,
-    /// unless one of them creates a container.
+    /// Returns whether any open connection was made after the shutdown began. If so, the loop exits after these
+    /// connections are closed, unless one of them creates a container.
     pub fn has_guests(&self) -> bool {
         self.connections.range(self.first_guest..).next().is_some()
     }
 
-    /// Accepts a connection if its peer has this user's uid. The socket's mode ensures this as well, unless it was
-    /// changed.
+    /// Accepts a connection if the peer's uid is the shim's. The socket's mode already ensures this, unless the mode
+    /// was changed.
     pub fn accept(&mut self, socket: OwnedFd) {
         if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == geteuid()) {
             return self.daemon.log.warning("a connection of another user: refused");
@@ -363,7 +365,8 @@ impl Shim {
     /// Closes a connection and drops its pending calls.
     pub fn disconnect(&mut self, key: u32) {
         if let Some(Connected { connection, .. }) = self.connections.remove(&key) {
-            // Removed explicitly: a worker that has just started may have a copy.
+            // Removed explicitly: a copy of the descriptor in a worker that has just started would keep it in the
+            // poller.
             let _ = self.poller.remove(connection.fd());
         }
         drop(self.tasks.take_waiters(|caller| caller.connection == key));

@@ -98,8 +98,8 @@ pub(crate) struct Process {
     /// The pid; 0 before the process exists.
     pub pid: u32,
     pub pidfd: Option<OwnedFd>,
-    /// The exit, as soon as it is known. The report may have to wait for a pending start, or for processes whose exits
-    /// must be reported before.
+    /// The exit, from the moment it is known until it is reported. The report may have to wait for a pending start, or
+    /// for processes whose exits must be reported first.
     pub ended: Option<Exit>,
     /// The exit, after it was reported.
     pub exit: Option<Exit>,
@@ -107,7 +107,7 @@ pub(crate) struct Process {
     pub streams: Streams,
     /// The socket to which the process sends the master of its terminal.
     pub console: Option<OwnedFd>,
-    /// `process` in JSON, for Start; empty for the first process.
+    /// The JSON of the `process` object, which Start runs; empty for the first process.
     pub document: Vec<u8>,
     /// The callers that wait for the exit of the process.
     pub waiters: Vec<Caller>,
@@ -158,14 +158,15 @@ pub(crate) struct Task {
     pub options: Options,
     /// The processes of the container; the first one is init.
     pub processes: Vec<Process>,
-    /// Whether all processes of the container end with init. Known after its creation.
+    /// Whether all processes of the container end with init, because it has its own PID namespace. Known once the
+    /// container is created.
     pub owns_pid_namespace: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,
     pub oom: Option<oom::Watch>,
-    /// The event to publish after the container's creation.
+    /// The event to publish once the container is created.
     pub created: Option<TaskCreate>,
-    /// The progress of killing processes that do not end with init.
+    /// The progress of killing the processes that do not end with init.
     pub clearing: Clearing,
 }
 
@@ -231,12 +232,12 @@ impl Tasks {
         None
     }
 
-    /// Iterates over callers that wait for the exit of a process.
+    /// Iterates over all callers that wait for the exit of a process.
     pub fn waiters(&self) -> impl Iterator<Item = &Caller> {
         self.0.iter().flat_map(|task| &task.processes).flat_map(|process| &process.waiters)
     }
 
-    /// Removes and returns the matching callers that wait for the exit of a process.
+    /// Removes the callers that wait for the exit of a process and for which `is_such` returns true, and returns them.
     pub fn take_waiters(&mut self, is_such: impl Fn(&Caller) -> bool) -> Vec<Caller> {
         let processes = self.0.iter_mut().flat_map(|task| &mut task.processes);
         let taken = processes.flat_map(|process| process.waiters.extract_if(.., |c| is_such(c)));

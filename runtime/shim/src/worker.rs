@@ -1,7 +1,8 @@
-//! Workers: operations that may block, or allocate memory permanently, run in a child that is a copy of the shim.
+//! Workers: operations that may block, or whose memory is never freed, run in a child process that is a copy of the
+//! shim.
 //!
-//! A worker calls the container crate like a command of dayfly, answers in one packet, and exits. A worker is killed
-//! when the shim exits. When a worker exits, the processes that it created become children of the shim, which is a
+//! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. If the shim exits,
+//! its workers are killed. When a worker exits, the processes that it created become children of the shim, which is a
 //! subreaper.
 
 use alloc::boxed::Box;
@@ -31,20 +32,21 @@ pub(crate) struct Job {
     pub command: &'static str,
     /// The caller to answer.
     pub caller: Option<Caller>,
-    /// The effect of the worker's exit.
+    /// What the shim does when the worker has exited.
     pub kind: Kind,
 }
 
-/// The effect of a worker's exit.
+/// What the shim does when a worker has exited: sends the worker's answer, or handles the result of a certain
+/// operation.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// The worker's answer is sent to the caller.
+    /// Sends the worker's answer to the caller.
     Answer,
     /// A container was created, or its creation failed.
     Create { task: u32 },
-    /// Init runs its program, or has exited.
+    /// Init runs its program, or could not be started and has exited.
     Start { process: u32 },
-    /// A program runs in a container, or failed to start.
+    /// A program runs in the container, or failed to start.
     Exec { process: u32 },
     /// A container was deleted.
     Delete { task: u32 },
@@ -54,7 +56,7 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed; its failure is answered now.
+    /// The rest of an incomplete container was removed. The failure of its creation can be answered now.
     Sweep { task: u32, caller: Option<Caller>, why: Status },
 }
 
@@ -70,7 +72,7 @@ impl Job {
 pub(crate) struct Worker {
     pub child: Child,
     pub job: Job,
-    /// Our end of the socket for the worker's answer.
+    /// The shim's end of the socket over which the worker sends its answer.
     pub answer: OwnedFd,
     /// Whether the worker was killed because its caller's deadline had passed.
     pub is_late: bool,
@@ -90,7 +92,7 @@ impl Worker {
         }
     }
 
-    /// Returns the worker's answer, after its exit.
+    /// Returns the answer of a worker that has exited.
     pub fn result(&self) -> Result<Vec<u8>, Status> {
         let mut packet = alloc::vec![0; LONGEST];
         let got = recv(&self.answer, packet.as_mut_slice(), RecvFlags::DONTWAIT);
@@ -107,7 +109,7 @@ impl Worker {
     }
 }
 
-/// The input of a worker.
+/// The resources of a worker.
 pub(crate) struct Work {
     trace: &'static Trace,
     log: Log,
@@ -115,7 +117,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Opens the store of containers.
+    /// Opens the store that contains the container's state.
     pub fn store(&self, place: &Place) -> Result<Store, container::Error> {
         Store::open(&place.root, self.trace)
     }
@@ -125,32 +127,32 @@ impl Work {
         &self.log
     }
 
-    /// Returns the receiver of a terminal.
+    /// Returns the socket over which a new process sends its terminal's master.
     pub fn console(&self) -> Option<BorrowedFd<'_>> {
         Some(self.console.as_fd())
     }
 
-    /// Returns the answer that reports a process.
+    /// Returns the answer that reports the pid of a created process.
     pub fn made(&self, child: Child) -> Vec<u8> {
         child.pid.as_raw_pid().to_ne_bytes().to_vec()
     }
 }
 
-/// Returns the pid reported by an answer of [`Work::made`].
+/// Returns the pid from an answer that [`Work::made`] returned.
 pub(crate) fn made(answer: &[u8]) -> Option<u32> {
     Some(i32::from_ne_bytes(answer.try_into().ok()?).unsigned_abs()).filter(|pid| *pid != 0)
 }
 
-/// Does the work and sends the answer; called in the worker. Returns the exit status.
+/// Runs in the worker: does the work, sends the answer, and returns the exit status.
 pub(crate) fn run(
     command: &'static str,
     id: &str,
     daemon: &Daemon,
-    // The socket stays open as long as any process works for the shim (bootstrap/ask.rs).
+    // The listening socket stays open while any process works for the shim (see bootstrap/ask.rs).
     [answer, console, log, _listener]: [OwnedFd; 4],
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
-    // Leaked, since an init in its memory may use it.
+    // Leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let work_with = Work { trace, log, console };
@@ -168,7 +170,7 @@ pub(crate) fn run(
     i32::from(send(&answer, &packet, SendFlags::NOSIGNAL).is_err())
 }
 
-/// A failure: its gRPC code and message.
+/// A failure, as a gRPC code and a message.
 pub(crate) struct Failed(pub i32, pub String);
 
 impl From<container::Error> for Failed {

@@ -1,4 +1,4 @@
-//! Device rules in the form of the cgroup v1 `devices` controller: a default and exceptions to it.
+//! Device rules in the form that the `devices` controller of cgroup v1 uses: a default, and exceptions to it.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use super::{Access, Rule};
 use crate::Error;
 use crate::directory::Directory;
 
-/// A default and its exceptions. An exception's `allow` is the opposite of the default.
+/// The default for all devices, and the exceptions, whose `allow` is the opposite of the default.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub allow: bool,
@@ -17,11 +17,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Reduces an ordered rule list to a policy.
+    /// Converts an ordered list of rules to a default and exceptions.
     ///
     /// # Errors
-    /// [`Error::DeviceHole`]: the kernel ignores a rule that removes part of a wildcard exception. The container would
-    /// then have access that its configuration denies, so this is an error.
+    /// [`Error::DeviceHole`] if a rule removes part of a wildcard exception. The kernel would ignore such a rule, and
+    /// the container would then have access that its configuration denies.
     pub fn new(rules: &[Rule]) -> Result<Self, Error> {
         let mut policy = Self { allow: false, exceptions: Vec::new() };
         for rule in rules {
@@ -63,11 +63,12 @@ fn is_same_device(a: &Rule, b: &Rule) -> bool {
     (a.kind, a.major, a.minor) == (b.kind, b.major, b.minor)
 }
 
-/// Replaces the device rules of a cgroup: first writes the default, which clears all exceptions, then the exceptions.
+/// Replaces the device rules of a cgroup: first writes the default, which removes all exceptions, then writes the
+/// exceptions.
 ///
 /// # Errors
-/// [`Error::DeviceHole`]; failing writes, among them EPERM if the parent cgroup allows less, and EINVAL if there are
-/// sub-cgroups already.
+/// [`Error::DeviceHole`]; failing writes, for example EPERM if the parent cgroup does not allow as much, or EINVAL if
+/// the cgroup already has child cgroups.
 pub(crate) fn apply(directory: &Directory, rules: &[Rule]) -> Result<(), Error> {
     let policy = Policy::new(rules)?;
     let file = |allow| if allow { "devices.allow" } else { "devices.deny" };
@@ -93,7 +94,7 @@ pub(crate) fn apply(directory: &Directory, rules: &[Rule]) -> Result<(), Error> 
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the default and the exceptions equivalent to `rules`.
+    /// Returns the default and the exceptions that are equivalent to `rules`.
     pub(crate) fn policy_of(rules: &[Rule]) -> Result<(bool, Vec<Rule>), Error> {
         Policy::new(rules).map(|policy| (policy.allow, policy.exceptions))
     }

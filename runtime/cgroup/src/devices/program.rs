@@ -1,8 +1,9 @@
-//! Device rules as an eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15), assembled here.
+//! Device rules as an eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15), which is assembled here.
 //!
-//! The program checks the rules from the last to the first, so the first matching rule decides an access bit. A denied
-//! bit ends the program; allowed bits are cleared until none is left. Unlike the v1 files, the program supports
-//! exceptions to wildcard rules.
+//! The program checks the rules from the last to the first, so for each requested kind of access (a bit), the first
+//! rule that matches is decisive. If a rule denies a requested bit, the program ends. Bits that a rule allows are
+//! cleared; when no bit is left, the access is allowed. Unlike the v1 files, the program supports exceptions to
+//! wildcard rules.
 
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +15,7 @@ use super::{Access, Rule};
 use crate::Error;
 use crate::directory::Directory;
 
-// Operation codes: class, size or source, operation (instruction-set.rst).
+// Operation codes: each combines a class, a size or source, and an operation (instruction-set.rst).
 const LOAD_WORD: u8 = 0x61;
 const AND: u8 = 0x57;
 const SHIFT_RIGHT: u8 = 0x77;
@@ -24,7 +25,7 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x55;
 const JUMP_IF_ANY_BIT: u8 = 0x45;
 const EXIT: u8 = 0x95;
 
-// Registers: the return value, the context argument, and the values computed from it.
+// Registers: the return value, the argument (the context), and the values computed from the context.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const KIND: u8 = 2;
@@ -36,11 +37,11 @@ const MINOR: u8 = 5;
 const BLOCK: i32 = 1;
 const CHAR: i32 = 2;
 
-/// Assembles `rules`. Deterministic: the same rules give the same program.
+/// Assembles the program for `rules`. The same rules always give the same program.
 pub fn assemble(rules: &[Rule]) -> Vec<Instruction> {
     let decisive = Decisive::new(rules);
     let mut program = Vec::with_capacity(8 + 6 * decisive.rules.len());
-    // struct bpf_cgroup_dev_ctx: access and kind in one word, major, minor.
+    // The fields of struct bpf_cgroup_dev_ctx are: access and device type in one word, major number, minor number.
     program.extend([
         load(KIND, 0),
         load(WANTED, 0),
@@ -56,7 +57,7 @@ pub fn assemble(rules: &[Rule]) -> Vec<Instruction> {
     program
 }
 
-/// Returns the device program that a new cgroup v2 directory needs for these rules, if any.
+/// Returns the device program that these rules require in a new cgroup v2 directory; `None` if no program is required.
 ///
 /// # Errors
 /// [`Error::Invalid`] for an invalid rule.
@@ -66,13 +67,13 @@ pub fn of_new(rules: &[DeviceRule]) -> Result<Option<Vec<Instruction>>, Error> {
     Ok(needed.then(|| assemble(&rules)))
 }
 
-/// Returns whether `rules` deny nothing, so that a new cgroup needs no program.
+/// Returns whether `rules` allow all access, so that a new cgroup needs no program.
 pub fn allows_everything(rules: &[Rule]) -> bool {
     let decisive = Decisive::new(rules);
     decisive.otherwise && decisive.rules.is_empty()
 }
 
-/// The relevant rules, the last one first, and the default for all other accesses.
+/// The rules that can be decisive, last one first, and the decision for an access that no rule matches.
 struct Decisive {
     rules: Vec<Rule>,
     otherwise: bool,
@@ -91,7 +92,7 @@ impl Decisive {
                 decisive.rules.push(*rule);
             }
         }
-        // Trailing rules here that equal the default are redundant.
+        // The rules at the end of this list, which are checked last, are redundant if they equal the default.
         while decisive.rules.last().is_some_and(|rule| rule.allow == decisive.otherwise) {
             decisive.rules.pop();
         }
@@ -99,11 +100,11 @@ impl Decisive {
     }
 }
 
-/// Appends the instructions of one rule; a jump skips them for other devices.
+/// Appends the instructions for one rule. If a device does not match, a jump skips them.
 fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     let mask = i32::from(rule.access.bits());
     let verdict: &[Instruction] = match (rule.allow, rule.access) {
-        // The rule covers every access bit that is still open.
+        // The rule decides all bits that are not decided yet.
         (allow, Access::ALL) => &end(allow),
         (true, _) => &[
             immediate(AND, WANTED, i32::from(Access::ALL.bits()) & !mask),
@@ -128,8 +129,8 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     program.extend_from_slice(verdict);
 }
 
-/// Appends the test of a device number. The comparison sign-extends its operand and never matches numbers beyond 31
-/// bits; Linux has no such devices.
+/// Returns the test of a device number. The comparison sign-extends its operand, so numbers with more than 31 bits
+/// never match; Linux has no such devices.
 fn number(register: u8, value: Option<u32>) -> Option<(u8, i32)> {
     value.map(|value| (register, value as i32))
 }
@@ -150,16 +151,17 @@ const fn end(allow: bool) -> [Instruction; 2] {
     [immediate(SET, RESULT, allow as i32), immediate(EXIT, 0, 0)]
 }
 
-/// Loads an [`assemble`]d program.
+/// Loads a program returned by [`assemble`].
 ///
 /// # Errors
-/// EPERM without CAP_BPF (CAP_SYS_ADMIN before Linux 5.8); E2BIG for thousands of rules.
+/// EPERM without CAP_BPF (before Linux 5.8, CAP_SYS_ADMIN); E2BIG if there are thousands of rules.
 pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }
 
-/// Makes `program` the only device program of a cgroup. If exactly one is attached, as usual, it is replaced
-/// atomically, so that no access slips through; otherwise the new one is attached before the others are detached.
+/// Makes `program` the only device program of a cgroup. If exactly one program is attached, as usual, it is replaced
+/// atomically. Otherwise, the new program is attached before the others are detached. In both cases, no access is
+/// unchecked in between.
 pub(crate) fn attach(
     directory: &Directory,
     program: BorrowedFd<'_>,
@@ -170,7 +172,7 @@ pub(crate) fn attach(
     let old = if is_new { Vec::new() } else { attached(directory)? };
     if let [one] = old.as_slice() {
         match attach(Some(one.as_fd())) {
-            // Programs cannot be replaced before Linux 5.6.
+            // Before Linux 5.6, a program cannot be replaced atomically.
             Err(Errno::INVAL) => {}
             result => return Ok(result.context("bpf", context())?),
         }
@@ -183,7 +185,8 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// Returns the programs attached to a cgroup. Those hidden by a security module stay attached: they can only deny more.
+/// Returns the programs attached to a cgroup. If a security module hides some of them, they stay attached, which can
+/// only deny more.
 fn attached(directory: &Directory) -> Result<Vec<OwnedFd>, Error> {
     let ids = bpf::query_device_programs(directory.fd())
         .context("bpf", format_args!("BPF_PROG_QUERY {}", directory.path()))?;

@@ -1,11 +1,11 @@
-//! Tests the assembled program with a small interpreter, against the semantics of the rules.
+//! Tests the assembled program by interpreting it, and compares the result with the semantics of the rules.
 
 use super::*;
 use crate::devices::DEFAULT_RULES;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Runs a program for one access like the kernel; panics if the verifier would reject it.
+/// Runs a program for one access, like the kernel. Panics if the kernel's verifier would reject the program.
 fn run(program: &[Instruction], kind: u32, access: u32, major: u32, minor: u32) -> bool {
     let mut registers = [None; 11];
     registers[CONTEXT as usize] = Some(u64::MAX);
@@ -44,7 +44,7 @@ fn run(program: &[Instruction], kind: u32, access: u32, major: u32, minor: u32) 
     }
 }
 
-/// Evaluates the rules as described in [`crate::devices`].
+/// Evaluates the rules according to the semantics described in [`crate::devices`].
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     [Access::MKNOD, Access::READ, Access::WRITE]
         .into_iter()
@@ -71,7 +71,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         4 => Just(DeviceKind::Block),
         4 => Just(DeviceKind::Char),
     ];
-    // Few distinct numbers, so that rules overlap, and some that must not be confused by a comparison.
+    // There are few different numbers, so that rules overlap, and some that a wrong comparison would confuse.
     let number =
         || prop_oneof![2 => Just(None), 4 => (0..3u32).prop_map(Some), 1 => Just(Some(u32::MAX))];
     (any::<bool>(), kind, number(), number(), access())

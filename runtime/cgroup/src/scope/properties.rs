@@ -1,7 +1,7 @@
-//! `linux.resources` as properties of a unit (systemd.resource-control(5)).
+//! Converts `linux.resources` to properties of a systemd unit (systemd.resource-control(5)).
 //!
-//! Settings without a systemd property are written to the cgroup's files only; all other settings are both set as
-//! properties and written to the files, because the files accept more exact values.
+//! A setting for which systemd has no property is only written to the cgroup's files. All other settings are both set
+//! as properties and written to the files, because the files accept more precise values.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,16 +16,16 @@ use crate::devices::Rule;
 use crate::devices::legacy::Policy;
 use crate::v2::{limits::task_limit, weight};
 
-/// The kernel's default period in microseconds.
+/// The kernel's default for the CPU bandwidth period, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// Microseconds of CPU time per second that make 1 %, the unit in which systemd counts.
+/// Microseconds of CPU time per second that are 1 % of a CPU, the unit in which systemd counts.
 const PERCENT: u64 = 10_000;
-/// More CPUs than any kernel supports.
+/// The maximum length of a CPU mask; more than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;
-/// The systemd version from which a CPUWeight of 0 sets cpu.idle.
+/// The first systemd version in which a CPUWeight of 0 sets cpu.idle.
 pub(super) const IDLE_SINCE: u32 = 252;
 
-/// Returns `resources` with the CPU quota that systemd will set, rounded up to whole percents of a CPU.
+/// Returns `resources` with the CPU quota that systemd will set: rounded up to a whole percent of a CPU.
 pub(crate) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
     let Some(Cpu { quota: Some(quota @ 1..), period, .. }) = &resources.cpu else {
         return Cow::Borrowed(resources);
@@ -42,7 +42,8 @@ pub(crate) fn rounded(resources: &Resources) -> Cow<'_, Resources> {
     Cow::Owned(resources)
 }
 
-/// Returns the properties for the settings in `resources`. `idles` is whether this systemd supports idle groups.
+/// Returns the properties for the settings in `resources`. `idles` means that this version of systemd supports idle
+/// cgroups.
 pub(crate) fn of_resources(
     resources: &Resources,
     unified: bool,
@@ -59,8 +60,8 @@ pub(crate) fn of_resources(
             if let Some(low) = memory.reservation.filter(|low| *low != 0) {
                 list.push(Property::number("MemoryLow", or_infinity(low)));
             }
-            // Without a memory limit, the code for the files knows the value this builds on, or reports why it is
-            // invalid.
+            // If swap is limited without a memory limit, no property is set: the code that writes the files reads the
+            // current memory limit, or reports why the value is invalid.
             if let Ok(Some(swap)) = weight::swap(memory.swap.unwrap_or(0), limit) {
                 list.push(Property::number("MemorySwapMax", or_infinity(swap)));
             }
@@ -100,7 +101,8 @@ fn add_cpu(list: &mut Vec<Property>, cpu: &Cpu, unified: bool, idles: bool) -> R
     Ok(())
 }
 
-/// Adds the CPU quota. Quota 0 is unset; a negative one is infinite, and so is a period without a quota.
+/// Adds the CPU quota. A quota of 0 means that none is specified. A negative quota means no limit, and so does a period
+/// without a quota.
 fn add_quota(list: &mut Vec<Property>, quota: i64, period: u64) {
     if period != 0 {
         list.push(Property::number("CPUQuotaPeriodUSec", period));
@@ -112,14 +114,14 @@ fn add_quota(list: &mut Vec<Property>, quota: i64, period: u64) {
     }
 }
 
-/// Returns microseconds of CPU time per second, rounded up to whole percents.
+/// Returns the quota in microseconds of CPU time per second, rounded up to a whole percent of a CPU.
 fn quota_per_second(quota: i64, period: u64) -> u64 {
     let exact = u128::from(quota.unsigned_abs()) * 1_000_000 / u128::from(period.max(1));
     let percents = exact.div_ceil(PERCENT.into());
     u64::try_from(percents).ok().and_then(|p| p.checked_mul(PERCENT)).unwrap_or(u64::MAX - 1)
 }
 
-/// Adds the settings of `linux.resources.unified` that have properties.
+/// Adds those settings of `linux.resources.unified` for which systemd has properties.
 fn add_unified(list: &mut Vec<Property>, resources: &Resources, idles: bool) -> Result<(), Error> {
     let files = &resources.unified;
     let is_idle = |value: &String| value.trim() == "1" && idles;
@@ -157,7 +159,7 @@ fn add_unified(list: &mut Vec<Property>, resources: &Resources, idles: bool) -> 
             "memory.min" => Property::number("MemoryMin", number()?),
             "memory.max" => Property::number("MemoryMax", number()?),
             "memory.swap.max" => Property::number("MemorySwapMax", number()?),
-            // systemd does not accept 0.
+            // systemd does not accept a limit of 0.
             "pids.max" => Property::number("TasksMax", number()?.max(1)),
             _ => continue,
         };
@@ -170,7 +172,7 @@ fn or_infinity(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Converts a list such as `0-3,7` to a bit mask, lowest bits first.
+/// Converts a list such as `0-3,7` to a bit mask, whose first byte contains the lowest bits.
 fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     let invalid = || Error::Invalid { setting, reason: format!("{list:?} is no list of numbers") };
     let mut bits = Vec::new();
@@ -193,16 +195,16 @@ fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     if bits.is_empty() { Err(invalid()) } else { Ok(bits) }
 }
 
-/// Adds device rules: an allow list on a unit that denies everything else. On v2 our own program covers rules that
-/// systemd cannot express. On v1 systemd sets its list again at every `daemon-reload`, so the list is too strict rather
-/// than too lax.
+/// Adds the device rules as a list of allowed devices; the unit denies all others. For rules that systemd cannot
+/// express: on v2, systemd checks nothing, because our own eBPF program checks all rules; on v1, systemd writes its
+/// list again at every `daemon-reload`, so the list allows too little rather than too much.
 fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<Property>, Error> {
     if rules.is_empty() {
         return Ok(Vec::new());
     }
     let none = || Value::Array("(ss)".to_string(), Vec::new());
     let policy = |word: &str, list: Vec<Value>| {
-        // Assigning the empty list first clears the former one.
+        // The empty list removes all devices that were allowed before.
         let mut properties = vec![
             Property::new("DeviceAllow", none()),
             Property::new("DevicePolicy", Value::text(word)),
@@ -231,7 +233,7 @@ fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<P
     })
 }
 
-/// Returns one rule as path and access; `None` if systemd cannot express it.
+/// Converts a rule to a device path and access letters; returns `None` if systemd cannot express the rule.
 fn device(rule: &Rule) -> Option<Value> {
     let kind = match rule.kind {
         DeviceKind::Char => "char",

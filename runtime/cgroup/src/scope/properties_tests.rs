@@ -5,7 +5,7 @@ fn resources(json: &str) -> Resources {
     serde_json::from_str(json).unwrap()
 }
 
-/// Returns the properties as `NAME=VALUE`.
+/// Returns the properties on v2 for `resources` in JSON, in the form `NAME=VALUE`.
 fn on_v2(json: &str) -> Vec<String> {
     shown(of_resources(&resources(json), true, true).unwrap())
 }

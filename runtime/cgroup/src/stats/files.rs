@@ -1,4 +1,4 @@
-//! The kernel's statistics files, for callers that use another format than [`Stats`](super::Stats).
+//! Access to the kernel's statistics files, for callers that do not use the format of [`Stats`](super::Stats).
 
 use alloc::vec::Vec;
 use rustix::fd::AsFd;
@@ -9,11 +9,11 @@ use sys::Context;
 use crate::directory::Directory;
 use crate::{Controller, Error, Location, Place, parse};
 
-/// The number of bytes by which the buffer grows.
+/// The number of bytes by which the buffer grows at a time.
 const PAGE: usize = 4096;
 
-/// Reads the files of a cgroup one after the other into one buffer, which keeps the size of the longest. Missing files
-/// are `None`: which files exist depends on controllers, kernel version and configuration.
+/// Reads files of a cgroup, one after another, into one buffer, which grows to the size of the longest file. A missing
+/// file is returned as `None`, because it depends on controllers, kernel version and configuration which files exist.
 #[derive(Debug)]
 pub struct Files {
     directory: Directory,
@@ -21,18 +21,18 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens the files of a cgroup on cgroup v2.
+    /// Opens the cgroup's directory on cgroup v2.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is no such cgroup, or the host has cgroup v1 only; failing system calls.
+    /// [`Error::Gone`] if the cgroup does not exist, or if the host only has cgroup v1; failing system calls.
     pub fn unified(location: &Location) -> Result<Self, Error> {
         Self::open(location.unified.as_ref())
     }
 
-    /// Opens the files of `controller` on cgroup v1.
+    /// Opens the cgroup's directory in the v1 hierarchy of `controller`.
     ///
     /// # Errors
-    /// [`Error::Gone`] if there is no such cgroup, or no such hierarchy; failing system calls.
+    /// [`Error::Gone`] if the cgroup or the hierarchy does not exist; failing system calls.
     pub fn legacy(location: &Location, controller: Controller) -> Result<Self, Error> {
         Self::open(location.of(controller))
     }
@@ -47,11 +47,12 @@ impl Files {
         }
     }
 
-    /// Reads all of a file of any length; returns `None` if it is missing or unsupported (EOPNOTSUPP, as for pressure
-    /// where PSI is disabled).
+    /// Reads a whole file of any length. Returns `None` if the file is missing or not supported (EOPNOTSUPP, for
+    /// example a pressure file if PSI is disabled).
     ///
     /// # Errors
-    /// Failing system calls: ENODEV if the cgroup was removed since; EILSEQ if the content is not UTF-8.
+    /// Failing system calls: for example, ENODEV if the cgroup was removed after it was opened; EILSEQ if the contents
+    /// are not UTF-8.
     pub fn text(&mut self, name: &str) -> Result<Option<&str>, Error> {
         let file = match self.directory.file(name, OFlags::RDONLY) {
             Ok(file) => file,
@@ -77,10 +78,10 @@ impl Files {
         Ok(Some(text))
     }
 
-    /// Reads a file with one number; `max` is [`u64::MAX`].
+    /// Reads a file that contains one number; the text `max` is returned as [`u64::MAX`].
     ///
     /// # Errors
-    /// As [`Files::text`]; [`Error::Unreadable`] if the file contains anything else.
+    /// Those of [`Files::text`]; [`Error::Unreadable`] if the file contains anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, Error> {
         match self.directory.read_number(name) {
             Err(Error::System(error)) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {
@@ -91,22 +92,23 @@ impl Files {
     }
 }
 
-/// Iterates over the `key value` lines of a flat keyed file; other lines are ignored. Negative values read as 0.
+/// Iterates over the lines of a flat keyed file, which have the form `key value`. Other lines are ignored. Negative
+/// values are read as 0.
 pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
     parse::keys(text)
 }
 
-/// Returns the value of one key of a flat keyed file; 0 if missing.
+/// Returns the value of one key in a flat keyed file; 0 if the key is missing.
 pub fn key(text: &str, wanted: &str) -> u64 {
     parse::key(text, wanted).unwrap_or(0)
 }
 
-/// Parses an unsigned number; negative ones read as 0.
+/// Parses an unsigned number; negative numbers are read as 0.
 pub fn number(text: &str) -> Option<u64> {
     parse::number(text)
 }
 
-/// Parses `MAJOR:MINOR`.
+/// Parses a device number of the form `MAJOR:MINOR`.
 pub fn device(text: &str) -> Option<(u64, u64)> {
     parse::device(text)
 }
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(files.number("memory.max"), Ok(Some(u64::MAX)));
         assert_eq!(files.number("none"), Ok(None));
         assert!(matches!(files.number("odd"), Err(Error::Unreadable { .. })));
-        // A longer file read before does not affect a shorter one, and the buffer is reused.
+        // Although a longer file was read before, a shorter one is read correctly, and the buffer is reused.
         let capacity = files.buffer.capacity();
         assert_eq!(files.text("long").unwrap().map(str::len), Some(long.len()));
         assert_eq!(files.buffer.capacity(), capacity);

@@ -1,4 +1,4 @@
-//! Statistics of cgroup v1.
+//! Reads the statistics from cgroup v1.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -12,7 +12,7 @@ use crate::directory::Directory;
 use crate::v1::{Legacy, find};
 use crate::{Controller, Error, parse};
 
-/// A tick of cpuacct.stat: USER_HZ is 100 on every architecture that dayfly runs on.
+/// The nanoseconds of a clock tick in cpuacct.stat: USER_HZ is 100 on every architecture that dayfly supports.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
 
 pub(super) fn stats(all: &[Legacy]) -> Result<Stats, Error> {
@@ -55,7 +55,8 @@ fn cpu_usage(directory: &Directory) -> Result<CpuUsage, Error> {
         user: nanoseconds("user"),
         ..CpuUsage::default()
     };
-    // Linux 4.7: a head line, then CPU, user and system time.
+    // The file exists since Linux 4.7. It has a header line; the other lines contain the CPU, the user time and the
+    // system time.
     let all = optional(directory.read("cpuacct.usage_all").map_err(Error::from))?;
     for line in all.unwrap_or_default().lines().skip(1) {
         let mut words = line.split_whitespace().skip(1).filter_map(parse::number);
@@ -104,7 +105,7 @@ fn cpuset(directory: &Directory) -> Result<CpusetStats, Error> {
 
 fn memory(directory: &Directory) -> Result<MemoryStats, Error> {
     let text = directory.read("memory.stat")?;
-    // Swap and kernel memory accounting may be disabled.
+    // Accounting of swap and of kernel memory may be disabled.
     let optional_usage =
         |name: &str| Ok::<_, Error>(optional(memory_usage(directory, name))?.unwrap_or_default());
     Ok(MemoryStats {
@@ -124,7 +125,7 @@ fn memory_usage(directory: &Directory, prefix: &str) -> Result<MemoryUsage, Erro
         usage: read("usage_in_bytes")?,
         max: read("max_usage_in_bytes")?,
         failcnt: read("failcnt")?,
-        // Newer kernels have no limit for kernel memory.
+        // Newer kernels do not support a limit for kernel memory.
         limit: optional(read("limit_in_bytes"))?.unwrap_or(0),
     })
 }
@@ -137,8 +138,9 @@ fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     })
 }
 
-/// Reads block device statistics. Which files exist depends on the kernel and its I/O schedulers. The first group whose
-/// first file has content is used, in runc's order: BFQ with debugging, BFQ, CFQ, throttling.
+/// Reads the statistics of block devices. The kernel and its I/O schedulers determine which files exist. There are four
+/// groups of files, tried in runc's order: BFQ with debugging, BFQ, CFQ, throttling. The first group whose first file
+/// is not empty is used.
 fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     let mut stats = BlkioStats::default();
     for (prefix, suffix) in [
@@ -165,7 +167,7 @@ fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     Ok(stats)
 }
 
-/// Parses lines of `MAJOR:MINOR [OPERATION] VALUE`; returns nothing for a missing file.
+/// Parses lines of the form `MAJOR:MINOR [OPERATION] VALUE`. Returns no entries if the file is missing.
 fn table(directory: &Directory, name: &str) -> Result<Vec<BlkioEntry>, Error> {
     let text = optional(directory.read(name).map_err(Error::from))?.unwrap_or_default();
     let mut entries = Vec::new();
@@ -194,7 +196,7 @@ fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
             failcnt: directory.read_number(&format!("{prefix}.failcnt"))?,
         })
     };
-    // Reservations are counted since Linux 5.7.
+    // Reserved huge pages are counted since Linux 5.7.
     match optional(read(&format!("hugetlb.{size}.rsvd")))? {
         Some(usage) => Ok(usage),
         None => read(&format!("hugetlb.{size}")),

@@ -1,4 +1,4 @@
-//! Statistics of cgroup v2.
+//! Reads the statistics from cgroup v2.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -54,7 +54,8 @@ fn memory(directory: &Directory) -> Result<MemoryStats, Error> {
     Ok(MemoryStats {
         cache: parse::key(&text, "file").unwrap_or(0),
         usage,
-        // v2 counts swap alone, runc's format memory and swap together; the peak of the sum is unknown.
+        // v2 counts swap separately, but runc's format contains memory and swap together. The peak of this sum is not
+        // known.
         swap: MemoryUsage {
             usage: swap.usage.saturating_add(usage.usage),
             limit: swap.limit.saturating_add(usage.limit),
@@ -70,13 +71,13 @@ fn memory_usage(directory: &Directory, prefix: &str) -> Result<MemoryUsage, Erro
     Ok(MemoryUsage {
         usage: read("current")?,
         limit: read("max")?,
-        // Linux 5.19; for swap Linux 6.5.
+        // memory.peak exists since Linux 5.19, and memory.swap.peak since Linux 6.5.
         max: optional(read("peak"))?.unwrap_or(0),
         failcnt: 0,
     })
 }
 
-/// Counts the processes if there is no pids controller, like runc.
+/// If there is no pids controller, counts the processes, as runc does.
 fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     let Some(current) = optional(directory.read_number("pids.current"))? else {
         let own = directory.read("cgroup.procs").or_else(|error| match error.errno {
@@ -89,7 +90,8 @@ fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     Ok(PidsStats { current, limit: if limit == u64::MAX { 0 } else { limit } })
 }
 
-/// Parses io.stat, which has one line per device, `MAJOR:MINOR key=value …`; runc sorts its values into v1 tables.
+/// Parses io.stat, which has lines of the form `MAJOR:MINOR key=value …`, one per device. Like runc, distributes the
+/// values among the tables of v1.
 fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
     let mut stats = BlkioStats::default();
     for line in directory.read("io.stat")?.lines() {
@@ -112,7 +114,7 @@ fn blkio(directory: &Directory) -> Result<BlkioStats, Error> {
 }
 
 fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
-    // Reservations are counted since Linux 5.7.
+    // Reserved huge pages are counted since Linux 5.7.
     let usage = optional(directory.read_number(&format!("hugetlb.{size}.rsvd.current")))?;
     Ok(HugetlbStats {
         usage: match usage {
@@ -124,7 +126,7 @@ fn hugetlb(directory: &Directory, size: &str) -> Result<HugetlbStats, Error> {
     })
 }
 
-/// Reads a pressure file; missing before Linux 4.20 or if PSI is disabled.
+/// Reads a pressure file. Returns `None` before Linux 4.20, or if PSI is disabled.
 fn pressure(directory: &Directory, name: &str) -> Result<Option<Pressure>, Error> {
     let text = match directory.read(name) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! A new v1 cpuset has no CPUs and no memory nodes, and accepts no process until both are set.
+//! Initializes a new v1 cpuset, which has neither CPUs nor memory nodes, and accepts no process until both are set.
 
 use rustix::fs::OFlags;
 use spec::resources::Cpu;
@@ -7,9 +7,9 @@ use sys::Errno;
 use crate::directory::Directory;
 use crate::{Error, Place};
 
-/// Fills empty files of the cpuset at `place` and of its ancestors with their parents' values. `is_new` says whether
-/// this process created the cpuset. Values given in `limits` are written later and are skipped here, because the
-/// parent's CPUs may partly be exclusive to another child.
+/// Fills the empty files of the cpuset at `place`, and of its ancestors, with the values of their parents. `is_new`
+/// means that this process created the cpuset. Files whose values are specified in `limits` are skipped, because these
+/// values are written later, and some of the parent's CPUs may be exclusive to another child.
 ///
 /// # Errors
 /// Failing system calls.
@@ -25,7 +25,8 @@ pub(crate) fn inherit(
     fill(directory, place, ("cpuset.mems", "../cpuset.mems"), mems, is_new)
 }
 
-/// Fills one file. The parent has a value unless it is new, too; only then are the ancestors visited.
+/// Fills one file with the parent's value. The ancestors are visited only if the parent's file is empty, because the
+/// parent is new too.
 fn fill(
     directory: &Directory,
     place: &Place,
@@ -34,7 +35,8 @@ fn fill(
     is_new: bool,
 ) -> Result<(), Error> {
     let mut page = [0; 1024];
-    // A cgroup created by this process is writable; it already has a value if its parent sets cgroup.clone_children.
+    // If this process created the cgroup, it may write the file. The file already has a value if cgroup.clone_children
+    // is set in the parent.
     let own = directory.file(file, if is_new { OFlags::RDWR } else { OFlags::RDONLY })?;
     if !is_empty(own.read_short(&mut page)?) {
         return Ok(());
@@ -52,7 +54,7 @@ fn fill(
     }
 }
 
-/// Fills one file from the mount point down to the parent.
+/// Fills the file `file` of all ancestors, from the child of the mount point down to the parent.
 fn fill_ancestors(place: &Place, file: &str) -> Result<(), Error> {
     let mut page = [0; 1024];
     let mut above = Directory::open(place.mount())?;
@@ -72,7 +74,7 @@ fn write(directory: &Directory, file: &str, value: &str) -> Result<(), Error> {
 
 fn passing_over_busy(written: Result<(), sys::Error>) -> Result<(), Error> {
     match written {
-        // Another start filled the same parent, and its children already use less.
+        // Another start has filled the same parent, whose children already use fewer CPUs or memory nodes.
         Err(error) if error.errno == Errno::BUSY => Ok(()),
         result => Ok(result?),
     }

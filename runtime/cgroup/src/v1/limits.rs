@@ -1,4 +1,4 @@
-//! `linux.resources` as files of cgroup v1 (Documentation/admin-guide/cgroup-v1).
+//! Writes `linux.resources` to the files of cgroup v1 (Documentation/admin-guide/cgroup-v1).
 
 use alloc::format;
 use alloc::string::String;
@@ -12,7 +12,7 @@ use super::{Legacy, require};
 use crate::v2::limits::{check_page_size, task_limit, write_rdma};
 use crate::{Controller, Error, directory::Directory};
 
-/// Sets every limit except the device rules.
+/// Sets all limits. The device rules are set elsewhere.
 ///
 /// # Errors
 /// [`Error::UnifiedOnV1`], [`Error::NoController`], [`Error::Invalid`], and failing writes.
@@ -44,7 +44,7 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
         let name = format!("hugetlb.{}.limit_in_bytes", limit.page_size);
         let directory = require(all, Controller::Hugetlb, &name)?;
         directory.write(&name, limit.limit)?;
-        // Reservations are counted since Linux 5.7.
+        // Reserved huge pages are counted since Linux 5.7.
         let name = format!("hugetlb.{}.rsvd.limit_in_bytes", limit.page_size);
         ignore(Errno::NOENT, directory.write(&name, limit.limit))?;
     }
@@ -61,7 +61,7 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ignores one errno.
+/// Treats the given errno as success.
 fn ignore(errno: Errno, result: Result<(), sys::Error>) -> Result<(), Error> {
     match result {
         Err(error) if error.errno == errno => Ok(()),
@@ -69,12 +69,12 @@ fn ignore(errno: Errno, result: Result<(), sys::Error>) -> Result<(), Error> {
     }
 }
 
-/// Returns a value unless it is 0, which engines write for "not given".
+/// Returns the value unless it is 0, which engines write if the user has not specified a value.
 fn given<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
     value.filter(|value| *value != T::default())
 }
 
-/// Returns whether there is a setting for the memory controller.
+/// Returns whether any setting requires the memory controller.
 fn asks(memory: &Memory) -> bool {
     [memory.limit, memory.reservation, memory.swap, memory.kernel, memory.kernel_tcp]
         .into_iter()
@@ -89,7 +89,7 @@ const SWAP_LIMIT: &str = "memory.memsw.limit_in_bytes";
 
 fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     if memory.use_hierarchy == Some(true) {
-        // Since Linux 5.11 usage is always hierarchical, and the file may be missing.
+        // Since Linux 5.11, usage always includes descendants, and this file may be missing.
         ignore(Errno::NOENT, directory.write("memory.use_hierarchy", 1))?;
     }
     memory_and_swap(directory, given(memory.limit), given(memory.swap))?;
@@ -97,7 +97,8 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
         directory.write("memory.soft_limit_in_bytes", bytes)?;
     }
     if let Some(bytes) = given(memory.kernel) {
-        // Deprecated in Linux 5.4 and without effect since 5.16; the specification allows runtimes to ignore it.
+        // This limit is deprecated since Linux 5.4 and has no effect since 5.16. The specification allows runtimes to
+        // ignore it.
         match directory.write("memory.kmem.limit_in_bytes", bytes) {
             Err(error) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {}
             result => result?,
@@ -119,14 +120,15 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     }
 }
 
-/// Sets both limits in the order that the kernel accepts: the memory limit must never exceed the limit of memory and
-/// swap together.
+/// Sets both limits in the order that the kernel requires: the limit of memory must never exceed the limit of memory
+/// and swap together.
 fn memory_and_swap(
     directory: &Directory,
     memory: Option<i64>,
     swap: Option<i64>,
 ) -> Result<(), Error> {
-    // Unlimited memory without a swap value applies to both, if there is swap accounting.
+    // If memory is unlimited and no swap value is specified, both become unlimited, provided that swap accounting is
+    // enabled.
     let swap = match (memory, swap) {
         (Some(-1), None) if directory.has(SWAP_LIMIT) => Some(-1),
         (_, swap) => swap,
@@ -151,7 +153,7 @@ fn memory_and_swap(
 
 fn memory_limit(directory: &Directory, bytes: i64) -> Result<(), Error> {
     match directory.write(LIMIT, bytes) {
-        // The kernel could not reclaim enough.
+        // EBUSY: the kernel could not reclaim enough memory.
         Err(error) if error.errno == Errno::BUSY => {
             let usage = directory.read_number("memory.usage_in_bytes")?;
             let peak = directory.read_number("memory.max_usage_in_bytes")?;
@@ -164,7 +166,7 @@ fn memory_limit(directory: &Directory, bytes: i64) -> Result<(), Error> {
     }
 }
 
-/// Returns the time-related part of `cpu`, if any.
+/// Returns the part of `cpu` that is about CPU time; `None` if none of it is specified.
 fn time(cpu: &Cpu) -> Option<Cpu> {
     let time = Cpu {
         shares: given(cpu.shares),
@@ -182,7 +184,7 @@ fn time(cpu: &Cpu) -> Option<Cpu> {
 fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     if let Some(shares) = cpu.shares {
         directory.write("cpu.shares", shares)?;
-        // The kernel clamps the value silently.
+        // The kernel changes a value that is out of range, without an error.
         let got = directory.read_number("cpu.shares")?;
         if got != shares {
             let bound = if shares > got { "maximum" } else { "minimum" };
@@ -209,8 +211,8 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     late(directory, "cpu.rt_period_us", late_period)
 }
 
-/// Writes a value that must fit the current value of another file. If it does not fit and `other` will change, the
-/// value is returned for [`late`].
+/// Writes a value whose validity depends on the current value of another file. If the kernel refuses it, and `other`,
+/// the new value for that file, will be written next, returns the value for [`late`].
 fn early(
     directory: &Directory,
     file: &str,
@@ -224,7 +226,7 @@ fn early(
     }
 }
 
-/// Writes the value that [`early`] returned.
+/// Writes the value returned by [`early`], if there is one.
 fn late(directory: &Directory, file: &str, value: Option<u64>) -> Result<(), Error> {
     match value {
         Some(number) => Ok(directory.write(file, number)?),
@@ -243,7 +245,7 @@ fn cpuset(all: &[Legacy], cpu: &Cpu) -> Result<(), Error> {
 
 fn blkio(all: &[Legacy], io: &BlockIo) -> Result<(), Error> {
     let directory = || require(all, Controller::Blkio, "blkio.weight");
-    // Only BFQ has weights since Linux 5.0 removed the CFQ scheduler.
+    // Since Linux 5.0, which removed the CFQ scheduler, only BFQ supports weights.
     let weight_file = |name: &'static str, bfq: &'static str| -> Result<_, Error> {
         Ok(if directory()?.has(name) { name } else { bfq })
     };

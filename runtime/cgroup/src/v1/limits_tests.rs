@@ -1,11 +1,11 @@
-//! Tests which values go to which files, in plain directories that stand in for cgroups. tests/v1.rs tests the kernel's
-//! behaviour.
+//! Tests which values are written to which files. Plain directories replace the cgroups; tests/legacy.rs tests the
+//! kernel's behaviour.
 
 use super::*;
 use crate::Controllers;
 use crate::fixture::Fixture;
 
-/// Sets limits in one hierarchy with all of `controllers`.
+/// Sets limits in one hierarchy that has all of `controllers`.
 fn set_in(cgroup: &Fixture, controllers: &str, json: &str) -> Result<(), Error> {
     let controllers = Controllers::from_list(controllers);
     let all = [Legacy { controllers, directory: cgroup.directory() }];

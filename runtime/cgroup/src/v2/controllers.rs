@@ -1,4 +1,4 @@
-//! Enabling controllers for a new cgroup through cgroup.subtree_control.
+//! Enables controllers for a new cgroup, in the cgroup.subtree_control files of its ancestors.
 
 use alloc::string::{String, ToString};
 use spec::resources::Resources;
@@ -8,16 +8,17 @@ use crate::{Error, Place};
 
 /// Makes every controller of the hierarchy available in the cgroup at `place`.
 ///
-/// All controllers are enabled, not only those of the limits: engines read the accounting of memory, pids, cpu and io,
-/// `update` may set limits later, and an engine inside the container can enable only controllers that are available
-/// there. The cost arises once per parent. Each write to cgroup.subtree_control takes a host-wide lock and visits all
-/// children, so controllers that are already enabled, from the second start on all of them, are not written again.
+/// All controllers are enabled, not only those of the specified limits, for three reasons: engines read the accounting
+/// of memory, pids, cpu and io; `update` may set limits later; and an engine inside the container can only enable
+/// controllers that are available there. The cost arises once per parent. Each write to cgroup.subtree_control takes a
+/// host-wide lock and visits all children, so controllers that are already enabled are not written again; from the
+/// second start on, that is all of them.
 ///
-/// A controller that cannot be enabled is ignored, as by runc: it matters only if one of its limits is set, and then
-/// the missing file causes an error.
+/// As in runc, a controller that cannot be enabled is ignored. If one of its limits is specified, the missing file
+/// causes an error later.
 ///
 /// # Errors
-/// [`Error::Threaded`] if a domain controller is required in a threaded subtree.
+/// [`Error::Threaded`] if a limit of a domain controller is specified in a threaded subtree.
 pub(crate) fn enable(
     directory: &Directory,
     place: &Place,
@@ -45,7 +46,7 @@ fn missing<'a>(all: &'a str, some: &'a str) -> impl Iterator<Item = &'a str> {
     all.split_whitespace().filter(move |name| !some.split_whitespace().any(|have| have == *name))
 }
 
-/// Enables the controllers of `directory` for its children.
+/// Enables all controllers that are available in `directory` for its children.
 fn hand_down(directory: &Directory) -> Result<(), Error> {
     let mut page = [0; 256];
     let mut children_page = [0; 256];
@@ -59,15 +60,15 @@ fn hand_down(directory: &Directory) -> Result<(), Error> {
     if request.is_empty() || directory.write("cgroup.subtree_control", &request).is_ok() {
         return Ok(());
     }
-    // If one is refused, such as cpu while realtime tasks run, the whole write fails.
+    // If the kernel refuses one controller (for example cpu, while realtime tasks run), the whole write fails.
     for name in request.split(' ') {
         let _ = directory.write("cgroup.subtree_control", name);
     }
     Ok(())
 }
 
-/// Refuses limits of domain controllers in a threaded subtree; without such limits, makes an invalid cgroup threaded,
-/// its only valid type (cgroup-v2.rst, "Threads").
+/// In a threaded subtree, returns an error if limits of domain controllers are specified. Otherwise, if the cgroup's
+/// type is `domain invalid`, makes it threaded, the only valid type there (cgroup-v2.rst, "Threads").
 fn check_mode(directory: &Directory, resources: &Resources) -> Result<(), Error> {
     let mut page = [0; 32];
     let mode = directory.read_short("cgroup.type", &mut page)?.trim_end();
@@ -81,13 +82,14 @@ fn check_mode(directory: &Directory, resources: &Resources) -> Result<(), Error>
         });
     }
     if mode == "domain invalid" {
-        // If this fails, the clone into the cgroup fails too, with its own error.
+        // If this fails, clone3(2) into the cgroup fails as well, and returns its own error.
         let _ = directory.write("cgroup.type", "threaded");
     }
     Ok(())
 }
 
-/// Returns whether there are limits of memory, io or hugetlb, which apply to processes only, not to threads.
+/// Returns whether limits of memory, io or hugetlb are specified. These apply to whole processes, not to single
+/// threads.
 fn needs_domain(resources: &Resources) -> bool {
     resources.memory.as_ref().is_some_and(|memory| {
         let set = |limit: Option<i64>| limit.is_some_and(|limit| limit != 0);

@@ -1,4 +1,4 @@
-//! `linux.resources` as files of cgroup v2 (cgroup-v2.rst).
+//! Writes `linux.resources` to the files of cgroup v2 (cgroup-v2.rst).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use super::weight;
 use crate::Error;
 use crate::directory::{Directory, File};
 
-/// Sets every limit except the device rules.
+/// Sets all limits. The device rules are set elsewhere.
 ///
 /// # Errors
 /// [`Error::NoController`], [`Error::Invalid`], and failing writes.
@@ -40,8 +40,8 @@ pub(crate) fn set(directory: &Directory, resources: &Resources) -> Result<(), Er
     Ok(())
 }
 
-/// Returns the settings in `resources` that only cgroup v1 supports, for a warning: like runc, dayfly ignores them on
-/// cgroup v2.
+/// Returns the names of settings in `resources` that only cgroup v1 supports. As in runc, they are ignored on cgroup
+/// v2; the caller prints a warning.
 pub fn ignored(resources: &Resources) -> impl Iterator<Item = &'static str> {
     let memory = resources.memory.as_ref();
     let cpu = resources.cpu.as_ref();
@@ -69,12 +69,12 @@ pub fn ignored(resources: &Resources) -> impl Iterator<Item = &'static str> {
     .filter_map(|(name, is_set)| is_set.then_some(name))
 }
 
-/// Writes one limit.
+/// Writes one limit to the file `name`.
 fn limit(directory: &Directory, name: &str, value: impl Display) -> Result<(), Error> {
     directory.write(name, value).map_err(|error| explain(directory, name, error))
 }
 
-/// Opens a controller's file.
+/// Opens a file of a controller.
 pub(crate) fn open<'a>(
     directory: &'a Directory,
     name: &'a str,
@@ -83,7 +83,7 @@ pub(crate) fn open<'a>(
     directory.file(name, flags).map_err(|error| explain(directory, name, error))
 }
 
-/// Turns ENOENT of a controller's file into [`Error::NoController`].
+/// Converts ENOENT for a controller's file to [`Error::NoController`].
 fn explain(directory: &Directory, name: &str, error: sys::Error) -> Error {
     let Some((controller, _)) = name.split_once('.') else { return error.into() };
     let mut page = [0; 256];
@@ -104,7 +104,7 @@ fn explain(directory: &Directory, name: &str, error: sys::Error) -> Error {
     }
 }
 
-/// A limit; negative means unlimited.
+/// A limit, printed as `max` if it is negative.
 struct OrMax(i64);
 
 impl Display for OrMax {
@@ -113,14 +113,14 @@ impl Display for OrMax {
     }
 }
 
-/// Sets the task limit; negative is unlimited.
+/// Sets the task limit; a negative number means unlimited.
 fn pids(directory: &Directory, tasks: i64) -> Result<(), Error> {
     limit(directory, "pids.max", OrMax(task_limit(tasks)))
 }
 
-/// Converts a task limit: 0 is a limit since runtime-spec 1.3 (config-linux.md, PIDs; some implementations read it as
-/// "unlimited" before). As in runc 1.5 it becomes 1, which has the same effect inside, where fork fails; systemd does
-/// not accept 0, and no process could be created in such a cgroup.
+/// Converts a task limit. Since runtime-spec 1.3 (config-linux.md, PIDs), 0 is a limit; before, some implementations
+/// treated it as "unlimited". As in runc 1.5, it is converted to 1. This has the same effect inside the container,
+/// where fork fails. systemd does not accept 0, and with a limit of 0 no process could be created in the cgroup.
 pub(crate) fn task_limit(tasks: i64) -> i64 {
     if tasks == 0 { 1 } else { tasks }
 }
@@ -133,7 +133,7 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     let present = if bytes == 0 && swap > 0 { present_limit(directory)? } else { bytes };
     if let Some(swap) = weight::swap(swap, present).map_err(invalid)? {
         match limit(directory, "memory.swap.max", OrMax(swap)) {
-            // Without swap accounting there is no limit to set or lift.
+            // Without swap accounting, swap cannot be limited, so there is nothing to write.
             Err(Error::System(error)) if error.errno == Errno::NOENT && swap <= 0 => {}
             result => result?,
         }
@@ -147,13 +147,13 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     }
 }
 
-/// Refuses a limit below the current usage, if requested.
+/// If `check_before_update` is requested, returns an error for a limit that is not above the current usage.
 pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     let (bytes, swap) = (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0));
     if memory.check_before_update != Some(true) || (bytes <= 0 && swap <= 0) {
         return Ok(());
     }
-    // Without the file there is no usage to check.
+    // If the file is missing, the usage is unknown and not checked.
     let usage = directory.read_number("memory.current").unwrap_or(0);
     for (name, wanted) in [("memory+swap", swap), ("memory", bytes)] {
         if wanted > 0 && wanted.unsigned_abs() <= usage {
@@ -164,7 +164,7 @@ pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), 
     Ok(())
 }
 
-/// Returns the current memory limit, on which an update of swap alone is based; 0 if there is none.
+/// Returns the current memory limit, or 0 if there is none. It is needed if only the swap limit is updated.
 fn present_limit(directory: &Directory) -> Result<i64, Error> {
     let bytes = directory.read_number("memory.max").map_err(|error| match error {
         Error::System(error) => explain(directory, "memory.max", error),
@@ -177,7 +177,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     if let Some(idle) = cpu.idle {
         limit(directory, "cpu.idle", idle)?;
     }
-    // An idle group has the minimum weight; the kernel refuses another one.
+    // An idle cgroup has the minimum weight, and the kernel refuses any other.
     let shares = cpu.shares.filter(|_| cpu.idle != Some(1));
     if let Some(weight) = shares.and_then(weight::cpu_weight) {
         limit(directory, "cpu.weight", weight)?;
@@ -185,7 +185,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     let bandwidth = bandwidth(directory, cpu)?;
     let burst = cpu.burst.map(|burst| limit(directory, "cpu.max.burst", burst));
     match (burst, bandwidth) {
-        // Too large for the old quota, but possibly not for the new one.
+        // EINVAL: the burst is too large for the old quota, but it may be valid for the new one.
         (Some(Err(Error::System(error))), Some(bandwidth)) if error.errno == Errno::INVAL => {
             limit(directory, "cpu.max", bandwidth)?;
             limit(directory, "cpu.max.burst", cpu.burst.unwrap_or(0))
@@ -196,7 +196,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     }
 }
 
-/// Returns the value for cpu.max. The kernel accepts a quota alone and leaves the period unchanged.
+/// Returns the value to write to cpu.max. If it contains only a quota, the kernel leaves the period unchanged.
 fn bandwidth(directory: &Directory, cpu: &Cpu) -> Result<Option<String>, Error> {
     let quota = cpu.quota.filter(|quota| *quota != 0).map(OrMax);
     let period = cpu.period.filter(|period| *period != 0);
@@ -232,7 +232,7 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
     });
     let default = io.weight.filter(|weight| *weight != 0);
     if default.is_some() || devices.clone().next().is_some() {
-        // The BFQ scheduler uses v1 weights in a file of its own.
+        // The BFQ scheduler has its own file, with weights in the range of v1.
         let (file, is_bfq) = match directory.file("io.bfq.weight", OFlags::WRONLY) {
             Ok(file) => (file, true),
             Err(error) if error.errno == Errno::NOENT => {
@@ -260,7 +260,7 @@ fn io(directory: &Directory, io: &BlockIo) -> Result<(), Error> {
     let file = open(directory, "io.max", OFlags::WRONLY)?;
     for (key, devices) in limits {
         for ThrottleDevice { major, minor, rate } in devices {
-            // 0 removes a limit on v1, and is out of range on v2.
+            // On v1, 0 removes a limit; on v2, 0 is out of range, and `max` removes it.
             match rate {
                 0 => file.write(format_args!("{major}:{minor} {key}=max\n"))?,
                 rate => file.write(format_args!("{major}:{minor} {key}={rate}\n"))?,
@@ -274,7 +274,7 @@ fn hugetlb(directory: &Directory, limits: &[HugepageLimit]) -> Result<(), Error>
     for HugepageLimit { page_size, limit: bytes } in limits {
         check_page_size(page_size)?;
         limit(directory, &format!("hugetlb.{page_size}.max"), bytes)?;
-        // Reservations are counted since Linux 5.7.
+        // Reserved huge pages are counted since Linux 5.7.
         match limit(directory, &format!("hugetlb.{page_size}.rsvd.max"), bytes) {
             Err(Error::System(error)) if error.errno == Errno::NOENT => {}
             result => result?,
@@ -283,7 +283,7 @@ fn hugetlb(directory: &Directory, limits: &[HugepageLimit]) -> Result<(), Error>
     Ok(())
 }
 
-/// Validates a page size, which becomes part of a file name.
+/// Checks a huge page size, because it becomes a part of a file's name.
 pub(crate) fn check_page_size(page_size: &str) -> Result<(), Error> {
     if !page_size.is_empty() && page_size.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(());
@@ -303,7 +303,7 @@ fn rdma<'a>(
     Ok(())
 }
 
-/// Writes one line of rdma.max; the format is the same on v1.
+/// Writes one line to rdma.max, whose format is the same on v1 and v2.
 pub(crate) fn write_rdma(file: &File<'_>, device: &str, limits: &Rdma) -> Result<(), Error> {
     let limit = |key: &str, count: Option<u32>| match count {
         Some(count) => format!(" {key}={count}"),
@@ -317,7 +317,7 @@ pub(crate) fn write_rdma(file: &File<'_>, device: &str, limits: &Rdma) -> Result
     Ok(file.write(format_args!("{device}{handles}{objects}\n"))?)
 }
 
-/// Writes a file by name; several lines are written one by one, as the kernel requires.
+/// Writes a value to the file `name`. Several lines are written one by one, as the kernel requires.
 fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> {
     let invalid = |what: &str| Error::Invalid {
         setting: "unified",
@@ -330,7 +330,7 @@ fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> 
     if parts.len() < 2 || parts.iter().any(|part| part.is_empty() || *part == ".") {
         return Err(invalid("must be in the form CONTROLLER.PARAMETER"));
     }
-    // A host process would move into the container and end with it.
+    // With such a file, a configuration could move a process of the host into the container, or kill processes.
     if ["cgroup.procs", "cgroup.threads", "cgroup.kill"].contains(&name) {
         return Err(invalid("is no limit: it acts on processes"));
     }

@@ -1,4 +1,4 @@
-//! Tests which values go to which files, in a plain directory that stands in for a cgroup.
+//! Tests which values are written to which files. A plain directory replaces the cgroup.
 
 use super::*;
 use crate::fixture::Fixture;

@@ -1,9 +1,10 @@
-//! Conversion of v1 units to v2 units.
+//! Converts values of v1 settings to values of v2 settings, and back.
 
 /// Converts cpu.shares (2 to 262144, default 1024) to cpu.weight (1 to 10000, default 100).
 ///
-/// Uses the function of current runc and crun, a quadratic in log₂(shares) through minimum, default and maximum; the
-/// older linear one gave a default container a weight of 39. 0 is unset.
+/// Uses the same function as current runc and crun: a quadratic function of log₂(shares) that maps minimum, default and
+/// maximum to each other. The former linear function converted the default to a weight of only 39. 0 means not
+/// specified.
 pub fn cpu_weight(shares: u64) -> Option<u64> {
     match shares {
         0 => None,
@@ -17,14 +18,14 @@ pub fn cpu_weight(shares: u64) -> Option<u64> {
     }
 }
 
-/// Converts blkio.weight (10 to 1000) to io.weight (1 to 10000), linearly. 0 is unset.
+/// Converts blkio.weight (10 to 1000) to io.weight (1 to 10000), linearly. 0 means not specified.
 pub fn io_weight(weight: u16) -> Option<u64> {
     let above = u64::from(weight).saturating_sub(10);
     (weight != 0).then_some(1 + above * 9999 / 990)
 }
 
-/// Converts cpu.weight to cpu.shares: the largest value that [`cpu_weight`] maps to at most this weight, so that a
-/// round trip preserves the weight.
+/// Converts cpu.weight to cpu.shares: returns the largest number of shares that [`cpu_weight`] converts to at most this
+/// weight, so that converting back gives the same weight.
 pub fn cpu_shares(weight: u64) -> u64 {
     let (mut low, mut high) = (2_u64, 262_144);
     while low < high {
@@ -43,15 +44,16 @@ pub fn blkio_weight(weight: u64) -> u64 {
     10 + (weight.clamp(1, 10_000) - 1) * 990 / 9999
 }
 
-/// Returns the value of memory.swap.max for the v1 limit `swap` of memory and swap together.
+/// Returns the value for memory.swap.max. On v1, the limit `swap` applies to memory and swap together.
 ///
-/// `None` leaves the file unchanged; -1 is unlimited. `memory` is the memory limit, 0 if there is none.
+/// `None` means that the file must stay unchanged; -1 means unlimited. `memory` is the memory limit, or 0 if there is
+/// none.
 ///
 /// # Errors
-/// The reason in runc's words.
+/// The reason why the values are invalid, with the same text as in runc.
 pub fn swap(swap: i64, memory: i64) -> Result<Option<i64>, &'static str> {
     match (swap, memory) {
-        // Unlimited memory without a swap value: v1 would allow unlimited swap.
+        // If memory is unlimited and no swap value is specified, v1 would also allow unlimited swap.
         (0, -1) => Ok(Some(-1)),
         (0, _) => Ok(None),
         (-1, _) => Ok(Some(-1)),
@@ -77,7 +79,7 @@ mod tests {
         for (shares, weight) in known {
             assert_eq!(cpu_weight(shares), Some(weight), "{shares}");
         }
-        // A checksum of the whole range, taken from runc 1.5.1.
+        // The expected checksum, over the whole range, was computed with runc 1.5.1.
         let mix =
             |sum: u64, shares| sum.wrapping_mul(31).wrapping_add(cpu_weight(shares).unwrap_or(0));
         assert_eq!((0..=262_200).fold(0, mix), 1_000_905_258_565_708_117);

@@ -1,4 +1,4 @@
-//! Runs a test in a private view of the host's cgroup mounts.
+//! Runs a test in its own mount namespace, with a changed view of the host's cgroup mounts.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::env;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dayfly_cgroup::{Cgroup, Error, Hierarchies, Location};
 use spec::resources::Resources;
 
-/// The hierarchies visible to a test, in a mount namespace of its own; the host's mounts stay unchanged.
+/// The hierarchies that a test can see in its own mount namespace. The host's mounts stay unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
-    /// cgroup v2 only: the mount of /sys/fs/cgroup/unified covers everything.
+    /// Only cgroup v2: the file system of /sys/fs/cgroup/unified is mounted over /sys/fs/cgroup.
     Unified,
-    /// cgroup v1 only: an empty file system covers /sys/fs/cgroup/unified.
+    /// Only cgroup v1: an empty file system is mounted over /sys/fs/cgroup/unified.
     Legacy,
-    /// The host's hierarchies.
+    /// All hierarchies of the host.
     Hybrid,
 }
 
@@ -30,7 +30,7 @@ impl View {
         }
     }
 
-    /// Returns whether this host supports the view.
+    /// Returns whether this host can provide the view.
     fn is_there(self) -> bool {
         match Hierarchies::detect() {
             Ok(hierarchies) if hierarchies.is_unified() => self == View::Unified,
@@ -42,8 +42,9 @@ impl View {
 
 const VIEW: &str = "DAYFLY_TEST_VIEW";
 
-/// Runs `test`, the body of the test called `name`, in `view`: in a child process that runs only that test again, in a
-/// new mount namespace. Passes with a message if the host does not support the view.
+/// Runs `test`, the body of the test called `name`, with `view`. For this, the test program is executed again as a
+/// child process in a new mount namespace, to run only this test. If the host cannot provide the view, prints a
+/// message, and the test passes.
 pub fn run(view: View, name: &str, test: impl FnOnce()) {
     if env::var_os(VIEW).is_some() {
         return test();
@@ -75,7 +76,7 @@ fn show(output: &Output) {
     }
 }
 
-/// A directory for one test's cgroups, removed at its end.
+/// A parent directory for the cgroups of one test. It is removed when the test ends.
 pub struct Scratch {
     pub hierarchies: Hierarchies,
     top: String,
@@ -89,7 +90,7 @@ impl Scratch {
         Self { hierarchies: Hierarchies::detect().unwrap(), top }
     }
 
-    /// Returns the location `name` below this test's own directory.
+    /// Returns the location of the cgroup `name` below this test's own directory.
     pub fn location(&self, name: &str) -> Location {
         Location::resolve(&self.hierarchies, Some(&format!("{}/{name}", self.top)), "id").unwrap()
     }
@@ -129,11 +130,11 @@ pub fn directories(location: &Location) -> Vec<&str> {
     location.unified.iter().chain(legacy).map(|place| place.directory()).collect()
 }
 
-/// A process in a cgroup; killed at the end of the test.
+/// A process in a cgroup. It is killed when the test ends.
 pub struct Inmate(pub Child);
 
 impl Inmate {
-    /// Starts a shell that joins `cgroup` before it runs `script`.
+    /// Starts a shell that joins `cgroup`, and then runs `script`.
     pub fn new(cgroup: &Cgroup, script: &str) -> Self {
         let mut child = Command::new("sh")
             .args(["-c", &format!("read go; {script}")])
@@ -156,7 +157,7 @@ impl Inmate {
         rustix::process::Pid::from_raw(self.0.id() as i32).unwrap()
     }
 
-    /// Returns whether the process has exited, without waiting.
+    /// Returns whether the process has exited; does not wait.
     pub fn is_gone(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }

@@ -1,4 +1,4 @@
-//! `google.protobuf.Any`: a message of any type, or JSON, with its type.
+//! `google.protobuf.Any`: a message of any type, or JSON, together with its type.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,28 +9,28 @@ use crate::wire::{Malformed, Reader, Writer};
 message! {
     /// `google.protobuf.Any`.
     pub struct Any {
-        /// The type of `value`: the full name of a message, as written by containerd, or a URL that ends in one; for
+        /// The type of `value`: a message's full name, as containerd writes it, or a URL that ends with this name; for
         /// JSON, one of [`specs`](crate::messages::specs).
         1 => type_url: String,
-        /// The encoded message.
+        /// The encoded message, or the JSON text.
         2 => value: Vec<u8>,
     }
 }
 
 impl Any {
-    /// Packs a message with its type.
+    /// Encodes a message, together with its type.
     pub fn pack<M: Packed>(message: &M) -> Self {
         let mut writer = Writer::default();
         message.write(&mut writer);
         Self { type_url: M::TYPE_URL.into(), value: writer.into_bytes() }
     }
 
-    /// Returns whether the type is `M`. The part before a slash is a server's name and is ignored.
+    /// Returns whether the type is `M`. The part before the last slash is the name of a server, and is ignored.
     pub fn is<M: Packed>(&self) -> bool {
         self.type_url.rsplit('/').next() == Some(M::TYPE_URL)
     }
 
-    /// Decodes the message if the type is `M`.
+    /// Decodes the message if the type is `M`; otherwise returns `None`.
     ///
     /// # Errors
     /// If the type is `M`, but the value is invalid.

@@ -1,7 +1,8 @@
-//! The input that containerd 2.3 and later write to a new shim's stdin, and the shim's answer on stdout, both in
-//! protobuf. Earlier versions of containerd write the runtime's options ([`Options`](crate::messages::options::Options)
-//! in an Any) and read an address or JSON. Such options may also decode as parameters: they are parameters only if id
-//! and namespace equal the command line's (pkg/shim/compat.go).
+//! The parameters that containerd 2.3 and later write to a new shim's stdin, and the answer that the shim writes to
+//! stdout, both in protobuf. Earlier versions of containerd write the runtime's options
+//! ([`Options`](crate::messages::options::Options) in an Any), and read an address or JSON. An Any with options may
+//! also be decodable as BootstrapParams. So the input counts as parameters only if the id and the namespace in it equal
+//! those on the command line (pkg/shim/compat.go).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,8 +10,8 @@ use alloc::vec::Vec;
 
 use crate::messages::any::Any;
 
-/// `containerd.runtime.bootstrap.v1.LogLevel`: higher values are more severe. Values between the constants are
-/// possible.
+/// `containerd.runtime.bootstrap.v1.LogLevel`: higher values are more severe. Values between these constants are valid
+/// as well.
 pub mod log_level {
     /// Every step.
     pub const TRACE: i32 = -8;
@@ -39,21 +40,21 @@ message! {
         3 => log_level: i32,
         /// containerd's version.
         4 => containerd_version: String,
-        /// containerd's event socket.
+        /// The address of containerd's event socket.
         5 => containerd_ttrpc_address: String,
-        /// containerd's main socket.
+        /// The address of containerd's main socket.
         6 => containerd_grpc_address: String,
-        /// containerd's program, which can publish events as well.
+        /// The path of containerd's program, which can publish events as well.
         7 => containerd_binary: String,
-        /// Extensions, including the runtime's options.
+        /// Extensions. One of them contains the runtime's options.
         8 => extensions: Vec<Extension>,
-        /// The directory for the shim's socket, if not the default.
+        /// The directory for the shim's socket, if it is not the default.
         9 => socket_dir: Option<String>,
     }
 
     /// `containerd.runtime.bootstrap.v1.Extension`.
     pub struct Extension = "containerd.runtime.bootstrap.v1.Extension" {
-        /// The extension with its type.
+        /// The extension, together with its type.
         1 => value: Option<Any>,
     }
 
@@ -65,7 +66,7 @@ message! {
         2 => address: String,
         /// The protocol on that address: `ttrpc` or `grpc`.
         3 => protocol: String,
-        /// The shim's capabilities; none is defined yet.
+        /// The shim's capabilities. None are defined yet.
         4 => capabilities: Vec<i32>,
         /// Free-form metadata.
         5 => metadata: BTreeMap<String, String>,

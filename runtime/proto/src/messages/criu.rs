@@ -1,25 +1,25 @@
-//! The requests to criu and its answers, which go over the socket of `criu swrk`: rpc.proto of CRIU 4.2 (criu.org/RPC).
+//! The requests to criu and its responses, sent over the socket of `criu swrk`: rpc.proto of CRIU 4.2 (criu.org/RPC).
 //!
-//! The file is proto2, which distinguishes an absent field from a zero. Where this matters, the field is an `Option`.
-//! Fields that dayfly does not use are left out.
+//! The file's syntax is proto2, which distinguishes between an absent field and a zero. Where this difference matters,
+//! the field is an `Option`. Fields that dayfly does not use are left out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The types of requests and answers.
+/// The types of requests and responses.
 pub mod kind {
     /// Save a process tree.
     pub const DUMP: i32 = 1;
     /// Restore a process tree.
     pub const RESTORE: i32 = 2;
-    /// A stage was reached; criu waits for an answer.
+    /// criu has reached a stage, and waits for an answer.
     pub const NOTIFY: i32 = 6;
-    /// Which features does this kernel support?
+    /// Query which features the kernel supports.
     pub const FEATURE_CHECK: i32 = 9;
-    /// Which version is criu?
+    /// Query criu's version.
     pub const VERSION: i32 = 10;
 
-    /// Returns the name in rpc.proto.
+    /// Returns the type's name in rpc.proto.
     pub fn name(kind: i32) -> &'static str {
         match kind {
             DUMP => "DUMP",
@@ -32,22 +32,22 @@ pub mod kind {
     }
 }
 
-/// The modes of handling cgroups.
+/// The modes in which criu handles cgroups.
 pub mod cgroups {
-    /// Leave cgroups alone.
+    /// Do not handle cgroups.
     pub const IGNORE: i32 = 0;
     /// Create missing cgroups, and set their limits.
     pub const SOFT: i32 = 3;
     /// Set the limits of all cgroups.
     pub const FULL: i32 = 4;
-    /// Fail if a cgroup exists already.
+    /// Fail if a cgroup already exists.
     pub const STRICT: i32 = 5;
-    /// criu's default: [`SOFT`].
+    /// Use criu's default, which is [`SOFT`].
     pub const DEFAULT: i32 = 6;
 }
 
 message! {
-    /// `criu_page_server_info`: the server that receives or serves pages.
+    /// `criu_page_server_info`: the server that receives or provides memory pages.
     pub struct PageServer {
         /// The server's address.
         1 => address: String,
@@ -55,99 +55,99 @@ message! {
         2 => port: i32,
     }
 
-    /// `ext_mount_map`: an external mount, which criu does not save.
+    /// `ext_mount_map`: an external mount, whose contents criu does not save.
     pub struct ExternalMount {
-        /// On a dump the mount point in the container, on a restore the name in the images.
+        /// For a dump, the mount point in the container; for a restore, the mount's name in the images.
         1 => key: String,
-        /// On a dump the name in the images, on a restore a path on the host.
+        /// For a dump, the mount's name in the images; for a restore, a path on the host.
         2 => value: String,
     }
 
     /// `join_namespace`: an existing namespace to join.
     pub struct JoinedNamespace {
-        /// The kind, as in /proc/PID/ns.
+        /// The namespace's type, named as in /proc/PID/ns.
         1 => kind: String,
-        /// The namespace's file.
+        /// The path of the namespace's file.
         2 => file: String,
     }
 
-    /// `inherit_fd`: an open file that criu hands on to the restored processes.
+    /// `inherit_fd`: an open file of criu that the restored processes inherit.
     pub struct InheritedFd {
-        /// The name in the images.
+        /// The file's name in the images.
         1 => key: String,
         /// The descriptor in criu's process.
         2 => fd: Option<i32>,
     }
 
-    /// `cgroup_root`: the root of the cgroups in a hierarchy.
+    /// `cgroup_root`: the root of the restored cgroups in a hierarchy.
     pub struct CgroupRoot {
-        /// The hierarchy; an empty name is cgroup v2, an absent one means all.
+        /// The hierarchy. An empty name means cgroup v2; an absent name means all hierarchies.
         1 => controller: Option<String>,
-        /// The path in the hierarchy.
+        /// The root's path in the hierarchy.
         2 => path: String,
     }
 
     /// `criu_opts`: the options of a dump or restore.
     pub struct Options {
-        /// The directory of images, as a descriptor of the client.
+        /// The client's descriptor of the directory with the images.
         1 => images_dir_fd: Option<i32>,
-        /// The root of the process tree.
+        /// The pid of the root of the process tree.
         2 => pid: i32,
-        /// Whether the processes keep running after a dump.
+        /// Whether the processes continue to run after a dump.
         3 => leave_running: bool,
-        /// Whether UNIX sockets may be connected to sockets outside the tree.
+        /// Whether UNIX sockets may be connected to sockets outside the process tree.
         4 => ext_unix_sk: bool,
         /// Whether TCP connections are saved.
         5 => tcp_established: bool,
-        /// Whether a device whose number has changed is found by its path.
+        /// Whether criu searches for a device by its path if its number has changed.
         6 => evasive_devices: bool,
-        /// Whether sessions and terminals from outside the tree are allowed.
+        /// Whether the session and the terminal may come from outside the process tree.
         7 => shell_job: bool,
         /// Whether file locks are saved.
         8 => file_locks: bool,
         /// The log level: 4 logs everything.
         9 => log_level: i32,
-        /// The log's name in the work directory.
+        /// The log's file name in the work directory.
         10 => log_file: String,
         /// The server that receives the pages of a dump.
         11 => page_server: Option<PageServer>,
-        /// Whether criu sends notices of stages.
+        /// Whether criu notifies the client of each stage.
         12 => notify_scripts: bool,
-        /// The root of the mount tree.
+        /// The directory that becomes the root of the mount tree.
         13 => root: String,
-        /// The work directory, as a descriptor of the client.
+        /// The client's descriptor of the work directory.
         17 => work_dir_fd: Option<i32>,
-        /// Whether open, unlinked files get a temporary name.
+        /// Whether open files that were unlinked get a temporary name.
         18 => link_remap: bool,
         /// External mounts.
         23 => external_mounts: Vec<ExternalMount>,
-        /// The field that older versions use instead of `cgroups_mode`.
+        /// Whether criu handles cgroups, for older versions of criu, which do not support `cgroups_mode`.
         24 => manage_cgroups: bool,
-        /// The roots of the cgroups.
+        /// The roots of the restored cgroups, per hierarchy.
         25 => cgroup_roots: Vec<CgroupRoot>,
         /// Whether the restored init becomes a child of the client.
         26 => rst_sibling: bool,
-        /// Open files that criu hands on.
+        /// Open files of criu that the restored processes inherit.
         27 => inherited_fds: Vec<InheritedFd>,
-        /// One of [`cgroups`].
+        /// How criu handles cgroups: one of [`cgroups`].
         34 => cgroups_mode: Option<i32>,
-        /// Other external objects: `net[INODE]:NAME`.
+        /// Other external objects, for example `net[INODE]:NAME`.
         37 => external: Vec<String>,
-        /// Namespaces that are created without their contents, as flags of clone(2).
+        /// The namespaces that criu restores without their contents, as flags of clone(2).
         38 => empty_ns: u32,
-        /// Namespaces to join.
+        /// The existing namespaces that the restored processes join.
         39 => joined_namespaces: Vec<JoinedNamespace>,
-        /// The cgroup to freeze.
+        /// The cgroup that criu freezes.
         44 => freeze_cgroup: String,
-        /// Whether TCP connections that are being established are left out.
+        /// Whether TCP connections that are not established yet are left out.
         46 => tcp_skip_in_flight: bool,
-        /// Whether pages are loaded when they are accessed.
+        /// Whether memory pages are loaded only when they are accessed.
         48 => lazy_pages: bool,
-        /// The descriptor for the status of the page server, before 3.15.
+        /// The descriptor for the status of the page server, for criu before 3.15.
         49 => status_fd: Option<i32>,
-        /// Whether criu passes the masters of terminals that no restored process has open.
+        /// Whether criu passes on the masters of those terminals whose masters no restored process has open.
         50 => orphan_pts_master: bool,
-        /// A file with options that override these.
+        /// A file with options that override those of this message.
         51 => config_file: String,
         /// The profile of a Linux security module.
         53 => lsm_profile: String,
@@ -155,21 +155,21 @@ message! {
         63 => lsm_mount_context: String,
     }
 
-    /// `criu_features`: optional features of the kernel.
+    /// `criu_features`: optional features of the kernel that criu can use.
     pub struct Features {
-        /// Whether written pages are tracked (CONFIG_MEM_SOFT_DIRTY).
+        /// Whether the kernel tracks which pages were written (CONFIG_MEM_SOFT_DIRTY).
         1 => mem_track: bool,
-        /// Whether pages can be loaded when they are accessed (userfaultfd(2)).
+        /// Whether pages can be loaded only when they are accessed (userfaultfd(2)).
         2 => lazy_pages: bool,
     }
 
-    /// `criu_req`: a request, or the answer to a notice.
+    /// `criu_req`: a request, or the client's answer to a notification.
     pub struct Request {
-        /// One of [`kind`].
+        /// The request's type: one of [`kind`].
         1 => kind: i32,
-        /// The options.
+        /// The options of a dump or restore.
         2 => options: Option<Options>,
-        /// Whether the work at the notified stage succeeded.
+        /// In an answer to a notification: whether the client's work for this stage succeeded.
         3 => notify_success: Option<bool>,
         /// Whether further requests follow.
         4 => keep_open: bool,
@@ -179,19 +179,19 @@ message! {
 
     /// `criu_restore_resp`: the result of a restore.
     pub struct Restored {
-        /// The root of the process tree.
+        /// The pid of the root of the process tree.
         1 => pid: i32,
     }
 
-    /// `criu_notify`: a notice of a stage.
+    /// `criu_notify`: the notification that criu has reached a stage.
     pub struct Notice {
         /// The stage's name.
         1 => script: String,
-        /// The root of the process tree, if it exists.
+        /// The pid of the root of the process tree, if it already exists.
         2 => pid: i32,
     }
 
-    /// `criu_version`: the version.
+    /// `criu_version`: criu's version.
     pub struct Version {
         /// The first number.
         1 => major: i32,
@@ -201,21 +201,21 @@ message! {
         4 => sublevel: i32,
     }
 
-    /// `criu_resp`: an answer, or a notice.
+    /// `criu_resp`: a response, or a notification.
     pub struct Response {
-        /// One of [`kind`].
+        /// The response's type: one of [`kind`].
         1 => kind: i32,
         /// Whether the request succeeded.
         2 => success: bool,
         /// The result of a restore.
         4 => restored: Option<Restored>,
-        /// The stage.
+        /// The stage that criu has reached.
         5 => notice: Option<Notice>,
-        /// The error number of a failure.
+        /// The errno, if the request failed.
         7 => errno: i32,
         /// The supported features.
         8 => features: Option<Features>,
-        /// The version.
+        /// criu's version.
         10 => version: Option<Version>,
     }
 }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_answer() {
-        // The answer of criu 4.2 to a restore that failed, without its message.
+        // The response of criu 4.2 to a restore that failed, without the error message.
         let bytes = b"\x08\x02\x10\x00\x22\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x38\x16";
         let answer = Response::decode(bytes).unwrap();
         assert_eq!((answer.kind, answer.success, answer.errno), (kind::RESTORE, false, 22));

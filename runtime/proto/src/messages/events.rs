@@ -1,5 +1,5 @@
-//! Events that a shim sends to containerd: an event in an [`Any`], in an [`Envelope`], in a [`ForwardRequest`] to the
-//! service [`SERVICE`], which answers [`Empty`](crate::messages::time::Empty).
+//! The events that a shim sends to containerd. The event is sent in an [`Any`], which is part of an [`Envelope`]. This
+//! is sent in a [`ForwardRequest`] to the service [`SERVICE`], which answers [`Empty`](crate::messages::time::Empty).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use crate::messages::any::Any;
 use crate::messages::mount::Mount;
 use crate::messages::time::Timestamp;
 
-/// The service that receives events, on containerd's own ttrpc socket.
+/// The service that receives events. containerd provides it on its own ttrpc socket.
 pub const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
 /// The only call of the service.
 pub const FORWARD: &str = "Forward";
 
-/// The topics of events: an [`Envelope`]'s `topic` (core/runtime/events.go).
+/// The topics of events, for the field `topic` of [`Envelope`] (core/runtime/events.go).
 pub mod topic {
     /// [`TaskCreate`](super::TaskCreate).
     pub const TASK_CREATE: &str = "/tasks/create";
@@ -52,7 +52,7 @@ message! {
         2 => namespace: String,
         /// One of [`topic`].
         3 => topic: String,
-        /// One of the messages below.
+        /// The event: one of the messages below.
         4 => event: Option<Any>,
     }
 
@@ -64,9 +64,9 @@ message! {
         2 => bundle: String,
         /// The mounts of the root filesystem.
         3 => rootfs: Vec<Mount>,
-        /// The standard streams of the container.
+        /// The standard streams of the container's first process.
         4 => io: Option<TaskIO>,
-        /// The checkpoint it was restored from.
+        /// The checkpoint from which the container was restored.
         5 => checkpoint: String,
         /// The pid of the container's first process.
         6 => pid: u32,
@@ -80,7 +80,7 @@ message! {
         2 => pid: u32,
     }
 
-    /// `containerd.events.TaskDelete`: a container, or a process of it, was removed.
+    /// `containerd.events.TaskDelete`: a container, or one of its processes, was removed.
     pub struct TaskDelete = "containerd.events.TaskDelete" {
         /// The container's id.
         1 => container_id: String,
@@ -90,17 +90,17 @@ message! {
         3 => exit_status: u32,
         /// The time of its exit.
         4 => exited_at: Option<Timestamp>,
-        /// The id given to Exec; empty for the container itself.
+        /// The exec id; empty for the container itself.
         5 => id: String,
     }
 
-    /// `containerd.events.TaskIO`: standard streams as requested.
+    /// `containerd.events.TaskIO`: the standard streams, as requested by the client.
     pub struct TaskIO = "containerd.events.TaskIO" {
-        /// The source of input.
+        /// The source of standard input.
         1 => stdin: String,
-        /// The sink of output.
+        /// The sink of standard output.
         2 => stdout: String,
-        /// The sink of errors.
+        /// The sink of standard error.
         3 => stderr: String,
         /// Whether the streams belong to a terminal.
         4 => terminal: bool,
@@ -110,7 +110,7 @@ message! {
     pub struct TaskExit = "containerd.events.TaskExit" {
         /// The container's id.
         1 => container_id: String,
-        /// The id given to Exec; for the first process the container's id.
+        /// The exec id, or for the first process the container's id.
         2 => id: String,
         /// The pid of the exited process.
         3 => pid: u32,
@@ -156,11 +156,11 @@ message! {
         1 => container_id: String,
     }
 
-    /// `containerd.events.TaskCheckpointed`: a checkpoint was made.
+    /// `containerd.events.TaskCheckpointed`: a checkpoint of a container was written.
     pub struct TaskCheckpointed = "containerd.events.TaskCheckpointed" {
         /// The container's id.
         1 => container_id: String,
-        /// The directory of the checkpoint.
+        /// The directory that contains the checkpoint.
         2 => checkpoint: String,
     }
 }

@@ -1,5 +1,5 @@
-//! The output of a shim executed with `-info`: a [`RuntimeInfo`] on stdout, after it has read the runtime's options (an
-//! Any, or nothing) from stdin.
+//! The messages for a shim that is executed with `-info`: it reads the runtime's options (an Any, or nothing) from
+//! stdin, and writes a [`RuntimeInfo`] to stdout.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -11,7 +11,7 @@ message! {
     pub struct RuntimeVersion = "containerd.types.RuntimeVersion" {
         /// The version.
         1 => version: String,
-        /// The commit.
+        /// The commit from which the shim was built.
         2 => revision: String,
     }
 
@@ -21,20 +21,21 @@ message! {
         1 => name: String,
         /// The shim's version.
         2 => version: Option<RuntimeVersion>,
-        /// The options from its stdin.
+        /// The options that were read from stdin.
         3 => options: Option<Any>,
-        /// The runtime's features: JSON of features.md ([`specs::FEATURES`](crate::messages::specs::FEATURES)).
+        /// The runtime's features: JSON in the format of features.md
+        /// ([`specs::FEATURES`](crate::messages::specs::FEATURES)).
         4 => features: Option<Any>,
         /// The shim's annotations.
         5 => annotations: BTreeMap<String, String>,
     }
 
-    /// `containerd.types.RuntimeRequest`: a client's request to containerd's introspection service, which executes the
-    /// shim.
+    /// `containerd.types.RuntimeRequest`: a client's request to containerd's introspection service. To answer it, the
+    /// service executes the shim.
     pub struct RuntimeRequest = "containerd.types.RuntimeRequest" {
-        /// The shim's path.
+        /// The path of the shim's program.
         1 => runtime_path: String,
-        /// The shim's stdin.
+        /// The options, which are written to the shim's stdin.
         2 => options: Option<Any>,
     }
 }

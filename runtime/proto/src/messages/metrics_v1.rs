@@ -1,5 +1,5 @@
-//! Resource usage of a container by cgroup v1: `io.containerd.cgroups.v1`
-//! (github.com/containerd/cgroups/v3/cgroup1/stats). Memory is in bytes.
+//! A container's resource usage on cgroup v1: `io.containerd.cgroups.v1`
+//! (github.com/containerd/cgroups/v3/cgroup1/stats). Amounts of memory are in bytes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,57 +7,57 @@ use alloc::vec::Vec;
 message! {
     /// `io.containerd.cgroups.v1.Metrics`.
     pub struct Metrics = "io.containerd.cgroups.v1.Metrics" {
-        /// The controller hugetlb: one element for each page size.
+        /// Values of the controller hugetlb: one element for each page size.
         1 => hugetlb: Vec<HugetlbStat>,
-        /// The controller pids.
+        /// Values of the controller pids.
         2 => pids: Option<PidsStat>,
-        /// The controllers cpu and cpuacct.
+        /// Values of the controllers cpu and cpuacct.
         3 => cpu: Option<CPUStat>,
-        /// The controller memory.
+        /// Values of the controller memory.
         4 => memory: Option<MemoryStat>,
-        /// The controller blkio.
+        /// Values of the controller blkio.
         5 => blkio: Option<BlkIOStat>,
-        /// The controller rdma.
+        /// Values of the controller rdma.
         6 => rdma: Option<RdmaStat>,
-        /// Network devices.
+        /// Counters of network devices.
         7 => network: Vec<NetworkStat>,
-        /// Numbers of tasks by state, from taskstats.
+        /// The numbers of tasks in each state, from taskstats.
         8 => cgroup_stats: Option<CgroupStats>,
-        /// memory.oom_control.
+        /// The contents of memory.oom_control.
         9 => memory_oom_control: Option<MemoryOomControl>,
     }
 
-    /// hugetlb.SIZE.usage_in_bytes, .max_usage_in_bytes and .failcnt.
+    /// The contents of hugetlb.SIZE.usage_in_bytes, .max_usage_in_bytes and .failcnt.
     pub struct HugetlbStat {
         /// Bytes used.
         1 => usage: u64,
         /// Maximum bytes used.
         2 => max: u64,
-        /// How often the limit was hit.
+        /// How many times the limit was reached.
         3 => failcnt: u64,
-        /// The page size as in the files' names: `2MB`.
+        /// The page size, as in the files' names (for example `2MB`).
         4 => pagesize: String,
     }
 
-    /// pids.current and pids.max.
+    /// The contents of pids.current and pids.max.
     pub struct PidsStat {
         /// The number of tasks.
         1 => current: u64,
-        /// The limit of tasks; 0 for none.
+        /// The maximum number of tasks; 0 means no limit.
         2 => limit: u64,
     }
 
     /// CPU usage.
     pub struct CPUStat {
-        /// cpuacct.
+        /// The CPU time used, from the controller cpuacct.
         1 => usage: Option<CPUUsage>,
-        /// cpu.stat.
+        /// Throttling, from cpu.stat.
         2 => throttling: Option<Throttle>,
     }
 
-    /// cpuacct.usage, .stat and .usage_percpu, in nanoseconds.
+    /// The contents of cpuacct.usage, .stat and .usage_percpu, in nanoseconds.
     pub struct CPUUsage {
-        /// Total.
+        /// In total.
         1 => total: u64,
         /// In the kernel.
         2 => kernel: u64,
@@ -67,17 +67,17 @@ message! {
         4 => per_cpu: Vec<u64>,
     }
 
-    /// cpu.stat: throttling by the quota.
+    /// The contents of cpu.stat: throttling by the quota.
     pub struct Throttle {
-        /// Periods.
+        /// The number of elapsed periods.
         1 => periods: u64,
-        /// Periods in which the quota ran out.
+        /// The number of periods in which the quota was used up.
         2 => throttled_periods: u64,
-        /// Throttled time in nanoseconds.
+        /// The throttled time, in nanoseconds.
         3 => throttled_time: u64,
     }
 
-    /// memory.stat, and the counters of memory.
+    /// The contents of memory.stat, and the usage of each kind of memory.
     pub struct MemoryStat {
         /// `cache`.
         1 => cache: u64,
@@ -91,7 +91,7 @@ message! {
         5 => dirty: u64,
         /// `writeback`.
         6 => writeback: u64,
-        /// `pgpgin`, a count like the next three.
+        /// `pgpgin`: a number of events, like the next three fields.
         7 => pg_pg_in: u64,
         /// `pgpgout`.
         8 => pg_pg_out: u64,
@@ -113,7 +113,7 @@ message! {
         16 => hierarchical_memory_limit: u64,
         /// `hierarchical_memsw_limit`.
         17 => hierarchical_swap_limit: u64,
-        /// `total_cache`: includes descendants, like the following fields.
+        /// `total_cache`: includes descendants, like all following fields from memory.stat.
         18 => total_cache: u64,
         /// `total_rss`.
         19 => total_rss: u64,
@@ -125,7 +125,7 @@ message! {
         22 => total_dirty: u64,
         /// `total_writeback`.
         23 => total_writeback: u64,
-        /// `total_pgpgin`, a count like the next three.
+        /// `total_pgpgin`: a number of events, like the next three fields.
         24 => total_pg_pg_in: u64,
         /// `total_pgpgout`.
         25 => total_pg_pg_out: u64,
@@ -143,61 +143,61 @@ message! {
         31 => total_active_file: u64,
         /// `total_unevictable`.
         32 => total_unevictable: u64,
-        /// memory.
+        /// Memory, from the files memory.*.
         33 => usage: Option<MemoryEntry>,
-        /// memory.memsw: memory and swap.
+        /// Memory and swap together, from the files memory.memsw.*.
         34 => swap: Option<MemoryEntry>,
-        /// memory.kmem.
+        /// Kernel memory, from the files memory.kmem.*.
         35 => kernel: Option<MemoryEntry>,
-        /// memory.kmem.tcp.
+        /// TCP buffers, from the files memory.kmem.tcp.*.
         36 => kernel_tcp: Option<MemoryEntry>,
     }
 
-    /// A counter of memory.
+    /// The usage of one kind of memory. Each field is a file, whose name ends with the text in its description.
     pub struct MemoryEntry {
-        /// .limit_in_bytes.
+        /// `.limit_in_bytes`
         1 => limit: u64,
-        /// .usage_in_bytes.
+        /// `.usage_in_bytes`
         2 => usage: u64,
-        /// .max_usage_in_bytes.
+        /// `.max_usage_in_bytes`
         3 => max: u64,
-        /// .failcnt.
+        /// `.failcnt`
         4 => failcnt: u64,
     }
 
-    /// memory.oom_control.
+    /// The contents of memory.oom_control.
     pub struct MemoryOomControl {
         /// Whether the OOM killer is disabled.
         1 => oom_kill_disable: u64,
-        /// Whether tasks wait for memory now.
+        /// Whether tasks are waiting for memory now.
         2 => under_oom: u64,
-        /// Processes killed (kernel 4.13).
+        /// The number of processes killed (kernel 4.13).
         3 => oom_kill: u64,
     }
 
-    /// blkio.*_recursive, or blkio.throttle.*.
+    /// The contents of the files blkio.*_recursive, or of blkio.throttle.*.
     pub struct BlkIOStat {
-        /// Bytes.
+        /// Bytes transferred.
         1 => io_service_bytes_recursive: Vec<BlkIOEntry>,
-        /// Requests.
+        /// The number of requests.
         2 => io_serviced_recursive: Vec<BlkIOEntry>,
-        /// Requests in the queue.
+        /// The number of requests in the queue.
         3 => io_queued_recursive: Vec<BlkIOEntry>,
-        /// Service time in nanoseconds.
+        /// The time for which requests were served, in nanoseconds.
         4 => io_service_time_recursive: Vec<BlkIOEntry>,
-        /// Wait time in nanoseconds.
+        /// The time that requests waited in the queue, in nanoseconds.
         5 => io_wait_time_recursive: Vec<BlkIOEntry>,
-        /// Requests that were merged.
+        /// The number of requests that were merged.
         6 => io_merged_recursive: Vec<BlkIOEntry>,
-        /// Device time in milliseconds.
+        /// The time for which the device was allocated to the cgroup, in milliseconds.
         7 => io_time_recursive: Vec<BlkIOEntry>,
-        /// Sectors.
+        /// The number of sectors transferred.
         8 => sectors_recursive: Vec<BlkIOEntry>,
     }
 
     /// A line of a blkio file.
     pub struct BlkIOEntry {
-        /// `Read`, `Write`, `Sync`, `Async`, `Discard` or `Total`.
+        /// The operation: `Read`, `Write`, `Sync`, `Async`, `Discard` or `Total`.
         1 => op: String,
         /// The device's path below /dev.
         2 => device: String,
@@ -205,25 +205,25 @@ message! {
         3 => major: u64,
         /// The device's minor number.
         4 => minor: u64,
-        /// The count.
+        /// The value of the counter.
         5 => value: u64,
     }
 
-    /// rdma.current and rdma.max.
+    /// The contents of rdma.current and rdma.max.
     pub struct RdmaStat {
-        /// Usage.
+        /// The current usage.
         1 => current: Vec<RdmaEntry>,
-        /// Limits.
+        /// The limits.
         2 => limit: Vec<RdmaEntry>,
     }
 
     /// A line of rdma.current or rdma.max.
     pub struct RdmaEntry {
-        /// The device.
+        /// The device's name.
         1 => device: String,
-        /// Handles.
+        /// The number of handles.
         2 => hca_handles: u32,
-        /// Objects.
+        /// The number of objects.
         3 => hca_objects: u32,
     }
 
@@ -237,7 +237,7 @@ message! {
         3 => rx_packets: u64,
         /// Receive errors.
         4 => rx_errors: u64,
-        /// Received packets dropped.
+        /// Received packets that were dropped.
         5 => rx_dropped: u64,
         /// Bytes sent.
         6 => tx_bytes: u64,
@@ -245,11 +245,11 @@ message! {
         7 => tx_packets: u64,
         /// Transmit errors.
         8 => tx_errors: u64,
-        /// Outgoing packets dropped.
+        /// Outgoing packets that were dropped.
         9 => tx_dropped: u64,
     }
 
-    /// Numbers of tasks by state.
+    /// The numbers of tasks in each state.
     pub struct CgroupStats {
         /// Sleeping.
         1 => nr_sleeping: u64,

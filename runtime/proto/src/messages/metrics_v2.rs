@@ -1,5 +1,6 @@
-//! Resource usage of a container by cgroup v2: `io.containerd.cgroups.v2`
-//! (github.com/containerd/cgroups/v3/cgroup2/stats). A limit of [`u64::MAX`] means none (`max`). Memory is in bytes.
+//! A container's resource usage on cgroup v2: `io.containerd.cgroups.v2`
+//! (github.com/containerd/cgroups/v3/cgroup2/stats). A limit of [`u64::MAX`] means no limit (`max`). Amounts of memory
+//! are in bytes.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,25 +10,25 @@ pub use super::metrics_v1::{NetworkStat, RdmaEntry, RdmaStat};
 message! {
     /// `io.containerd.cgroups.v2.Metrics`.
     pub struct Metrics = "io.containerd.cgroups.v2.Metrics" {
-        /// The controller pids.
+        /// Values of the controller pids.
         1 => pids: Option<PidsStat>,
-        /// The controller cpu.
+        /// Values of the controller cpu.
         2 => cpu: Option<CPUStat>,
-        /// The controller memory.
+        /// Values of the controller memory.
         4 => memory: Option<MemoryStat>,
-        /// The controller rdma.
+        /// Values of the controller rdma.
         5 => rdma: Option<RdmaStat>,
-        /// The controller io.
+        /// Values of the controller io.
         6 => io: Option<IOStat>,
-        /// The controller hugetlb: one element for each page size.
+        /// Values of the controller hugetlb: one element for each page size.
         7 => hugetlb: Vec<HugeTlbStat>,
-        /// memory.events.
+        /// The contents of memory.events.
         8 => memory_events: Option<MemoryEvents>,
-        /// Network devices.
+        /// Counters of network devices.
         9 => network: Vec<NetworkStat>,
     }
 
-    /// A line of a `.pressure` file: the share of time that tasks were stalled.
+    /// A line of a `.pressure` file: how long tasks were stalled.
     pub struct PSIData {
         /// Over the last 10 seconds, in percent.
         1 => avg10: f64,
@@ -35,49 +36,49 @@ message! {
         2 => avg60: f64,
         /// Over the last 300 seconds, in percent.
         3 => avg300: f64,
-        /// Total in microseconds.
+        /// In total, in microseconds.
         4 => total: u64,
     }
 
-    /// A `.pressure` file.
+    /// The contents of a `.pressure` file.
     pub struct PSIStats {
-        /// Some task was stalled.
+        /// The time for which some tasks were stalled.
         1 => some: Option<PSIData>,
-        /// All tasks were stalled.
+        /// The time for which all tasks were stalled.
         2 => full: Option<PSIData>,
     }
 
-    /// pids.current and pids.max.
+    /// The contents of pids.current and pids.max.
     pub struct PidsStat {
         /// The number of tasks.
         1 => current: u64,
-        /// The limit of tasks.
+        /// The maximum number of tasks.
         2 => limit: u64,
     }
 
-    /// cpu.stat and cpu.pressure.
+    /// The contents of cpu.stat and cpu.pressure.
     pub struct CPUStat {
-        /// Microseconds used.
+        /// CPU time used, in microseconds.
         1 => usage_usec: u64,
-        /// Microseconds used in user mode.
+        /// CPU time used in user mode, in microseconds.
         2 => user_usec: u64,
-        /// Microseconds used in the kernel.
+        /// CPU time used in the kernel, in microseconds.
         3 => system_usec: u64,
-        /// Periods of the quota.
+        /// The number of elapsed periods of the quota.
         4 => nr_periods: u64,
-        /// Periods in which the quota ran out.
+        /// The number of periods in which the quota was used up.
         5 => nr_throttled: u64,
-        /// Throttled time in microseconds.
+        /// The throttled time, in microseconds.
         6 => throttled_usec: u64,
-        /// cpu.pressure.
+        /// The contents of cpu.pressure.
         7 => psi: Option<PSIStats>,
-        /// Periods with bursts beyond the quota.
+        /// The number of periods in which a burst exceeded the quota.
         8 => nr_bursts: u64,
-        /// Time used in bursts, in microseconds.
+        /// CPU time used in bursts, in microseconds.
         9 => burst_usec: u64,
     }
 
-    /// memory.stat, memory.current, memory.swap.current, their limits and peaks, and memory.pressure.
+    /// The contents of memory.stat, memory.current, memory.swap.current, their limits and peaks, and memory.pressure.
     pub struct MemoryStat {
         /// `anon`.
         1 => anon: u64,
@@ -113,11 +114,11 @@ message! {
         16 => slab_reclaimable: u64,
         /// `slab_unreclaimable`.
         17 => slab_unreclaimable: u64,
-        /// `pgfault`, a count like the following fields.
+        /// `pgfault`: a number of events, like the following fields from memory.stat.
         18 => pgfault: u64,
         /// `pgmajfault`.
         19 => pgmajfault: u64,
-        /// `workingset_refault`: removed in kernel 5.9, which counts `_anon` and `_file` separately.
+        /// `workingset_refault`: removed in kernel 5.9, which has separate counters `_anon` and `_file` instead.
         20 => workingset_refault: u64,
         /// `workingset_activate`: removed in kernel 5.9 as well.
         21 => workingset_activate: u64,
@@ -153,31 +154,31 @@ message! {
         36 => max_usage: u64,
         /// memory.swap.peak (kernel 6.6).
         37 => swap_max_usage: u64,
-        /// memory.pressure.
+        /// The contents of memory.pressure.
         38 => psi: Option<PSIStats>,
     }
 
-    /// memory.events: the number of occurrences of each event.
+    /// The contents of memory.events: how many times each event has occurred.
     pub struct MemoryEvents {
-        /// Reclaimed although below memory.low.
+        /// Memory was reclaimed although the usage was below memory.low.
         1 => low: u64,
-        /// Throttled because above memory.high.
+        /// The cgroup was throttled because the usage was above memory.high.
         2 => high: u64,
-        /// Usage about to exceed memory.max.
+        /// The usage was about to exceed memory.max.
         3 => max: u64,
-        /// Failed to reclaim enough.
+        /// The kernel could not reclaim enough memory.
         4 => oom: u64,
-        /// Processes killed by the OOM killer.
+        /// A process was killed by the OOM killer.
         5 => oom_kill: u64,
-        /// Whole groups killed (kernel 5.17).
+        /// The whole cgroup was killed (kernel 5.17).
         6 => oom_group_kill: u64,
     }
 
-    /// io.stat and io.pressure.
+    /// The contents of io.stat and io.pressure.
     pub struct IOStat {
         /// The lines of io.stat, one for each device.
         1 => usage: Vec<IOEntry>,
-        /// io.pressure.
+        /// The contents of io.pressure.
         2 => psi: Option<PSIStats>,
     }
 
@@ -191,21 +192,21 @@ message! {
         3 => rbytes: u64,
         /// Bytes written.
         4 => wbytes: u64,
-        /// Reads.
+        /// The number of read operations.
         5 => rios: u64,
-        /// Writes.
+        /// The number of write operations.
         6 => wios: u64,
     }
 
-    /// hugetlb.SIZE.current, .max and .events.
+    /// The contents of hugetlb.SIZE.current, .max and .events.
     pub struct HugeTlbStat {
         /// Bytes used.
         1 => current: u64,
         /// The limit in bytes.
         2 => max: u64,
-        /// The page size as in the files' names: `2MB`.
+        /// The page size, as in the files' names (for example `2MB`).
         3 => pagesize: String,
-        /// How often the limit was hit.
+        /// How many times the limit was reached.
         4 => failcnt: u64,
     }
 }

@@ -1,4 +1,4 @@
-//! The messages, one file per subject. Field names and numbers are those of the .proto files of
+//! The messages, one file per subject. The names and numbers of fields are as in the .proto files of
 //! github.com/containerd/containerd/api v1.12.0 and github.com/containerd/cgroups/v3 v3.1.3.
 
 pub mod any;

@@ -1,20 +1,20 @@
-//! Processes of a container and their states.
+//! The processes of a container, and their states.
 
 use crate::messages::any::Any;
 
 /// `containerd.v1.types.Status`: the state of a process.
 pub mod status {
-    /// Unknown.
+    /// The state is unknown.
     pub const UNKNOWN: i32 = 0;
-    /// Created, and waiting for its start.
+    /// The process was created, and waits for Start.
     pub const CREATED: i32 = 1;
-    /// Running.
+    /// The process is running.
     pub const RUNNING: i32 = 2;
-    /// Exited.
+    /// The process has exited.
     pub const STOPPED: i32 = 3;
-    /// Frozen.
+    /// The process is frozen.
     pub const PAUSED: i32 = 4;
-    /// About to be frozen.
+    /// The process is about to be frozen.
     pub const PAUSING: i32 = 5;
 }
 
@@ -23,7 +23,8 @@ message! {
     pub struct ProcessInfo = "containerd.v1.types.ProcessInfo" {
         /// The pid on the host.
         1 => pid: u32,
-        /// [`ProcessDetails`](crate::messages::options::ProcessDetails), for processes started by Exec.
+        /// The exec id in [`ProcessDetails`](crate::messages::options::ProcessDetails), if the process was started by
+        /// Exec.
         2 => info: Option<Any>,
     }
 }

@@ -1,12 +1,13 @@
-//! JSON in an Any: parts of the runtime specification, by the type URLs under which containerd registers them
-//! (core/runtime/typeurl.go). Type URLs are compared as a whole.
+//! The type URLs for JSON in an Any: parts of the runtime specification, which containerd registers under these URLs
+//! (core/runtime/typeurl.go). Such URLs are compared as a whole, including the server's name.
 
-/// `process` of config.json: in Exec.
+/// The object `process` of config.json; used in Exec.
 pub const PROCESS: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";
-/// `linux.resources` of config.json: in Update.
+/// The object `linux.resources` of config.json; used in Update.
 pub const LINUX_RESOURCES: &str =
     "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources";
-/// config.json itself.
+/// The whole config.json.
 pub const SPEC: &str = "types.containerd.io/opencontainers/runtime-spec/1/Spec";
-/// A runtime's features (features.md of the specification): in [`RuntimeInfo`](crate::messages::info::RuntimeInfo).
+/// The features of a runtime (features.md of the specification); used in
+/// [`RuntimeInfo`](crate::messages::info::RuntimeInfo).
 pub const FEATURES: &str = "types.containerd.io/opencontainers/runtime-spec/1/features/Features";

@@ -1,9 +1,9 @@
-//! The service of a shim: `containerd.task.v3.Task`, 17 calls. `containerd.task.v2.Task`, used by containerd 1.x, has
-//! the same calls and messages: the .proto files differ only in the package name.
+//! The service that a shim provides: `containerd.task.v3.Task`, with 17 calls. containerd 1.x uses
+//! `containerd.task.v2.Task`, which has the same calls and messages: the .proto files differ only in the package name.
 //!
-//! Pause, Resume, Checkpoint, Kill, Exec, ResizePty, CloseIO, Update and Shutdown answer
-//! [`Empty`](crate::messages::time::Empty). In all requests `id` is the container's id, and `exec_id` the id given to
-//! Exec, empty for the first process.
+//! The calls Pause, Resume, Checkpoint, Kill, Exec, ResizePty, CloseIO, Update and Shutdown return
+//! [`Empty`](crate::messages::time::Empty). In all requests, `id` is the container's id, and `exec_id` is the id that
+//! Exec gave to an additional process; it is empty for the container's first process.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -14,9 +14,9 @@ use crate::messages::mount::Mount;
 use crate::messages::process::ProcessInfo;
 use crate::messages::time::Timestamp;
 
-/// The service's name, for containerd 2.
+/// The name of the service in containerd 2.
 pub const SERVICE_V3: &str = "containerd.task.v3.Task";
-/// The service's name, for containerd 1.
+/// The name of the service in containerd 1.
 pub const SERVICE_V2: &str = "containerd.task.v2.Task";
 
 /// A call of the service.
@@ -32,8 +32,8 @@ pub enum Method {
     Delete,
     /// [`PidsRequest`] → [`PidsResponse`].
     Pids,
-    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty), like all following calls except Wait, Stats and
-    /// Connect.
+    /// [`PauseRequest`] → [`Empty`](crate::messages::time::Empty). All following calls also return Empty, unless
+    /// another message is given.
     Pause,
     /// [`ResumeRequest`].
     Resume,
@@ -81,7 +81,7 @@ impl Method {
         Self::Shutdown,
     ];
 
-    /// Returns the name of the call in requests.
+    /// Returns the call's name, as used in requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::State => "State",
@@ -104,7 +104,7 @@ impl Method {
         }
     }
 
-    /// Returns the call with that name; `None` if the service has none.
+    /// Returns the call with this name; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
@@ -115,23 +115,24 @@ message! {
     pub struct CreateTaskRequest {
         /// The container's id.
         1 => id: String,
-        /// The directory with `config.json` and `rootfs`.
+        /// The directory that contains `config.json` and `rootfs`.
         2 => bundle: String,
-        /// The mounts for `rootfs`; empty if it is already mounted.
+        /// The mounts for `rootfs`; empty if `rootfs` is already mounted.
         3 => rootfs: Vec<Mount>,
-        /// Whether the process has a terminal; then stderr is unused.
+        /// Whether the process has a terminal, in which case stderr is not used.
         4 => terminal: bool,
-        /// The source of input: a FIFO's path or a URL (`fifo:`, `file:`, `binary:`); empty for none.
+        /// The source of standard input: the path of a FIFO, or a URL (`fifo:`, `file:`, `binary:`). If empty, there is
+        /// none.
         5 => stdin: String,
-        /// The sink of output, in the same format.
+        /// The sink of standard output, in the same format.
         6 => stdout: String,
-        /// The sink of errors, in the same format.
+        /// The sink of standard error, in the same format.
         7 => stderr: String,
-        /// The checkpoint to restore.
+        /// The checkpoint from which the container is restored.
         8 => checkpoint: String,
         /// The parent of that checkpoint.
         9 => parent_checkpoint: String,
-        /// [`Options`](crate::messages::options::Options), or the CRI's
+        /// The runtime's options: [`Options`](crate::messages::options::Options), or the CRI's
         /// [`RuntimeOptions`](crate::messages::options::RuntimeOptions).
         10 => options: Option<Any>,
     }
@@ -142,7 +143,7 @@ message! {
         1 => pid: u32,
     }
 
-    /// Delete: removes an exited container or process.
+    /// Delete: removes a container or process that has exited.
     pub struct DeleteRequest {
         /// The container's id.
         1 => id: String,
@@ -160,21 +161,21 @@ message! {
         3 => exited_at: Option<Timestamp>,
     }
 
-    /// Exec: prepares another process, which Start runs.
+    /// Exec: prepares an additional process, which Start runs.
     pub struct ExecProcessRequest {
         /// The container's id.
         1 => id: String,
-        /// The id for the process.
+        /// The new process's exec id.
         2 => exec_id: String,
         /// Whether the process has a terminal.
         3 => terminal: bool,
-        /// The source of input, as in [`CreateTaskRequest`].
+        /// The source of standard input, in the format of [`CreateTaskRequest`].
         4 => stdin: String,
-        /// The sink of output.
+        /// The sink of standard output.
         5 => stdout: String,
-        /// The sink of errors.
+        /// The sink of standard error.
         6 => stderr: String,
-        /// The `process` of the runtime specification in JSON
+        /// The object `process` of the runtime specification, in JSON
         /// ([`specs::PROCESS`](crate::messages::specs::PROCESS)).
         7 => spec: Option<Any>,
     }
@@ -185,9 +186,9 @@ message! {
         1 => id: String,
         /// The process's exec id; empty for the first process.
         2 => exec_id: String,
-        /// Columns.
+        /// The number of columns.
         3 => width: u32,
-        /// Rows.
+        /// The number of rows.
         4 => height: u32,
     }
 
@@ -201,27 +202,27 @@ message! {
 
     /// The answer to State.
     pub struct StateResponse {
-        /// The container's id; for processes started by Exec, the exec id.
+        /// The container's id or, for a process prepared by Exec, the exec id.
         1 => id: String,
         /// The container's bundle.
         2 => bundle: String,
         /// The pid on the host.
         3 => pid: u32,
-        /// One of [`status`](crate::messages::process::status).
+        /// The state: one of [`status`](crate::messages::process::status).
         4 => status: i32,
-        /// The source of input, as requested.
+        /// The source of standard input, as requested.
         5 => stdin: String,
-        /// The sink of output.
+        /// The sink of standard output.
         6 => stdout: String,
-        /// The sink of errors.
+        /// The sink of standard error.
         7 => stderr: String,
         /// Whether the process has a terminal.
         8 => terminal: bool,
         /// The exit status of the process.
         9 => exit_status: u32,
-        /// The time of its exit; absent before the exit.
+        /// The time of its exit; absent if it has not exited.
         10 => exited_at: Option<Timestamp>,
-        /// The request's `exec_id`.
+        /// The `exec_id` of the request.
         11 => exec_id: String,
     }
 
@@ -233,17 +234,17 @@ message! {
         2 => exec_id: String,
         /// The signal's number.
         3 => signal: u32,
-        /// Whether all processes of the container get the signal.
+        /// Whether the signal is sent to all processes of the container.
         4 => all: bool,
     }
 
-    /// CloseIO: closes the shim's end of a stream.
+    /// CloseIO: closes the shim's end of a process's stream.
     pub struct CloseIORequest {
         /// The container's id.
         1 => id: String,
         /// The process's exec id; empty for the first process.
         2 => exec_id: String,
-        /// Whether standard input ends.
+        /// Whether standard input is closed.
         3 => stdin: bool,
     }
 
@@ -259,21 +260,21 @@ message! {
         1 => processes: Vec<ProcessInfo>,
     }
 
-    /// Checkpoint: writes a container's state to a directory.
+    /// Checkpoint: writes a checkpoint of a container to a directory.
     pub struct CheckpointTaskRequest {
         /// The container's id.
         1 => id: String,
-        /// The directory.
+        /// The directory's path.
         2 => path: String,
-        /// [`CheckpointOptions`](crate::messages::options::CheckpointOptions).
+        /// The options: [`CheckpointOptions`](crate::messages::options::CheckpointOptions).
         3 => options: Option<Any>,
     }
 
-    /// Update: changes limits of a container.
+    /// Update: changes the limits of a container.
     pub struct UpdateTaskRequest {
         /// The container's id.
         1 => id: String,
-        /// The `linux.resources` of the runtime specification in JSON
+        /// The object `linux.resources` of the runtime specification, in JSON
         /// ([`specs::LINUX_RESOURCES`](crate::messages::specs::LINUX_RESOURCES)).
         2 => resources: Option<Any>,
         /// Annotations to set.
@@ -294,7 +295,7 @@ message! {
         1 => pid: u32,
     }
 
-    /// Wait: answered when a process has exited.
+    /// Wait: waits for the exit of a process.
     pub struct WaitRequest {
         /// The container's id.
         1 => id: String,
@@ -318,7 +319,7 @@ message! {
 
     /// The answer to Stats.
     pub struct StatsResponse {
-        /// The [`Metrics`](crate::messages::metrics_v2::Metrics) of cgroup v2, or [those of
+        /// The [`Metrics`](crate::messages::metrics_v2::Metrics) message for cgroup v2, or [the one for
         /// v1](crate::messages::metrics_v1::Metrics).
         1 => stats: Option<Any>,
     }
@@ -339,11 +340,11 @@ message! {
         3 => version: String,
     }
 
-    /// Shutdown: ends the shim if it has no containers left.
+    /// Shutdown: shuts the shim down if it has no containers.
     pub struct ShutdownRequest {
         /// The container's id.
         1 => id: String,
-        /// Whether the shim ends even if it has containers.
+        /// Whether the shim is shut down even if it has containers.
         2 => now: bool,
     }
 

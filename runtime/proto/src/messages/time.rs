@@ -1,11 +1,11 @@
-//! Timestamps, durations and the empty message of `google.protobuf`.
+//! The messages of `google.protobuf` for points in time, durations, and no content.
 
 message! {
     /// `google.protobuf.Timestamp`: a time of CLOCK_REALTIME.
     pub struct Timestamp = "google.protobuf.Timestamp" {
         /// Seconds since 1970, UTC.
         1 => seconds: i64,
-        /// Additional nanoseconds, 0 to 999 999 999.
+        /// The nanoseconds within the second, 0 to 999 999 999.
         2 => nanos: i32,
     }
 
@@ -13,10 +13,10 @@ message! {
     pub struct Duration = "google.protobuf.Duration" {
         /// Seconds.
         1 => seconds: i64,
-        /// Nanoseconds, of the same sign.
+        /// Nanoseconds, with the same sign as the seconds.
         2 => nanos: i32,
     }
 
-    /// `google.protobuf.Empty`: the answer without content.
+    /// `google.protobuf.Empty`: the answer to calls that have no result.
     pub struct Empty = "google.protobuf.Empty" {}
 }

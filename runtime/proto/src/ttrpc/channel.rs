@@ -1,4 +1,4 @@
-//! A socket with frames, used by both sides of a connection.
+//! A socket that transfers frames; both sides of a connection use it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,21 +10,21 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use crate::ttrpc::frame::{HEADER, Header, LONGEST};
 
-/// The number of bytes read in one call beyond the expected ones.
+/// The number of bytes that one receive may read in addition to the rest of an incomplete frame.
 pub(super) const BATCH: usize = 16 << 10;
-/// The number of unwritten bytes from which no more requests are read.
+/// If at least this number of bytes is unwritten, no more requests are read.
 pub(super) const FULL: usize = 1 << 20;
-/// The size of the buffer kept for the next frame; a larger one is freed.
+/// The size up to which a buffer is kept for the next frame. A larger buffer is freed.
 const KEPT: usize = 64 << 10;
 
-/// Why a connection is unusable; it must be dropped.
+/// The reason why a connection can no longer be used. It must be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
     /// The peer has closed the connection.
     Ended,
     /// A system call failed.
     Failed(Errno),
-    /// All stream ids of the connection are used up; a new connection is needed.
+    /// All stream ids of the connection were used, so a new connection is needed.
     Exhausted,
 }
 
@@ -44,19 +44,19 @@ impl core::error::Error for Closed {}
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub header: Header,
-    /// The content; empty if the frame is too long and its content is skipped.
+    /// The contents; empty if the frame is too long, in which case its contents are skipped.
     pub content: &'a [u8],
 }
 
-/// A socket with frames; see the module documentation.
+/// A socket that transfers frames.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
     /// Received bytes of an incomplete frame.
     input: Vec<u8>,
-    /// Remaining bytes of a frame that is too long.
+    /// The number of bytes of a too long frame that must still be skipped.
     skip: usize,
-    /// Frames to write, and the number of bytes already written.
+    /// The encoded frames to write. The next field is the number of bytes of them that were already written.
     output: Vec<u8>,
     written: usize,
 }
@@ -75,7 +75,7 @@ impl Channel {
         self.output.len() - self.written
     }
 
-    /// Receives once, without waiting, and passes each complete frame to `take`, in order.
+    /// Receives once, without waiting, and passes each complete frame to `take`, in the order of arrival.
     pub fn receive(&mut self, mut take: impl FnMut(&mut Self, Frame<'_>)) -> Result<(), Closed> {
         self.input.reserve_exact(self.expected() + BATCH);
         match rustix::net::recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT)
@@ -85,7 +85,7 @@ impl Channel {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(errno) => return Err(Closed::Failed(errno)),
         }
-        // Moved out, because `take` writes answers to the channel.
+        // `input` is moved out of `self`, because `take` needs `self` to queue answers.
         let mut input = core::mem::take(&mut self.input);
         let mut rest = input.as_slice();
         while let Some(frame) = self.next(&mut rest) {
@@ -98,7 +98,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the number of bytes missing from the first frame of the input, if known.
+    /// Returns how many bytes of the first frame in `input` are still missing; 0 if its length is unknown.
     fn expected(&self) -> usize {
         match self.input.first_chunk() {
             Some(bytes) => {
@@ -108,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// Takes a frame off the bytes if it is complete.
+    /// Removes the first frame from `bytes` and returns it, if it is complete.
     fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
@@ -125,7 +125,7 @@ impl Channel {
         Some(Frame { header, content })
     }
 
-    /// Frees memory that an idle connection does not need.
+    /// Frees the buffers that an idle connection does not need.
     fn give_back(&mut self) {
         if self.input.is_empty() {
             self.input = Vec::new();
@@ -137,7 +137,7 @@ impl Channel {
         }
     }
 
-    /// Queues a frame. The caller must refuse content that is longer than a frame.
+    /// Queues a frame. The caller must ensure that the contents are not longer than [`LONGEST`].
     pub fn queue(&mut self, stream: u32, kind: u8, content: &[u8]) {
         debug_assert!(content.len() <= LONGEST, "{} bytes", content.len());
         let header = Header { length: content.len() as u32, stream, kind, flags: 0 };
@@ -145,7 +145,8 @@ impl Channel {
         self.output.extend_from_slice(content);
     }
 
-    /// Writes as much as the socket accepts, without waiting. A closed socket causes no SIGPIPE.
+    /// Writes as many bytes as the socket accepts without waiting. If the peer has closed the connection, there is no
+    /// SIGPIPE.
     pub fn flush(&mut self) -> Result<(), Closed> {
         while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
             match rustix::net::send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {

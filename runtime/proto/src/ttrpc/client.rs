@@ -1,4 +1,4 @@
-//! The client: used by a shim that publishes events.
+//! The client side, which a shim uses to publish events.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -12,26 +12,26 @@ use crate::ttrpc::request::{Request, Response};
 use crate::ttrpc::server::too_long;
 use crate::ttrpc::status::{Status, code};
 
-/// The result of a call: its stream, and a message or an error.
+/// The answer to a call: the call's stream, and a message or an error.
 pub type Answer = (u32, Result<Vec<u8>, Status>);
 
 /// A connection to a server.
 ///
-/// The client holds at most one received frame of 4 MiB and a batch of 16 KiB. The caller limits the amount of
+/// The client buffers at most one received frame of 4 MiB and a batch of 16 KiB. The caller must limit the amount of
 /// unwritten data: see [`queued`](Self::queued).
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
     /// The stream of the next call; `None` if all stream ids are used up.
     next: Option<u32>,
-    /// Streams of unanswered calls.
+    /// The streams of calls that were not answered yet.
     open: BTreeSet<u32>,
-    /// Answers made by the client itself, for calls that it did not send.
+    /// The answers to calls that the client itself has refused and not sent.
     refused: Vec<Answer>,
 }
 
 impl Client {
-    /// Returns a client on a connected stream socket, blocking or not: no call waits.
+    /// Returns a client for a connected stream socket, which may be blocking: no method waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             channel: Channel::new(socket),
@@ -46,7 +46,7 @@ impl Client {
         self.channel.fd()
     }
 
-    /// Returns whether there is something to [`flush`](Self::flush).
+    /// Returns whether there is unwritten data to [`flush`](Self::flush).
     pub fn wants_to_write(&self) -> bool {
         self.channel.queued() != 0
     }
@@ -56,20 +56,20 @@ impl Client {
         self.channel.queued()
     }
 
-    /// Returns the number of unanswered calls.
+    /// Returns the number of calls that were not answered yet.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Queues a call and returns its stream, by which [`receive`](Self::receive) identifies the answer. The server gets
-    /// no timeout. A call that is too long is also answered by `receive`; once all 2^31 streams are used, `flush` and
-    /// `receive` return [`Closed::Exhausted`].
+    /// Queues a call and returns its stream, which [`receive`](Self::receive) returns together with the answer. No
+    /// timeout is sent to the server. For a call that is too long, `receive` returns an error as the answer. Once all
+    /// 2^31 streams were used, `flush` and `receive` return [`Closed::Exhausted`].
     pub fn call(&mut self, service: &str, method: &str, payload: Vec<u8>) -> u32 {
         self.call_within(0, service, method, payload)
     }
 
-    /// Queues a call like [`call`](Self::call), and sends the timeout in nanoseconds to the server, unless it is zero.
-    /// The caller enforces the timeout: see [`forget`](Self::forget).
+    /// Queues a call like [`call`](Self::call). Unless `timeout` is 0, it is sent to the server, in nanoseconds. The
+    /// client itself does not enforce the timeout; the caller can do so with [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
         timeout: i64,
@@ -96,23 +96,23 @@ impl Client {
         stream
     }
 
-    /// Forgets a call, whose answer is dropped when it arrives.
+    /// Forgets a call. If its answer arrives later, it is dropped.
     pub fn forget(&mut self, stream: u32) {
         self.open.remove(&stream);
     }
 
-    /// Receives with one recv(2) that does not wait, and returns the complete answers.
+    /// Makes one recv(2) without waiting, and returns all complete answers.
     ///
     /// # Errors
-    /// If the server has closed the connection, or the connection failed: no open call will be answered. Answers
-    /// received before were already returned.
+    /// If the server has closed the connection, or the connection failed: no further calls will be answered. All
+    /// answers received before were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;
         let mut answers = core::mem::take(&mut self.refused);
         let Self { channel, open, .. } = self;
         channel.receive(|_, frame| {
             let stream = frame.header.stream;
-            // Other calls were forgotten, or never made.
+            // The answers to forgotten calls, and to calls that were never made, are dropped.
             if open.remove(&stream) {
                 answers.push((stream, answer(&frame)));
             }
@@ -120,7 +120,7 @@ impl Client {
         Ok(answers)
     }
 
-    /// Writes as many calls as the server accepts without waiting.
+    /// Writes as many calls as the socket accepts without waiting.
     ///
     /// # Errors
     /// If the server has closed the connection, or the connection failed.

@@ -1,45 +1,45 @@
-//! Frames: a header of ten bytes, followed by content of the given length.
+//! Frames: a header of ten bytes, which contains the length of the contents, and then the contents.
 
-/// Bytes of a header.
+/// The number of bytes of a header.
 pub const HEADER: usize = 10;
-/// Maximum bytes of a frame's content.
+/// The maximum number of bytes of a frame's contents.
 pub const LONGEST: usize = 4 << 20;
 
-/// The kinds of frames. Unknown ones must be ignored.
+/// The types of frames. Frames of other types must be ignored.
 pub mod kind {
-    /// Opens a stream: from the client, with a [`Request`](crate::ttrpc::request::Request).
+    /// Opens a stream. The client sends it, with a [`Request`](crate::ttrpc::request::Request).
     pub const REQUEST: u8 = 1;
-    /// Ends a stream: from the server, with a [`Response`](crate::ttrpc::request::Response).
+    /// Ends a stream. The server sends it, with a [`Response`](crate::ttrpc::request::Response).
     pub const RESPONSE: u8 = 2;
-    /// Intermediate data, from either side, on streams opened for it.
+    /// Intermediate data, from either side, on a stream whose request allows it.
     pub const DATA: u8 = 3;
 }
 
-/// Flags of frames.
+/// The flags of frames.
 pub mod flag {
-    /// On a request or data frame: no data will follow.
+    /// On a request or data frame: the sender will send no data frames after this one.
     pub const REMOTE_CLOSED: u8 = 1;
-    /// On a request frame: data will follow.
+    /// On a request frame: the sender will send data frames.
     pub const REMOTE_OPEN: u8 = 2;
-    /// On a data frame: the frame contains no data.
+    /// On a data frame: it contains no data.
     pub const NO_DATA: u8 = 4;
 }
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of content.
+    /// The number of bytes of the contents.
     pub length: u32,
-    /// The stream id: odd, since clients open streams.
+    /// The stream's id, which is odd, because clients open the streams.
     pub stream: u32,
-    /// One of [`kind`].
+    /// The frame's type: one of [`kind`].
     pub kind: u8,
-    /// Some of [`flag`].
+    /// Any of [`flag`], combined.
     pub flags: u8,
 }
 
 impl Header {
-    /// Decodes a header; numbers are big-endian.
+    /// Decodes a header, whose numbers are big-endian.
     pub fn decode(bytes: [u8; HEADER]) -> Self {
         let [l0, l1, l2, l3, s0, s1, s2, s3, kind, flags] = bytes;
         Self {
@@ -57,7 +57,7 @@ impl Header {
         [l0, l1, l2, l3, s0, s1, s2, s3, self.kind, self.flags]
     }
 
-    /// Returns whether the content is longer than [`LONGEST`].
+    /// Returns whether the frame's contents are longer than [`LONGEST`].
     pub fn is_too_long(self) -> bool {
         self.length as usize > LONGEST
     }

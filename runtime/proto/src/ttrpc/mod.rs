@@ -1,8 +1,9 @@
-//! ttrpc: concurrent calls over one socket, each on a stream of its own (github.com/containerd/ttrpc, PROTOCOL.md,
-//! v1.2.10). Implements the part used by containerd and its shims: a request, a response, no data in between.
+//! ttrpc: concurrent calls over one socket, each on its own stream (github.com/containerd/ttrpc, PROTOCOL.md, v1.2.10).
+//! Only the part that containerd and its shims use is implemented: a request and a response, without data frames in
+//! between.
 //!
-//! Both sides are designed for a level-triggered event loop: `receive` makes one system call and `flush` as many as the
-//! socket accepts, none of which waits. The amounts of received and unwritten data are bounded.
+//! Both sides are designed for a level-triggered event loop. `receive` makes one system call, and `flush` makes as many
+//! as the socket accepts; none of them waits. The amounts of received and of unwritten data are limited.
 
 mod channel;
 pub mod client;

@@ -1,4 +1,4 @@
-//! The server: with it a shim answers containerd's calls.
+//! The server side, which a shim uses to answer containerd's calls.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -12,39 +12,40 @@ use crate::ttrpc::frame::{LONGEST, flag, kind};
 use crate::ttrpc::request::{Request, Response};
 use crate::ttrpc::status::Status;
 
-/// The maximum number of unanswered calls on a connection; further ones are refused.
+/// The maximum number of unanswered calls on a connection. Further calls are refused.
 pub const MOST_CALLS: usize = 1 << 14;
 
-/// A call, which must be answered once by [`Connection::respond`].
+/// A call. It must be answered exactly once, with [`Connection::respond`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The stream, which identifies the call in the answer.
+    /// The stream, which [`Connection::respond`] needs to identify the call.
     pub stream: u32,
     /// The full name of the service.
     pub service: String,
     /// The name of the call.
     pub method: String,
-    /// The encoded parameter message.
+    /// The encoded message with the call's parameters.
     pub payload: Vec<u8>,
-    /// The timeout in nanoseconds from now; `None` for none.
+    /// The time left for the call, in nanoseconds; `None` means no timeout.
     pub timeout: Option<u64>,
 }
 
 /// A connection from a client.
 ///
-/// The connection holds at most one received frame of 4 MiB and a batch of 16 KiB, and receives nothing while more than
-/// 1 MiB of answers is unwritten. Errors of the client are answered like Go's ttrpc does, and the connection continues.
+/// The connection buffers at most one received frame of 4 MiB and a batch of 16 KiB. While more than 1 MiB of answers
+/// is unwritten, nothing is received. Invalid requests are answered with errors as in Go's ttrpc, and the connection
+/// continues.
 #[derive(Debug)]
 pub struct Connection {
     channel: Channel,
-    /// The last opened stream: ids increase.
+    /// The last stream that was opened. The ids of streams must increase.
     last: u32,
-    /// Streams of unanswered calls.
+    /// The streams of calls that were not answered yet.
     open: BTreeSet<u32>,
 }
 
 impl Connection {
-    /// Returns a connection on a connected stream socket, blocking or not: no call waits.
+    /// Returns a connection for a connected stream socket, which may be blocking: no method waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self { channel: Channel::new(socket), last: 0, open: BTreeSet::new() }
     }
@@ -54,26 +55,28 @@ impl Connection {
         self.channel.fd()
     }
 
-    /// Returns whether [`receive`](Self::receive) would read. If it would not, polling for input would spin.
+    /// Returns whether [`receive`](Self::receive) would read from the socket. If false, do not poll for input: the poll
+    /// would return at once, again and again.
     pub fn wants_to_read(&self) -> bool {
         self.channel.queued() < FULL
     }
 
-    /// Returns whether there is something to [`flush`](Self::flush).
+    /// Returns whether there is unwritten data to [`flush`](Self::flush).
     pub fn wants_to_write(&self) -> bool {
         self.channel.queued() != 0
     }
 
-    /// Returns the number of unanswered calls.
+    /// Returns the number of calls that were not answered yet.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Receives with one recv(2) that does not wait, and returns the complete calls; invalid ones are answered.
-    /// Receives nothing while too much data is unwritten.
+    /// Makes one recv(2) without waiting, and returns all complete calls. Invalid calls are answered with an error
+    /// instead. While too many answers are unwritten, nothing is received.
     ///
     /// # Errors
-    /// If the client has closed the connection, or the connection failed. Calls received before were already returned.
+    /// If the client has closed the connection, or the connection failed. All calls received before were already
+    /// returned.
     pub fn receive(&mut self) -> Result<Vec<Call>, Closed> {
         let mut calls = Vec::new();
         if self.wants_to_read() {
@@ -82,7 +85,7 @@ impl Connection {
                 let stream = frame.header.stream;
                 match call(&frame, last, open) {
                     Ok(call) => calls.extend(call),
-                    // An open call on that stream stays open.
+                    // If that stream already has a call, the call can still be answered.
                     Err(status) => answer(channel, stream, Err(status)),
                 }
             })?;
@@ -90,15 +93,15 @@ impl Connection {
         Ok(calls)
     }
 
-    /// Queues the answer to a call; does nothing if the stream has no open call. An answer longer than a frame becomes
-    /// an error (`RESOURCE_EXHAUSTED`).
+    /// Queues the answer to a call. Does nothing if the stream has no unanswered call. If the answer is longer than a
+    /// frame, an error (`RESOURCE_EXHAUSTED`) is sent instead.
     pub fn respond(&mut self, stream: u32, result: Result<Vec<u8>, Status>) {
         if self.open.remove(&stream) {
             answer(&mut self.channel, stream, result);
         }
     }
 
-    /// Writes as many answers as the client accepts without waiting.
+    /// Writes as many answers as the socket accepts without waiting.
     ///
     /// # Errors
     /// If the client has closed the connection, or the connection failed.
@@ -107,7 +110,7 @@ impl Connection {
     }
 }
 
-/// Returns the call in a frame; `None` for frames to ignore.
+/// Returns the call in a frame; `None` if the frame must be ignored.
 fn call(
     frame: &Frame<'_>,
     last: &mut u32,
@@ -178,7 +181,7 @@ fn answer(channel: &mut Channel, stream: u32, result: Result<Vec<u8>, Status>) {
     channel.queue(stream, kind::RESPONSE, &content);
 }
 
-/// Returns the error for a message longer than a frame.
+/// Returns the error for a message that is longer than a frame.
 pub(super) fn too_long(length: usize) -> Status {
     Status::resource_exhausted(format!("a message of {length} bytes: {LONGEST} are possible"))
 }

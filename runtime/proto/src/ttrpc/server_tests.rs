@@ -1,4 +1,4 @@
-//! Tests of connections over a socket pair, whose other end is written byte by byte.
+//! Tests of server connections over a socket pair. The tests write the frames of the client byte by byte.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -35,7 +35,7 @@ fn send(to: &OwnedFd, bytes: &[u8]) {
     assert_eq!(rustix::io::write(to, bytes), Ok(bytes.len()));
 }
 
-/// Returns all frames received.
+/// Returns the contents of all frames that the client has received.
 fn answers(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, Response)> {
     connection.flush().expect("flush");
     let mut bytes = vec![0; 1 << 20];
@@ -53,7 +53,7 @@ fn answers(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, Response)> 
     answers
 }
 
-/// Returns the codes of all errors received.
+/// Returns the streams and codes of all errors that the client has received.
 fn codes(connection: &mut Connection, from: &OwnedFd) -> Vec<(u32, i32)> {
     answers(connection, from)
         .into_iter()
@@ -80,7 +80,7 @@ fn calls_are_answered_in_any_order() {
     assert!(!connection.wants_to_write());
     connection.respond(3, Err(Status::not_found("b")));
     connection.respond(1, Ok(b"r".into()));
-    // A second answer, and one without a call.
+    // A second answer to the same call, and an answer to a call that was not made.
     connection.respond(1, Ok(vec![]));
     connection.respond(5, Ok(vec![]));
     assert!(connection.wants_to_write());
@@ -179,7 +179,7 @@ fn what_clients_do_wrong_is_answered() {
     }
     send(&client, &frame(13, kind::REQUEST, flag::REMOTE_CLOSED, b""));
     assert_eq!(connection.receive().unwrap().len(), 1);
-    // A stream that is already open: its call stays open.
+    // A frame for a stream that has an unanswered call. The call can still be answered.
     send(&client, &frame(13, kind::DATA, 0, b"x"));
     assert_eq!(connection.receive(), Ok(vec![]));
     connection.respond(13, Ok(vec![]));

@@ -1,5 +1,5 @@
-//! The status of a call. containerd converts codes to its own errors (errdefs), which decide what it does next, so a
-//! wrong code is a wrong answer.
+//! The status of a call. containerd converts the code to one of its own errors (errdefs), which determines what it does
+//! next. So the right code is as important as the right message.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ pub mod code {
     pub const OK: i32 = 0;
     /// The caller has cancelled the call.
     pub const CANCELLED: i32 = 1;
-    /// An error without a better code.
+    /// An error for which no other code fits.
     pub const UNKNOWN: i32 = 2;
     /// An argument is invalid.
     pub const INVALID_ARGUMENT: i32 = 3;
@@ -29,15 +29,15 @@ pub mod code {
     pub const RESOURCE_EXHAUSTED: i32 = 8;
     /// The object's state does not permit the call.
     pub const FAILED_PRECONDITION: i32 = 9;
-    /// The call was aborted, for example by a conflict.
+    /// The call was not completed, for example because of a conflict.
     pub const ABORTED: i32 = 10;
     /// A value is beyond the valid range.
     pub const OUT_OF_RANGE: i32 = 11;
     /// The call is not implemented.
     pub const UNIMPLEMENTED: i32 = 12;
-    /// A bug.
+    /// The server has a bug.
     pub const INTERNAL: i32 = 13;
-    /// Currently unavailable.
+    /// The service is temporarily unavailable.
     pub const UNAVAILABLE: i32 = 14;
     /// Data is lost.
     pub const DATA_LOSS: i32 = 15;
@@ -52,18 +52,18 @@ message! {
         1 => code: i32,
         /// The message.
         2 => message: String,
-        /// Details.
+        /// Details, each with its type.
         3 => details: Vec<Any>,
     }
 }
 
 impl Status {
-    /// Returns a status with any code.
+    /// Returns a status with the given code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Vec::new() }
     }
 
-    /// Returns an error without a better code.
+    /// Returns an error for which no other code fits.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self::new(code::UNKNOWN, message)
     }
@@ -73,7 +73,7 @@ impl Status {
         Self::new(code::INVALID_ARGUMENT, message)
     }
 
-    /// Returns an error for a passed deadline.
+    /// Returns the error for a call whose deadline has passed.
     pub fn deadline_exceeded(message: impl Into<String>) -> Self {
         Self::new(code::DEADLINE_EXCEEDED, message)
     }
@@ -83,12 +83,12 @@ impl Status {
         Self::new(code::NOT_FOUND, message)
     }
 
-    /// Returns an error for an existing object (`ErrAlreadyExists`).
+    /// Returns an error for an object that already exists (`ErrAlreadyExists`).
     pub fn already_exists(message: impl Into<String>) -> Self {
         Self::new(code::ALREADY_EXISTS, message)
     }
 
-    /// Returns an error for an exhausted resource.
+    /// Returns an error for a resource that is used up.
     pub fn resource_exhausted(message: impl Into<String>) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, message)
     }
@@ -103,7 +103,7 @@ impl Status {
         Self::new(code::UNIMPLEMENTED, message)
     }
 
-    /// Returns an error for an operation that was begun but not completed.
+    /// Returns an error for an operation that was started, but not completed.
     pub fn aborted(message: impl Into<String>) -> Self {
         Self::new(code::ABORTED, message)
     }
@@ -113,13 +113,13 @@ impl Status {
         Self::new(code::INTERNAL, message)
     }
 
-    /// Returns an error for temporary unavailability (`ErrUnavailable`).
+    /// Returns an error for a service that is temporarily unavailable (`ErrUnavailable`).
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(code::UNAVAILABLE, message)
     }
 }
 
-/// Returns the name of a code in gRPC.
+/// Returns gRPC's name for a code.
 fn name(code: i32) -> &'static str {
     match code {
         code::OK => "OK",

@@ -1,5 +1,5 @@
-//! The code that runc prepends to libseccomp's filter (its libcontainer/seccomp/patchbpf): calls newer than any in the
-//! profile return ENOSYS.
+//! The code that runc puts before libseccomp's filter (its libcontainer/seccomp/patchbpf). It returns ENOSYS for calls
+//! that are newer than all calls in the profile.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ const X32_BIT: u32 = 0x4000_0000;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 
-/// The highest number named by a profile, for each of its architectures.
+/// The highest number that the profile names, for each architecture that it covers.
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {
-    /// Finds the highest numbers in libseccomp's tables. There is nothing to do if the default allows calls, or a
-    /// tracer decides.
+    /// Finds the highest numbers, in libseccomp's tables. If the default allows calls or a tracer decides, there are
+    /// none, and the code does nothing.
     pub fn new(profile: &Value) -> Self {
         let mut last = BTreeMap::new();
         let lenient = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE"];
@@ -29,7 +29,7 @@ impl Stub {
             for name in list(&profile["syscalls"]).flat_map(|rule| list(&rule["names"])) {
                 let name = name.as_str().unwrap();
                 let Ok(number) = ScmpSyscall::from_name_by_arch(name, theirs) else { continue };
-                // Pseudo numbers stand for multiplexed calls of x86; most of them also have a number of their own,
+                // A pseudo number means a multiplexed call of x86. Most of these calls also have their own number,
                 // which is higher than the multiplexer's.
                 let number = match i32::from(number) {
                     number @ 0.. => number as u32,
@@ -44,9 +44,10 @@ impl Stub {
         Self(last)
     }
 
-    /// Returns the verdict for a call that does not reach the filter.
+    /// Returns the verdict of this code; `None` if the call is passed on to the filter.
     pub fn verdict(&self, data: &Data) -> Option<u32> {
-        // Numbers from here on are x32's, covered or not; the kernel treats the upper half as negative.
+        // Numbers from X32_BIT on belong to x32, even if it is not covered. The kernel treats those with the highest
+        // bit as negative.
         let x32 = data.nr >= X32_BIT && data.arch == Arch::X86_64.token();
         let of_call = |arch: &Arch| arch.token() == data.arch && (*arch == Arch::X32) == x32;
         let (_, last) = self.0.iter().find(|(arch, _)| of_call(arch))?;

@@ -1,4 +1,4 @@
-//! The socket of the shim that serves a group. Its name can be computed, as with containerd's own shims.
+//! The address of the shim that serves a group. As with containerd's own shims, it is computed from the group's name.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,14 +7,15 @@ use core::fmt::Write;
 
 use super::sha256;
 
-/// The directory of sockets unless containerd names another.
+/// The directory of the sockets, if containerd does not specify one.
 pub const SOCKETS: &str = "/run/containerd/s";
-/// The prefix of a socket's path in an address.
+/// The prefix of an address, before the socket's path.
 pub const SCHEME: &str = "unix://";
-/// The length of a socket's name: a digest in hexadecimal.
+/// The length of a socket's file name, which is a digest in hexadecimal.
 const NAME: usize = 64;
 
-/// Returns the path of the socket of `group` in `namespace` of the containerd with the socket `containerd`.
+/// Returns the path of a group's socket, for the containerd with the socket path `containerd` and its namespace
+/// `namespace`.
 pub fn path(directory: Option<&str>, containerd: &str, namespace: &str, group: &str) -> String {
     let directory = directory.filter(|path| !path.is_empty()).unwrap_or(SOCKETS);
     let digest = sha256::digest(join(&[containerd, namespace, group]).as_bytes());
@@ -25,14 +26,14 @@ pub fn path(directory: Option<&str>, containerd: &str, namespace: &str, group: &
     path
 }
 
-/// Returns the directory and name of a shim's socket, if `address` is one.
+/// Returns the directory and the file name of a shim's socket, if `address` has the form of such a socket's address.
 pub fn parse(address: &str) -> Option<(&str, &str)> {
     let (directory, name) = address.trim_ascii().strip_prefix(SCHEME)?.rsplit_once('/')?;
     let is_digest = name.len() == NAME && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     (directory.starts_with('/') && is_digest).then_some((directory, name))
 }
 
-/// Joins paths like Go's path/filepath.Join: empty parts, `.`, `..` and repeated slashes are removed.
+/// Joins paths as Go's path/filepath.Join does: removes empty components, `.`, `..` and repeated slashes.
 fn join(parts: &[&str]) -> String {
     let mut parts = parts.iter().filter(|part| !part.is_empty()).peekable();
     let Some(first) = parts.peek() else { return String::new() };
@@ -57,7 +58,7 @@ fn join(parts: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// The results of `filepath.Join` in Go 1.26.
+    /// The expected values are the results of `filepath.Join` in Go 1.26.
     #[test]
     fn joined_as_go_does() {
         let cases: [(&[&str], &str); 9] = [
@@ -79,7 +80,7 @@ mod tests {
         }
     }
 
-    /// The result of `printf %s /run/containerd/containerd.sock/default/web | sha256sum`.
+    /// The expected digest is the output of `printf %s /run/containerd/containerd.sock/default/web | sha256sum`.
     #[test]
     fn named_as_containerd_does() {
         let digest = "2cde4450fa38c74f53603e01d2afd903b315a27a596f12a151414cd59897d883";

@@ -1,9 +1,9 @@
-//! Checks whether a shim is alive.
+//! Checks whether a shim is running.
 //!
-//! The kernel tears down a killed process step by step: containerd may see its connection closed, and run the program
-//! to clean up, while the shim's workers have not been killed yet and still create files or processes that are being
-//! removed. Therefore workers keep the socket open as well: a client either gets an answer from the shim, or sees the
-//! connection close when the last worker has exited.
+//! The kernel tears down a killed process step by step. So containerd may see that its connection has closed, and run
+//! the program to clean up, while the shim's workers are still running and create files or processes that the clean-up
+//! is removing. Therefore the workers keep the listening socket open as well: a client either gets an answer from the
+//! shim, or sees its connection close when the last worker has exited.
 
 use core::time::Duration;
 
@@ -15,16 +15,16 @@ use sys::wait::{Deadline, ready};
 
 use crate::event::dial;
 
-/// Maximum time for a shim to answer, and for killed processes to exit. The shim does nothing that takes long, but the
-/// machine may be busy; containerd gives the program 5 seconds in total.
+/// Maximum time for a shim to answer, and for killed processes to exit. The shim's loop never blocks for long, but the
+/// machine may be busy. containerd gives the program 5 seconds in total.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Returns whether a shim answers at the socket `path`, or holds it open without answering or exiting in time. If
-/// false, the shim has no workers left.
+/// Returns true if a shim answers at the socket `path`, or if a process keeps the socket open until the time limit
+/// without answering. If the result is false, no worker of the shim is running.
 pub(super) fn is_served(path: &str) -> bool {
     let socket = match dial(path) {
         Ok(socket) => socket,
-        // The backlog is full.
+        // The backlog of the listening socket is full.
         Err(Errno::AGAIN) => return true,
         Err(_) => return false,
     };
@@ -79,7 +79,7 @@ mod tests {
             connection.respond(calls[0].stream, Ok(std::vec::Vec::new()));
             connection.flush().unwrap();
             assert!(asked.join().unwrap());
-            // A shim that exits.
+            // This fake shim exits without an answer.
             let asked = scope.spawn(|| is_served(path));
             drop(next(&listener));
             assert!(!asked.join().unwrap());

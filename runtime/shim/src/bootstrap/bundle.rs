@@ -1,6 +1,7 @@
-//! The file `dayfly.json`, which a shim leaves in a bundle for the clean-up after its death.
+//! The file `dayfly.json`, which a shim writes to a bundle for the clean-up if the shim dies.
 //!
-//! The shim writes the file when it creates a container, and again when the container has exited; `delete` reads it.
+//! The shim writes the file when it creates a container, and again when the container's init has exited. The action
+//! `delete` reads it.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +15,7 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
 
-/// The root of the containers' state, unless options name another.
+/// The root directory of the containers' state, if the options do not specify one.
 pub const ROOT: &str = "/run/containerd/dayfly";
 /// The file's name.
 const FILE: &str = "dayfly.json";
@@ -26,7 +27,7 @@ const LONGEST: usize = 1 << 16;
 pub struct BundleState {
     /// The root of the state, from [`state_root`].
     pub root: String,
-    /// How the container's init exited, if it has.
+    /// The exit of the container's init; `None` until it has exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
 }
@@ -38,12 +39,12 @@ pub struct Exit {
     pub pid: u32,
     /// The exit status, or 128 plus the signal.
     pub status: u32,
-    /// The time in nanoseconds since 1970.
+    /// The time of the exit, in nanoseconds since 1970.
     pub at: u64,
 }
 
-/// Returns the root of the state of all containers of `namespace`: a directory in `Options.root`, or in [`ROOT`] if
-/// that is empty.
+/// Returns the root directory of the state of all containers in `namespace`: a subdirectory of `root`, the value of
+/// `Options.root`, or of [`ROOT`] if that value is empty.
 pub fn state_root(root: &str, namespace: &str) -> String {
     let root = if root.is_empty() { ROOT } else { root.trim_end_matches('/') };
     format!("{root}/{namespace}")
@@ -53,7 +54,7 @@ impl BundleState {
     /// Reads the file from `bundle`; returns `None` if it is missing.
     ///
     /// # Errors
-    /// If the file does not belong to the caller or root, or is invalid.
+    /// If the file's owner is neither the caller nor root, or if the file is invalid.
     pub fn read(bundle: &str) -> Result<Option<Self>, Failure> {
         let path = format!("{bundle}/{FILE}");
         let trusted = |owner| owner == 0 || owner == geteuid().as_raw();
@@ -79,7 +80,8 @@ impl BundleState {
     }
 }
 
-/// Writes a file of the bundle atomically: a concurrent reader sees the whole new file, or the previous state.
+/// Writes a file of the bundle atomically: a concurrent reader sees either all of the new contents, or the previous
+/// file, if there was one.
 ///
 /// # Errors
 /// Those of open(2), write(2) and rename(2).

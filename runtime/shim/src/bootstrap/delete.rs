@@ -1,8 +1,8 @@
-//! `delete`: removes everything left by a container whose shim is gone.
+//! `delete`: removes everything left by a container whose shim has exited.
 //!
-//! containerd runs `delete` whenever its connection to the shim has closed, also after a normal exit, and the caller
-//! that deletes the container waits for the result. So if nothing is left, `delete` creates nothing and checks little.
-//! It can be repeated.
+//! containerd runs `delete` whenever its connection to the shim has closed, even after a normal exit, and the client
+//! that deletes the container waits for the result. So if nothing is left, `delete` creates nothing and makes few
+//! checks. It may be repeated.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -21,17 +21,17 @@ use super::bundle::{BundleState, Exit, state_root};
 use super::{Failure, address, ask, socket};
 use crate::flags::Flags;
 
-/// The status of a container whose exit is unknown: killed by SIGKILL.
+/// The status of a container whose exit is unknown: the one that SIGKILL causes.
 const KILLED: u32 = 128 + 9;
 /// The file in a bundle where containerd stores the shim's address.
 const BOOTSTRAP: &str = "bootstrap.json";
 /// The file in a bundle where the shim stores its address, for older versions of containerd.
 pub(super) const ADDRESS: &str = "address";
 
-/// Deletes the container; `warn` receives failures that are ignored.
+/// Deletes the container. Failures that are ignored are passed to `warn`.
 ///
 /// # Errors
-/// If the container still exists. In that case its bundle stays, so that `delete` can be repeated.
+/// If the container still exists afterwards. In that case its bundle is kept, so that `delete` can be repeated.
 pub fn delete(
     args: sys::Args,
     flags: &Flags<'_>,
@@ -66,8 +66,8 @@ pub fn delete(
     })
 }
 
-/// Returns the bundle's absolute path: as given, or else next to the working directory, which is the bundle of this or
-/// another container (as in containerd-shim-runc-v2).
+/// Returns the bundle's absolute path. If the flag is missing, the bundle is the directory named after the id next to
+/// the working directory, which is the bundle of this or of another container (as in containerd-shim-runc-v2).
 fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     if flags.bundle.starts_with('/') {
         return Ok(flags.bundle.to_string());
@@ -79,14 +79,14 @@ fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     })
 }
 
-/// Removes the container with all its processes; returns the pid of its init, or 0 if unknown.
+/// Removes the container with all its processes; returns its init's pid, or 0 if the pid is unknown.
 fn remove_container(
     args: sys::Args,
     root: &str,
     id: &str,
     warn: &dyn Fn(&str),
 ) -> Result<u32, Failure> {
-    // Opening the root would create it.
+    // `Store::open` would create the root.
     if access(format!("{root}/{id}").as_str(), Access::EXISTS) == Err(Errno::NOENT) {
         return Ok(0);
     }
@@ -99,7 +99,7 @@ fn remove_container(
     }
 }
 
-/// Waits, if the shim was killed, until no worker is left that could create anything.
+/// If the shim was killed, waits until none of its workers is running, because a worker could still create something.
 fn await_workers(bundle: &str) {
     let found = address_in(bundle);
     if let Some((directory, name)) = found.as_deref().and_then(address::parse) {
@@ -107,8 +107,8 @@ fn await_workers(bundle: &str) {
     }
 }
 
-/// Removes the shim's socket if no process listens on it, and then the files that refer to it. If the shim has other
-/// containers, the socket stays.
+/// Removes the shim's socket if no process listens on it, and then the file in the bundle that contains its address. If
+/// the shim still serves other containers, the socket stays.
 fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     let Some(found) = address_in(bundle) else { return Ok(()) };
     let Some((directory, name)) = address::parse(&found) else { return Ok(()) };
@@ -123,13 +123,13 @@ fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     Ok(())
 }
 
-/// The required part of bootstrap.json.
+/// The needed part of bootstrap.json.
 #[derive(Deserialize)]
 struct Bootstrap {
     address: String,
 }
 
-/// Returns the address of a bundle's shim, which may be gone.
+/// Returns the address of the bundle's shim, which may have exited.
 fn address_in(bundle: &str) -> Option<String> {
     let read = |name: &str| -> Option<Vec<u8>> {
         sys::fs::read_at(CWD, format!("{bundle}/{name}").as_str()).ok()

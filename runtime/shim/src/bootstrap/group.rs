@@ -1,4 +1,5 @@
-//! Groups of containers that share a shim: the containers of a pod, or those with the same group annotation.
+//! Groups of containers that share a shim: the containers of one pod, or those with the same value of the group
+//! annotation.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -12,25 +13,25 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Failure;
 
-/// The annotations that name a group; the first one that is present counts (as in containerd-shim-runc-v2).
+/// The annotations that specify a group. The first one that is present counts (as in containerd-shim-runc-v2).
 const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
-/// Returns the group of the container `id` by the configuration in `bundle`, or `id` if the configuration names no
-/// group.
+/// Returns the group of the container `id` according to the configuration in `bundle`. If the configuration specifies
+/// no group, returns `id`.
 ///
 /// # Errors
-/// An unreadable configuration.
+/// If the configuration cannot be read.
 pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
     let path = format!("{bundle}/config.json");
     match sys::fs::read_at(CWD, path.as_str()) {
         Ok(mut bytes) => {
             let group = in_configuration(&bytes, id);
-            // The daemon keeps this memory and does not need the secrets in it.
+            // The daemon keeps this memory, which contains the configuration's secrets, but does not need it.
             bytes.fill(0);
             core::hint::black_box(&mut bytes);
             group.map_err(|error| format!("{path}: {error}").into())
         }
-        // Sandboxes of the shim's own have no configuration.
+        // A sandbox that the shim itself implements has no configuration.
         Err(Errno::NOENT) => Ok(id.to_string()),
         Err(errno) => Err(sys::Error::new("read", path, errno).into()),
     }
@@ -42,7 +43,7 @@ fn in_configuration(bytes: &[u8], id: &str) -> Result<String, serde_json::Error>
     Ok(groups.into_iter().flatten().next().unwrap_or_else(|| id.to_string()))
 }
 
-/// The required part of config.json.
+/// The needed part of config.json.
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(default)]

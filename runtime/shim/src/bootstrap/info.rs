@@ -10,14 +10,16 @@ use proto::messages::specs::FEATURES;
 
 use super::{Failure, NAME, REVISION, VERSION, options};
 
-/// Types of mounts that the shim handles itself, so that containerd's mount manager (2.2 and later) does not mount
-/// them: `erofs`, `loop` and the like. Types that no manager handles, such as `overlay` and `bind`, need not be listed.
+/// The types of mounts that the shim performs itself, for example `erofs` or `loop`: containerd's mount manager (2.2
+/// and later) leaves these to the shim. Types for which containerd has no mount handler, such as `overlay` and `bind`,
+/// need not be listed.
 pub const MOUNT_TYPES: &[&str] = &[];
 
-/// The annotation with these types for containerd 2.2 and 2.3. Later versions read it from the answer to `start`.
+/// The annotation that contains [`MOUNT_TYPES`] for containerd 2.2 and 2.3. Later versions read these types from the
+/// answer to `start`.
 const ALLOWED_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 
-/// Returns the answer to the options in `input`, an Any or empty.
+/// Returns the shim's description. `input` contains options, encoded as an Any, or is empty.
 ///
 /// # Errors
 /// Invalid options.

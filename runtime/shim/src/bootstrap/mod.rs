@@ -1,4 +1,4 @@
-//! The program's interface for containerd: `start`, `delete`, `-info`.
+//! The command-line interface that containerd uses: `start`, `delete`, `-info`.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -36,19 +36,19 @@ pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
 /// The build target and compiler.
 const BUILD: &str = env!("DAYFLY_BUILD");
 
-/// The program's name if it is unknown.
+/// The program's name for messages, if the command line contains none.
 const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// Maximum bytes of standard input: as for containerd's shims.
+/// Maximum bytes of standard input, as in containerd's own shims.
 const MOST_INPUT: usize = 10 << 20;
 
 /// An error message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(String);
 
-/// Runs the program with its arguments; `serve` runs the shim and returns its exit status. Returns the program's exit
+/// Runs the program with its arguments, and returns its exit status. `serve` runs the shim, and returns the shim's exit
 /// status.
 ///
-/// Standard output and error contain only the answer: containerd reads both as one.
+/// Nothing but the answer is written to standard output and standard error, because containerd reads both as one text.
 pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     sys::stdio::ensure_open();
     let texts: Option<Vec<&str>> = args.iter().map(|text| text.to_str().ok()).collect();
@@ -83,7 +83,7 @@ pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     }
 }
 
-/// Runs `start`; if a daemon is created, calls `serve` in it.
+/// Runs `start`. In the process that becomes the daemon, calls `serve`.
 pub fn start(args: sys::Args, flags: &Flags<'_>, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     match start::start(args, flags) {
         Ok(Started::Answered) => 0,
@@ -103,7 +103,7 @@ fn describe() -> Result<(), Failure> {
     Ok(print(&info::info(&input()?)?.encode())?)
 }
 
-/// Checks the id and the namespace, which become parts of paths.
+/// Checks the container's id and the namespace, which become parts of paths.
 fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     if flags.namespace.is_empty() {
         return Err("shim namespace cannot be empty".into());
@@ -114,7 +114,7 @@ fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     spec::validate_id(flags.id).map_err(|error| wrong("id", flags.id, error))
 }
 
-/// Reads all of standard input. A terminal counts as empty.
+/// Reads all of standard input. If it is a terminal, returns an empty input.
 fn input() -> Result<Vec<u8>, Failure> {
     if rustix::termios::isatty(stdin()) {
         return Ok(Vec::new());
@@ -145,7 +145,7 @@ fn finish(result: Result<(), impl Display>) -> i32 {
     }
 }
 
-/// Prints the reason on standard error, in one write; returns the exit status.
+/// Prints the reason to standard error with one write(2); returns the exit status.
 fn fail(why: impl Display) -> i32 {
     let _ = Stderr.write_str(&format!("{NAME}: {why}\n"));
     1

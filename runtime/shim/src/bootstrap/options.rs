@@ -1,7 +1,7 @@
-//! Options of a runtime in all formats: runc's message, or text.
+//! The options of a runtime in all their formats: runc's protobuf message, or TOML.
 //!
-//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`: the section
-//! `options` of containerd's configuration, in TOML, or the path of a file that contains it.
+//! The CRI passes runc's options only to runc's shim. All other shims get a `runtimeoptions.v1.Options`, which contains
+//! the section `options` of containerd's configuration in TOML, or the path of a file in that format.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,10 +12,10 @@ use proto::messages::options::{Options, RuntimeOptions};
 use super::Failure;
 use super::toml::{self, Entry, Value};
 
-/// Parses options. Unknown types are ignored.
+/// Parses options. An Any of an unknown type is ignored.
 ///
 /// # Errors
-/// If the options do not match their type, or a value does not match its key's type.
+/// If the message does not match the type of the Any, or a value does not match its key's type.
 pub fn read(any: &Any) -> Result<Options, Failure> {
     let malformed = |error| Failure::from(format!("options {}: {error}", any.type_url));
     if let Some(options) = any.unpack::<Options>().map_err(malformed)? {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn of_the_cri() {
-        // In the format of go-toml 1 and 2.
+        // This text has the format that go-toml 1 and 2 write.
         let body = "BinaryName = ''\nIoUid = 1_000\n  Root = \"/run/a\\\"b\" # here\nSystemdCgroup = true\n\
                     shim_cgroup='/x # y'\nUnknown = [1]\n# Root = 'z'\n\n[table]\nNoPivotRoot = true\n";
         let options = read(&generic(body)).unwrap();

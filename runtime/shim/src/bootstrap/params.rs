@@ -1,15 +1,15 @@
-//! The parameters of `start` and the format of its answer, which depend on containerd's version.
+//! The parameters of `start` and the format of its answer, both of which depend on containerd's version.
 //!
 //! | containerd | on stdin | answer |
 //! |---|---|---|
 //! | 2.3 and later | BootstrapParams | BootstrapResult, in protobuf |
-//! | 2.0 to 2.2 | an Any with options, or nothing | the bare address (version 2 is understood), or JSON |
-//! | 1.7, with `MAX_SHIM_VERSION=2` | the same | the bare address, or JSON of version 2: version 3 is refused |
-//! | 1.6, CRI-O | the same | the bare address: 1.6 takes JSON for an address |
+//! | 2.0 to 2.2 | an Any with options, or nothing | the bare address (means version 2), or JSON |
+//! | 1.7, with `MAX_SHIM_VERSION=2` | as above | the bare address, or JSON of version 2; version 3 is refused |
+//! | 1.6, CRI-O | as above | the bare address; 1.6 would treat JSON as an address |
 //!
-//! 1.7 and 2.0 to 2.2 cannot be distinguished, since all set `MAX_SHIM_VERSION=2` (as do later versions). So they get
-//! the bare address, which all of them accept. If `env` of containerd's shim manager sets `MAX_SHIM_VERSION=3`, the
-//! answer is JSON of version 3.
+//! The versions 1.7 and 2.0 to 2.2 cannot be distinguished, since all of them set `MAX_SHIM_VERSION=2` (as do later
+//! versions). So they get the bare address, which all of them accept. If containerd's shim manager is configured
+//! (`env`) to set `MAX_SHIM_VERSION=3`, the answer is JSON of version 3.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -25,21 +25,21 @@ use super::info::MOUNT_TYPES;
 use super::{Failure, options};
 use crate::flags::Flags;
 
-/// The environment variable with containerd's event socket.
+/// The environment variable that contains the address of containerd's event socket.
 const TTRPC_ADDRESS: &str = "TTRPC_ADDRESS";
-/// The variable with the highest version of the task service that containerd claims to support.
+/// The environment variable that contains the highest version of the task service that containerd claims to support.
 const MAX_VERSION: &str = "MAX_SHIM_VERSION";
-/// The protocol on the socket.
+/// The protocol on the shim's socket.
 const PROTOCOL: &str = "ttrpc";
 
-/// The format of the answer.
+/// The format of the answer to `start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// In protobuf.
+    /// The protobuf message BootstrapResult.
     Protobuf,
-    /// In JSON, of version 3.
+    /// JSON of version 3.
     Json,
-    /// The bare address.
+    /// The bare address, without further fields.
     Address,
 }
 
@@ -48,11 +48,11 @@ pub enum Language {
 pub struct Params {
     /// The format of the answer.
     pub language: Language,
-    /// containerd's socket for events.
+    /// The address of containerd's event socket.
     pub ttrpc_address: Option<String>,
-    /// containerd's main socket, which is part of the name of the shim's socket.
+    /// The address of containerd's main socket, from which the name of the shim's socket is computed.
     pub grpc_address: String,
-    /// The directory for the shim's socket, if containerd names one.
+    /// The directory for the shim's socket, if containerd specifies one.
     pub socket_dir: Option<String>,
     /// Whether every step is logged.
     pub debug: bool,
@@ -64,7 +64,7 @@ impl Params {
     /// Reads the parameters from standard input, the command line and the environment.
     ///
     /// # Errors
-    /// Input in neither format; invalid options.
+    /// If the input has neither format, or the options are invalid.
     pub fn read(
         input: &[u8],
         flags: &Flags<'_>,
@@ -74,7 +74,8 @@ impl Params {
             let given = Some(address).filter(|address| !address.is_empty());
             given.or_else(|| env(TTRPC_ADDRESS)).filter(|it| !it.is_empty()).map(str::to_string)
         };
-        // Options in an Any can be decoded as parameters: then their type appears as an id.
+        // An Any with options may also be decodable as BootstrapParams. Its type URL then appears as the id, so the id
+        // is compared.
         let is_meant = |params: &BootstrapParams| {
             params.instance_id == flags.id && params.namespace == flags.namespace
         };
@@ -109,7 +110,7 @@ impl Params {
     }
 }
 
-/// The answer in JSON.
+/// The fields of the answer in JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     version: i32,
@@ -126,7 +127,7 @@ pub fn answer(language: Language, address: &str) -> Vec<u8> {
             serde_json::to_vec(&json).unwrap_or_default()
         }
         Language::Protobuf => {
-            // Even an empty list is needed: otherwise containerd 2.4 runs the program with `-info`.
+            // The list is needed even if it is empty: without it, containerd 2.4 also runs the program with `-info`.
             let types = MOUNT_TYPES.iter().map(|kind| kind.to_string()).collect();
             let mounts = MountCapabilities { types, transforms: Vec::new() };
             let extension = Extension { value: Some(Any::pack(&mounts)) };
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(nothing.language, Language::Address);
         assert_eq!(nothing.ttrpc_address.as_deref(), Some("/run/c.sock.ttrpc"));
         assert_eq!((&*nothing.grpc_address, nothing.socket_dir), ("/run/c.sock", None));
-        // They also decode as parameters, which is the trap.
+        // These options can also be decoded as BootstrapParams, and must not be.
         let options = Options { root: "/r".into(), ..Options::default() };
         let any = Any::pack(&options).encode();
         assert!(BootstrapParams::decode(&any).is_ok());
@@ -209,7 +210,7 @@ mod tests {
     fn parameters_of_another_container_are_none() {
         let mut other = params();
         other.instance_id = "db".into();
-        // As an Any, they have an unknown type.
+        // Decoded as an Any, these parameters have an unknown type.
         let read = Params::read(&other.encode(), &FLAGS, |_| None);
         assert!(read.is_err() || read.is_ok_and(|read| read.language == Language::Address));
     }

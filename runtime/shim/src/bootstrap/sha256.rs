@@ -1,7 +1,7 @@
-//! SHA-256 (FIPS 180-4), only for names of sockets: one or two blocks per start.
+//! SHA-256 (FIPS 180-4), used only for the names of sockets: each start hashes one or two blocks.
 //!
-//! The crate sha2 would need six other crates for this, and executes CPUID to detect CPU features, which traps in a
-//! virtual machine and takes longer than both blocks.
+//! The crate sha2 would bring six other crates. It also executes CPUID to detect CPU features, which traps in a virtual
+//! machine and takes longer than hashing both blocks.
 
 /// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
 const ROUNDS: [u32; 64] = [
@@ -90,7 +90,7 @@ pub fn digest(message: &[u8]) -> [u8; 32] {
     for block in &mut blocks {
         compress(&mut state, block);
     }
-    // The remainder, a 1 bit, zeros, and the length in bits: one block or two.
+    // The rest of the message, a 1 bit, zeros, and the length in bits; together one block or two.
     let rest = blocks.remainder();
     let mut last = [0; 128];
     let length = if rest.len() < 56 { 64 } else { 128 };
@@ -142,7 +142,8 @@ mod tests {
         digest(message).iter().map(|byte| std::format!("{byte:02x}")).collect()
     }
 
-    /// FIPS 180-4's examples, and lengths around the end of a block, by sha256sum(1).
+    /// The messages are FIPS 180-4's examples, and others with lengths near the end of a block, whose digests are from
+    /// sha256sum(1).
     #[test]
     fn known_digests() {
         let known = [

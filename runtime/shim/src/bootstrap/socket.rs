@@ -1,9 +1,9 @@
-//! The socket of a group's shim, and the election of the process that serves it.
+//! The listening socket of a group's shim, and the decision which process serves it.
 //!
-//! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory, so that a
-//! group has one shim even if several are started at once: from the discovery and removal of an abandoned socket until
-//! the new socket listens, no other process checks the path. The lock is held during a few system calls that do not
-//! block, and is released when its holder exits.
+//! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory. So a group
+//! has only one shim even if several are started at once: no other process checks the path between the removal of an
+//! abandoned socket and the moment when the new socket listens. The lock is held only during a few system calls that do
+//! not block, and is released when its holder exits.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,19 +21,19 @@ use sys::Context;
 
 /// The backlog of the listening socket. containerd makes one connection per container.
 const BACKLOG: i32 = 128;
-/// Maximum number of attempts if other processes create and remove the socket without locking.
+/// Maximum number of attempts, for the case that other processes create and remove the socket without the lock.
 const ATTEMPTS: u32 = 8;
 
-/// The result of claiming an address.
+/// The result of [`claim`].
 #[derive(Debug)]
 pub enum Claim {
     /// A shim already listens at the address.
     Served,
-    /// This process listens, on this socket: non-blocking, close-on-exec.
+    /// This process now listens, with this non-blocking, close-on-exec socket.
     Ours(OwnedFd),
 }
 
-/// Listens on the socket `path`, unless a process already does. An abandoned socket is replaced.
+/// Listens on the socket `path`, unless a process already listens on it. An abandoned socket is replaced.
 ///
 /// # Errors
 /// Those of socket(2), bind(2), connect(2), listen(2) and mkdir(2); ENAMETOOLONG for a path beyond 107 bytes.
@@ -42,7 +42,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
     let _lock = lock(directory(path))?;
     for _ in 0..ATTEMPTS {
         let socket = unix(SocketType::STREAM)?;
-        // bind(2) creates the file with the socket's mode, less the umask.
+        // bind(2) creates the socket's file with the mode of the descriptor, less the umask.
         fchmod(&socket, Mode::from_raw_mode(0o600)).context("fchmod", path)?;
         match bind(&socket, &address) {
             Ok(()) => {
@@ -53,7 +53,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
             Err(errno) => return Err(sys::Error::new("bind", path, errno)),
         }
         match connect(unix(SocketType::STREAM)?, &address) {
-            // EAGAIN: the backlog is full.
+            // EAGAIN means that the backlog is full.
             Ok(()) | Err(Errno::AGAIN) => return Ok(Claim::Served),
             Err(Errno::CONNREFUSED) => remove(path)?,
             Err(Errno::NOENT) => {}
@@ -63,8 +63,8 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
     Err(sys::Error::new("bind", path, Errno::ADDRINUSE))
 }
 
-/// Removes the socket `path` if no process has it open; returns whether it was removed. The check connects a socket of
-/// another type, so a listening process does not notice the check.
+/// Removes the socket `path` if no process has it open. Returns whether the path is unused now. The check connects a
+/// socket of another type, so that a listening process does not notice it.
 ///
 /// # Errors
 /// Those of socket(2) and unlink(2).
@@ -79,13 +79,13 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
     match connect(unix(SocketType::DGRAM)?, &address) {
         Err(Errno::CONNREFUSED) => remove(path).map(|()| true),
         Err(Errno::NOENT) => Ok(true),
-        // EPROTOTYPE: a process has it open.
+        // EPROTOTYPE means that a process has it open.
         _ => Ok(false),
     }
 }
 
-/// Stops the service of `listener` at `path` and removes the socket. If a client has connected meanwhile, the socket
-/// stays, and the client's connection is returned, which must be served.
+/// Removes the socket `path` of `listener`, so that no more clients connect. If a client has already connected, the
+/// socket stays, and its connection is returned, which the caller must serve.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).
@@ -115,7 +115,7 @@ fn directory(path: &str) -> &str {
         .map_or(".", |(directory, _)| if directory.is_empty() { "/" } else { directory })
 }
 
-/// Locks a directory, created if missing, until the descriptor is closed.
+/// Locks a directory until the returned descriptor is closed. Creates the directory if it is missing.
 fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
     let open = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(mode, 0o600);
         assert!(matches!(claim(&path).unwrap(), Claim::Served));
         assert!(!remove_abandoned(&path).unwrap());
-        // The claim above has connected.
+        // The second call of `claim` has connected to the socket.
         assert!(retire(&listener, &path).unwrap().is_some());
         assert!(retire(&listener, &path).unwrap().is_none());
         assert!(lstat(path.as_str()).is_err());
@@ -223,7 +223,7 @@ mod tests {
         let directory = Directory::new("many");
         let path = directory.socket();
         for _ in 0..20 {
-            // Abandoned, or missing in the first round.
+            // In the first round there is no socket; in the others there is an abandoned one.
             let claims: Vec<_> = std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     (0..8).map(|_| scope.spawn(|| claim(&path).unwrap())).collect();

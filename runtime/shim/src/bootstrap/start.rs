@@ -1,7 +1,7 @@
-//! `start`: ensures that a shim listens for a container's group, and returns its address.
+//! `start`: ensures that a shim listens for the container's group, and returns its address.
 //!
-//! The daemon is a clone of the started program, without another exec. All operations that can fail come before the
-//! clone, so that an answer implies a running shim: the socket is listening when the answer is written.
+//! The daemon is a clone of the started program; no program is executed. All operations that can fail precede the clone
+//! and the answer, so that the answer means that a shim is running: its socket already listens.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -31,31 +31,31 @@ use super::{Failure, address, group};
 use crate::flags::Flags;
 use crate::log::Log;
 
-/// The environment variable that requests a core scheduling cookie for the shim.
+/// The environment variable that requests a core scheduling cookie for the shim (PR_SCHED_CORE).
 const SCHED_CORE: &str = "SCHED_CORE";
 /// The maximum oom_score_adj (proc_pid_oom_score_adj(5)).
 const GREATEST_SCORE: i32 = 1000;
 /// SIGPIPE's bit.
 const PIPE: SignalSet = SignalSet(1 << 12);
 
-/// The resources of a serving shim.
+/// The resources of a shim that serves calls.
 #[derive(Debug)]
 pub struct Daemon {
     /// The socket to which containerd connects: listening, non-blocking, close-on-exec.
     pub listener: OwnedFd,
-    /// The socket's path. [`Daemon::retire`] removes the socket.
+    /// The socket's path. [`Daemon::retire`] removes the socket's file.
     pub socket_path: String,
     /// containerd's namespace.
     pub namespace: String,
     /// The container for which the shim was started.
     pub id: String,
-    /// The group that the shim serves: the pod's id, or the container's.
+    /// The group that the shim serves: the id of the pod or of the container, or the value of the group annotation.
     pub group: String,
-    /// The bundle's absolute path. The working directory is `/`.
+    /// The absolute path of the bundle of the container `id`. The shim's working directory is `/`.
     pub bundle: String,
-    /// containerd's event socket, if given.
+    /// The address of containerd's event socket, if given.
     pub publish_address: Option<String>,
-    /// containerd's main socket; empty if not given.
+    /// The address of containerd's main socket; empty if not given.
     pub grpc_address: String,
     /// The options passed to `start`.
     pub options: Options,
@@ -63,42 +63,42 @@ pub struct Daemon {
     pub settings: Settings,
     /// The program's arguments and environment.
     pub args: sys::Args,
-    /// The trace for calls into the crate `container`: not written anywhere.
+    /// The trace that functions of the crate `container` require. It is not written anywhere.
     pub trace: &'static Trace,
-    /// The fast paths that starts may use.
+    /// The fast paths that may be used for starting containers.
     pub fast_paths: FastPaths,
-    /// The log: the bundle's FIFO, which is also standard error.
+    /// The log, written to the bundle's FIFO, which is also the shim's standard error.
     pub log: Log,
     /// Whether every step is logged.
     pub debug: bool,
 }
 
 impl Daemon {
-    /// Removes the socket, so that the shim can exit. If a client has connected meanwhile, the socket stays, and the
-    /// client's connection is returned, which must be served.
+    /// Removes the socket, so that the shim can exit. If a client has already connected, the socket stays, and its
+    /// connection is returned, which the caller must serve.
     ///
     /// # Errors
-    /// As [`socket::retire`].
+    /// Those of [`socket::retire`].
     pub fn retire(&self) -> Result<Option<OwnedFd>, sys::Error> {
         socket::retire(&self.listener, &self.socket_path)
     }
 }
 
-/// The result of a start.
+/// The result of [`start`].
 #[derive(Debug)]
 pub enum Started {
-    /// A shim listens, and the caller has its address. This is the original process.
+    /// The result in the original process: a shim listens, and its address was printed.
     Answered,
-    /// This is the shim.
+    /// The result in the daemon: the resources of the new shim.
     Daemon(Box<Daemon>),
 }
 
-/// Starts a shim; returns twice if the group had none yet.
+/// Ensures that the group has a shim. If it had none, a daemon is created, and the function returns in both processes.
 ///
 /// # Errors
-/// If the group has no shim afterwards.
+/// If the group has no shim.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
-    // This may execute the program once more, which would find standard input empty.
+    // This may execute the program again, so it must precede reading standard input, which would then be empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
     let settings = Settings::read(args)?;
@@ -137,34 +137,34 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         Ok(Side::Caller(told)) => Ok(told.map(|()| Started::Answered)?),
         Ok(Side::Daemon) => Ok(Started::Daemon(Box::new(daemon))),
         Err(failure) => {
-            // The name cannot belong to another process: this process still listens there.
+            // The socket must be this process's own, because this process is still listening on it.
             let _ = rustix::fs::unlink(daemon.socket_path.as_str());
             Err(failure)
         }
     }
 }
 
-/// The process after the clone.
+/// Which of the two processes this is after the clone.
 #[derive(Debug)]
 enum Side {
-    /// The original process, and the result of writing the answer. It no longer manages the socket.
+    /// The original process, with the result of printing the answer. The socket now belongs to the daemon.
     Caller(Result<(), sys::Error>),
-    /// The shim. containerd has its address.
+    /// The daemon, whose address containerd has received.
     Daemon,
 }
 
-/// Creates the daemon. Returns in both processes.
+/// Creates the daemon by a clone. Returns in both processes.
 fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, Failure> {
-    // After a restart, containerd uses it to find a shim that it did not learn of or did not record.
+    // After a restart, containerd reads this file to find a shim whose address it did not receive or did not record.
     write_whole(&daemon.bundle, ADDRESS, reached.as_bytes())?;
-    // The daemon inherits all of these; this process is about to exit.
+    // The daemon inherits the following settings. This process, which they also affect, exits soon.
     join(&daemon.options.shim_cgroup)?;
     raise_score()?;
     if daemon.args.env(SCHED_CORE).is_some_and(|text| !text.is_empty()) {
         let made = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
         made.context("prctl", "PR_SCHED_CORE")?;
     }
-    // A write to a closed connection fails instead of killing the process.
+    // A write to a closed pipe or connection must fail with EPIPE instead of killing the process.
     sys::signal::set_mask(PIPE).context("rt_sigprocmask", "")?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let null = null.context("open", "/dev/null")?;
@@ -180,7 +180,8 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
         Clone::Child => {
             drop(tells);
             settle(daemon, null, &hears)?;
-            // If the caller was killed before the answer, the daemon must not stay behind unknown.
+            // If the original process was killed before it could print the answer, the daemon must exit, since
+            // containerd does not know of it.
             match retry_on_intr(|| read(&hears, &mut [0])) {
                 Ok(1) => Ok(Side::Daemon),
                 _ => Err("nobody was told of this shim".into()),
@@ -189,11 +190,11 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
     }
 }
 
-/// Releases the caller's session, standard streams, descriptors and working directory. This program has opened no
-/// others except the daemon's.
+/// Detaches the daemon from the original process's session, standard streams, descriptors and working directory. Only
+/// the daemon's own descriptors stay open.
 fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Error> {
     setsid().context("setsid", "")?;
-    // The caller waits for the end of its standard output.
+    // containerd waits for the end of the original process's standard output.
     sys::stdio::replace(sys::stdio::stdin(), null.as_fd()).context("dup3", "stdin")?;
     sys::stdio::replace(sys::stdio::stdout(), null.as_fd()).context("dup3", "stdout")?;
     let log = daemon.log.fd().unwrap_or(null.as_fd());
@@ -203,11 +204,11 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     kept.extend(daemon.log.fd().map(|fd| fd.as_raw_fd()));
     sys::exec::close_all_but(3, &kept).context("close_range", "")?;
     sys::signal::hear_of_children();
-    // The group's containers outlive this container's bundle.
+    // The group's other containers may exist longer than this container's bundle.
     chdir("/").context("chdir", "/")
 }
 
-/// Protects the program from containers (CVE-2019-5736).
+/// Protects the program's executable from containers (CVE-2019-5736).
 fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     let without = args.env(plan::WITHOUT).unwrap_or_default();
     let fast_paths = FastPaths::without(without).map_err(Failure::from)?;
@@ -216,20 +217,19 @@ fn seal(args: sys::Args) -> Result<(&'static Trace, FastPaths), Failure> {
     Ok((trace, fast_paths))
 }
 
-/// Joins the cgroup that the options name for the shim. The cgroup must exist.
+/// Moves this process into the cgroup that the options specify for the shim. The cgroup must exist.
 fn join(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Ok(());
     }
-    // Paths are relative to the root, as containerd's are.
+    // As in containerd, the path is relative to the root cgroup.
     let path = format!("/{}", path.trim_start_matches('/'));
     let hierarchies = Hierarchies::detect()?;
     let location = Location::resolve(&hierarchies, Some(&path), "")?;
     Ok(Cgroup::open(&location)?.enter()?)
 }
 
-/// Raises this process's OOM score above containerd's by one, as containerd's shims do. The current score is inherited
-/// from containerd.
+/// Sets this process's oom_score_adj to containerd's value, which it has inherited, plus one, as containerd's shims do.
 fn raise_score() -> Result<(), Failure> {
     let file = "/proc/self/oom_score_adj";
     let text = sys::fs::read_text(file).context("read", file)?;

@@ -1,4 +1,4 @@
-//! Notification of the creation of a socket, by inotify(7) on its directory, or on the nearest existing ancestor.
+//! Reports the creation of a socket, using inotify(7) on the socket's directory, or on its nearest existing ancestor.
 
 use alloc::string::{String, ToString};
 use core::mem::MaybeUninit;
@@ -8,29 +8,29 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-/// The size of the buffer, for a few events: one may have a name of 255 bytes.
+/// The size of the buffer for inotify events. It holds a few: one may contain a name of 255 bytes.
 const EVENTS: usize = 1024;
 
-/// Watches for the next component of a path.
+/// An inotify watch for the creation of a path's first missing component.
 #[derive(Debug)]
 pub(super) struct Doorway {
     fd: OwnedFd,
-    /// The name expected in the directory.
+    /// The name of the awaited file or directory.
     name: String,
-    /// The directory's path, if it is only an intermediate directory.
+    /// The path of the awaited directory; `None` if the socket itself is awaited.
     on_the_way: Option<String>,
 }
 
 impl Doorway {
-    /// Watches for `path`, which may exist. Changes before this function returns are not reported: check the path again
-    /// afterwards, and call [`Doorway::is_passed`].
+    /// Watches for `path`, which may already exist. Changes made before this function returns are not reported, so the
+    /// caller must check the path again afterwards, and call [`Doorway::is_passed`].
     ///
     /// # Errors
-    /// Those of inotify_init1(2) and inotify_add_watch(2): their number per user is limited.
+    /// Those of inotify_init1(2) and inotify_add_watch(2), which limit the number of instances and watches per user.
     pub fn watch(path: &str) -> Result<Self, Errno> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        // A server creates its socket (bind), listens, and then sets mode and owner: it is ready at that last change,
-        // while at the first it may still refuse connections.
+        // A server creates its socket with bind(2), calls listen(2), and then sets the socket's mode and owner. Between
+        // the first and the last of these changes it may still refuse connections.
         let flags = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB
@@ -59,14 +59,14 @@ impl Doorway {
         self.fd.as_fd()
     }
 
-    /// Returns whether the awaited directory exists. In that case the next component must be watched.
+    /// Returns whether the awaited directory exists. If so, the path's next component must be watched.
     pub fn is_passed(&self) -> bool {
         let path = self.on_the_way.as_deref();
         path.is_some_and(|path| accessat(CWD, path, Access::EXISTS, AtFlags::empty()).is_ok())
     }
 
-    /// Reads the changes, and returns whether the path should be checked. The change may also be the removal of the
-    /// directory itself.
+    /// Reads the inotify events, and returns whether the path should be checked again. One of the events may report the
+    /// removal of the watched directory itself.
     pub fn has_changed(&self) -> bool {
         let mut space = [MaybeUninit::uninit(); EVENTS];
         let mut reader = Reader::new(&self.fd, &mut space);

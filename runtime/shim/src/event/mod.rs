@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`Event`] | an event |
 //! | [`Publisher`] | the queue, and the connection to containerd, which may close and reopen |
-//! | `queue` | events kept while containerd is away |
-//! | `doorway` | notification when the socket exists |
+//! | `queue` | events kept while containerd is not running |
+//! | `doorway` | reports the creation of containerd's socket |
 
 mod doorway;
 mod publisher;
@@ -23,7 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use publisher::Publisher;
 pub(crate) use publisher::dial;
 
-/// An event and its topic (core/runtime/events.go of containerd).
+/// An event and its topic (core/runtime/events.go in containerd).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     topic: &'static str,
@@ -31,14 +31,14 @@ pub struct Event {
     weight: Weight,
 }
 
-/// The severity of an event's loss.
+/// How severe the loss of an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
-    /// containerd does not act on the event: it reports a call that was answered.
+    /// containerd does not act on the event, which only reports the completion of a call that was answered as well.
     Incidental,
-    /// The exit of an additional process, which `State` and `Wait` also return until it is deleted.
+    /// The exit of an additional process. Until the process is deleted, `State` and `Wait` also report its exit.
     OfExec,
-    /// The exit or deletion of a container, or an OOM event, which is reported in no other way.
+    /// The exit or deletion of a container, which must not be lost, or an OOM event, which is reported in no other way.
     Main,
 }
 
@@ -70,9 +70,9 @@ impl Event {
         Self::new(topic::TASK_EXEC_STARTED, Weight::Incidental, &event)
     }
 
-    /// Returns the event for the exit of a process: the container's first one, identified by the container's id or by
-    /// an empty `exec`, or the additional one with the id `exec`. `status` is as in a shell: 128 + signal for a killed
-    /// process.
+    /// Returns the event for the exit of a process. An empty `exec`, or the container's id, means the container's first
+    /// process; otherwise `exec` is the id of an additional process. `status` is the exit status as in a shell: 128 +
+    /// signal if a signal killed the process.
     pub fn exit(container: &str, exec: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let is_first = exec.is_empty() || exec == container;
         let event = TaskExit {
@@ -86,8 +86,8 @@ impl Event {
         Self::new(topic::TASK_EXIT, weight, &event)
     }
 
-    /// Returns the event for a deleted container, given its first process. The deletion of additional processes is not
-    /// reported, as by containerd's own shim.
+    /// Returns the event for a deleted container. The arguments describe the exit of its first process. As in
+    /// containerd's own shim, there is no event for the deletion of additional processes.
     pub fn delete(container: &str, pid: u32, status: u32, time: Timestamp) -> Self {
         let event = TaskDelete {
             container_id: container.into(),
@@ -99,7 +99,7 @@ impl Event {
         Self::new(topic::TASK_DELETE, Weight::Main, &event)
     }
 
-    /// Returns the event for processes of a container killed because memory ran out.
+    /// Returns the event for processes of a container that were killed because memory ran out.
     pub fn oom(container: &str) -> Self {
         let event = TaskOOM { container_id: container.into() };
         Self::new(topic::TASK_OOM, Weight::Main, &event)
@@ -117,7 +117,7 @@ impl Event {
         Self::new(topic::TASK_RESUMED, Weight::Incidental, &event)
     }
 
-    /// Returns the event for a container checkpointed into the directory `checkpoint`.
+    /// Returns the event for a container whose checkpoint was written to the directory `checkpoint`.
     pub fn checkpointed(container: &str, checkpoint: &str) -> Self {
         let event =
             TaskCheckpointed { container_id: container.into(), checkpoint: checkpoint.into() };

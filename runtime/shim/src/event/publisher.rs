@@ -1,12 +1,12 @@
 //! The connection to containerd, and the order of events.
 //!
-//! Events are sent strictly one after the other: the next one follows the answer to the one before. containerd's ttrpc
-//! server has a goroutine for each call, also on the same connection, so concurrent calls could overtake each other,
-//! for example a process's exit could arrive before its start. If the connection closes before the answer, the event is
-//! sent again on the next connection: containerd may receive an event twice, but never misses one. An answer may take
-//! any time (containerd may be frozen): however long the timeout, a repeated call could be a duplicate.
+//! Only one event is in flight at a time: the next is sent after the answer to the previous one. containerd's ttrpc
+//! server runs a goroutine for each call, even on the same connection, so concurrent calls could overtake each other:
+//! for example, a process's exit could arrive before its start. If the connection closes before the answer, the event
+//! is sent again on the next connection: containerd may receive an event twice, but never misses one. There is no time
+//! limit for an answer, because containerd may be frozen: with any time limit, a repeated call could be a duplicate.
 //!
-//! The connection is opened when there is an event to send. If it closes while there is none, it is not reopened.
+//! The connection is opened when there is an event to send. If it closes while the queue is empty, it is not reopened.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -30,32 +30,33 @@ use crate::poller::{Interest, Poller, Source};
 const CONNECTION: u8 = 0;
 const DOORWAY: u8 = 1;
 
-/// The delay before another attempt, initial and maximum.
+/// The delay before the next attempt to connect: initial and maximum value.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How often an event is sent that containerd answers with an error, as in the Go shim (pkg/shim/publisher.go).
+/// The maximum number of times an event is sent if containerd answers with an error; as in the Go shim
+/// (pkg/shim/publisher.go).
 const TRIES: u32 = 5;
-/// How often the nearest existing directory may change while the publisher searches for it.
+/// How many times the nearest existing directory may change while the publisher searches for it.
 const LOOKS: u32 = 8;
-/// The longest event: the rest of a frame (namespace, topic, names of service and method) is shorter than the
-/// subtracted size.
+/// The maximum size of an event. The subtracted size is more than the rest of a frame needs (namespace, topic, service
+/// and method names).
 const LONGEST_EVENT: usize = LONGEST - (64 << 10);
 
-/// Publishes events to containerd, in order, however long it takes.
+/// Publishes events to containerd, in order. An event is kept until it can be sent.
 #[derive(Debug)]
 pub struct Publisher {
-    /// The path of containerd's socket; without one, events are dropped.
+    /// The path of containerd's socket. If there is none, events are dropped.
     path: Option<String>,
     namespace: String,
     queue: Queue,
     link: Link,
     /// The delay before the next attempt. It grows with each failure and is reset by a success.
     pause: Duration,
-    /// When the first event of the queue may be sent again after an error, and the number of errors.
+    /// After an error: when the first event of the queue may be sent again. The next field counts the errors.
     again: Option<Deadline>,
     refusals: u32,
     warning: Option<String>,
-    /// Whether the loss of events was logged.
+    /// Whether the loss of events was already logged.
     has_warned: bool,
 }
 
@@ -64,12 +65,12 @@ pub struct Publisher {
 enum Link {
     /// No connection, and no event to send.
     Down,
-    /// No server: waits until something changes at the socket's path, or until a deadline.
+    /// No server accepts connections: waits for a change at the socket's path, for a deadline, or for both.
     Waiting { doorway: Option<Doorway>, until: Option<Deadline> },
     /// A connection.
     Up {
         client: Client,
-        /// The call that waits for its answer.
+        /// The stream of the call whose answer is awaited.
         call: Option<u32>,
         /// The events polled on the socket.
         interest: Interest,
@@ -96,7 +97,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes an event, now or after the events before it.
+    /// Publishes an event: at once, or after all events that are already queued.
     pub fn publish(&mut self, poller: &Poller, event: Event) {
         if self.path.is_none() {
             return;
@@ -132,7 +133,7 @@ impl Publisher {
         }
     }
 
-    /// Does the work due at [`Publisher::deadline`]; does nothing before that time.
+    /// Does the work that is due at [`Publisher::deadline`]; before that time, does nothing.
     pub fn tick(&mut self, poller: &Poller) {
         if let Link::Waiting { until: Some(until), doorway } = &mut self.link
             && until.left().is_none()
@@ -144,27 +145,27 @@ impl Publisher {
         self.advance(poller);
     }
 
-    /// Returns whether all events were sent.
+    /// Returns whether all events were sent and answered.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes the warning to be logged, if any.
+    /// Returns the warning that should be logged, if any, and forgets it.
     pub fn take_warning(&mut self) -> Option<String> {
         self.warning.take()
     }
 
-    /// Keeps only the first warning until it is taken.
+    /// Stores a warning, unless an earlier one was not taken yet.
     fn warn(&mut self, warning: String) {
         self.warning.get_or_insert(warning);
     }
 
-    /// Proceeds as far as possible without waiting.
+    /// Does everything that is possible without waiting.
     fn advance(&mut self, poller: &Poller) {
         if matches!(self.link, Link::Down) && !self.queue.is_empty() {
             self.connect(poller, None);
         }
-        // If a new connection closes at once, the next attempt is delayed, so that this loop ends.
+        // This loop ends: if a new connection closes at once, the next attempt is delayed.
         while let Link::Up { client, call, interest, .. } = &mut self.link {
             let is_early = self.again.is_some_and(|again| again.left().is_some());
             if let (None, Some(item), false) = (&call, self.queue.next(), is_early) {
@@ -213,8 +214,8 @@ impl Publisher {
         self.pause = SHORTEST;
     }
 
-    /// Handles an error from containerd, which may be about to exit, or not be ready. An event that containerd never
-    /// accepts must not block the others.
+    /// Handles an error in containerd's answer. containerd may be about to exit, or may not be ready yet. An event that
+    /// containerd never accepts is dropped after [`TRIES`] attempts, so that it does not block the events after it.
     fn refused(&mut self, status: &Status) {
         self.refusals += 1;
         if self.refusals < TRIES {
@@ -227,12 +228,12 @@ impl Publisher {
         self.warn(format!("containerd does not take event {topic}: {status}"));
     }
 
-    /// Closes the unusable connection.
+    /// Closes a connection that has failed.
     fn lose(&mut self, poller: &Poller) {
         let Link::Up { client, has_answered, .. } = mem::replace(&mut self.link, Link::Down) else {
             return;
         };
-        // A worker may still have a copy of it.
+        // Removed explicitly: a worker may still have a copy of the descriptor.
         let _ = poller.remove(client.fd());
         drop(client);
         self.queue.set_sent(false);
@@ -248,7 +249,7 @@ impl Publisher {
         }
     }
 
-    /// Checks after a change at the socket's path.
+    /// Handles a change at the socket's path: checks whether the socket exists now.
     fn look(&mut self, poller: &Poller) {
         let Link::Waiting { doorway: Some(doorway), .. } = &self.link else { return };
         if !doorway.has_changed() {
@@ -259,7 +260,7 @@ impl Publisher {
         self.connect(poller, None);
     }
 
-    /// Stops waiting.
+    /// Ends the watch for the socket.
     fn leave(&mut self, poller: &Poller) {
         if let Link::Waiting { doorway: Some(doorway), .. } =
             mem::replace(&mut self.link, Link::Down)
@@ -268,11 +269,11 @@ impl Publisher {
         }
     }
 
-    /// Connects, or waits until a connection is possible. `doorway` is already in the poller.
+    /// Connects, or waits until a connection is possible. The given `doorway` is already in the poller.
     fn connect(&mut self, poller: &Poller, mut doorway: Option<Doorway>) {
         let Some(path) = &self.path else { return };
-        // The watch is set before the check, so that no change is missed. The watched directory may itself be replaced
-        // meanwhile.
+        // The watch is set before the path is checked, so that no change is missed. Meanwhile the watched directory may
+        // itself be replaced.
         let mut errno = match dial(path) {
             Ok(socket) => return self.begin(poller, doorway, socket),
             Err(errno) => errno,
@@ -292,8 +293,8 @@ impl Publisher {
             let _ = poller.remove(door.fd());
             doorway = None;
         }
-        // An existing socket causes no event when it starts to accept connections, and a directory that cannot be
-        // watched causes none at all.
+        // A timer is needed in two cases: an existing socket causes no inotify event when it starts to accept
+        // connections, and a directory that cannot be watched causes no events at all.
         let is_timed = errno != Errno::NOENT || doorway.is_none();
         self.wait(poller, doorway, is_timed);
     }
@@ -312,7 +313,7 @@ impl Publisher {
         let interest = Interest::IN;
         match poller.add(client.fd(), Source::Publisher(CONNECTION), interest) {
             Ok(()) => self.link = Link::Up { client, call: None, interest, has_answered: false },
-            // No memory: tried later.
+            // There is not enough memory: another attempt follows later.
             Err(_) => self.wait(poller, None, true),
         }
     }
@@ -330,7 +331,7 @@ impl Publisher {
     }
 }
 
-/// Returns the encoded call of `Forward`.
+/// Returns the encoded request of a call to `Forward`.
 fn request(namespace: &str, item: &Item) -> alloc::vec::Vec<u8> {
     let envelope = Envelope {
         timestamp: Some(item.time.clone()),
@@ -341,7 +342,8 @@ fn request(namespace: &str, item: &Item) -> alloc::vec::Vec<u8> {
     ForwardRequest { envelope: Some(envelope) }.encode()
 }
 
-/// Connects without waiting: a Unix socket connects at once, or fails with EAGAIN if the backlog is full.
+/// Connects without blocking: on a Unix socket, connect(2) either succeeds at once or fails, with EAGAIN if the backlog
+/// is full.
 pub(crate) fn dial(path: &str) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,16 +1,18 @@
-//! The queue of unsent events: ordered and bounded.
+//! The queue of events that were not sent yet: ordered and bounded.
 //!
-//! While containerd is away it makes no calls, so nothing is created, started or paused. The remaining events are
-//! bounded by the running processes: each exits once. Only OOM events can repeat. An OOM event contains only the
-//! container, so an event that is not sent yet is not added again (see [`Queue::push`]).
+//! While containerd is not running, it makes no calls, so nothing is created, started or paused. The number of other
+//! events is limited by the number of running processes, each of which exits once. Only OOM events can repeat. Since an
+//! OOM event contains only the container's id, it is not added again while the same event is waiting (see
+//! [`Queue::push`]).
 //!
-//! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`) and needs no events to learn of
-//! running and exited processes; only OOM kills are reported by events alone. A containerd that was merely frozen, or
-//! whose proxy was restarted, makes no queries: if it misses an exit event, the process runs forever in its view. So
-//! incidental events (for completed calls whose answers containerd received) share a small limit, and the oldest are
-//! dropped. Exits, deletions and OOM events share a large limit, which only other clients of the shim can reach: by
-//! executing 16 000 processes while containerd is away. In that case the oldest exits of such processes are dropped
-//! first, because their state can still be queried, and the other events last.
+//! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`). So it needs no events to learn
+//! of running and exited processes, but only events report OOM kills. If containerd was merely frozen, or only its
+//! proxy was restarted, it makes no queries: after a missed exit event, it would consider the process as running
+//! forever. So incidental events (which report completed calls whose answers containerd received) share a small limit,
+//! and the oldest of them are dropped. Exits, deletions and OOM events share a large limit. Only other clients of the
+//! shim can reach it, by executing 16 000 processes while containerd is not running. In that case, the exits of such
+//! additional processes are dropped first, oldest first, because their state can still be queried. The remaining events
+//! are dropped last.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -20,16 +22,16 @@ use proto::messages::time::Timestamp;
 
 use super::{Event, Weight};
 
-/// The maximum contents: events, and bytes of memory.
+/// The limits of the queue: number of events, and bytes of memory.
 const MOST: Room = Room { events: 16 << 10, bytes: 4 << 20 };
-/// The maximum of incidental events among them.
+/// The limits for the incidental events in the queue.
 const MOST_INCIDENTAL: Room = Room { events: 512, bytes: 256 << 10 };
-/// The approximate overhead of an allocation in bytes; an event has two.
+/// The approximate overhead of one allocation, in bytes; each event has two allocations.
 const ALLOCATION: usize = 16;
-/// The number of events for which memory is kept when the queue is empty.
+/// The number of events for which an empty queue keeps memory allocated.
 const KEPT: usize = 16;
 
-/// An amount of events and memory.
+/// A number of events and their memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Room {
     events: usize,
@@ -52,7 +54,7 @@ impl Room {
     }
 }
 
-/// An event and its time of arrival in the queue.
+/// An event and the time when it was added to the queue.
 #[derive(Debug)]
 pub(super) struct Item {
     pub event: Event,
@@ -73,7 +75,7 @@ pub(super) struct Queue {
     items: VecDeque<Item>,
     all: Room,
     incidental: Room,
-    /// Whether the first event was sent and not answered yet; such an event stays in the queue.
+    /// Whether the first event was sent but not yet answered. Such an event stays in the queue.
     is_sent: bool,
 }
 
@@ -82,12 +84,12 @@ impl Queue {
         self.items.is_empty()
     }
 
-    /// Returns the next event to send, if it was not sent.
+    /// Returns the next event to send; `None` if the first event was already sent.
     pub fn next(&self) -> Option<&Item> {
         self.items.front().filter(|_| !self.is_sent)
     }
 
-    /// Marks the first event as sent, or as not sent if its answer will not come.
+    /// Marks the first event as sent, or, if its answer will not come, as not sent.
     pub fn set_sent(&mut self, is_sent: bool) {
         self.is_sent = is_sent && !self.items.is_empty();
     }
@@ -98,10 +100,10 @@ impl Queue {
         self.remove(0)
     }
 
-    /// Adds an event, and returns how many others were dropped.
+    /// Adds an event, and returns how many other events were dropped.
     ///
-    /// An OOM event that is already queued is not added again, unless a container has exited or was created since: that
-    /// container may be the one to which the OOM event belongs.
+    /// An OOM event that is already queued is not added again, unless a container was created or has exited since then:
+    /// the id may now belong to a new container.
     pub fn push(&mut self, item: Item) -> usize {
         if item.event.topic == topic::TASK_OOM && self.has_waiting(&item.event) {
             return 0;
@@ -125,7 +127,7 @@ impl Queue {
     }
 
     fn has_waiting(&self, event: &Event) -> bool {
-        // Those of any container: the id would have to be decoded from the event.
+        // Such an event of any container counts: to compare the ids, the events would have to be decoded.
         let is_end = |event: &Event| {
             event.topic == topic::TASK_CREATE
                 || event.topic != topic::TASK_OOM && event.weight == Weight::Main
@@ -138,7 +140,8 @@ impl Queue {
         usize::from(self.is_sent)
     }
 
-    /// Drops the oldest event with this weight that is neither sent nor the newest.
+    /// Drops the oldest event of this weight, but neither one that was sent nor the newest event. Returns whether there
+    /// was one.
     fn lose(&mut self, weight: Weight) -> bool {
         let first = self.first_waiting();
         let end = self.items.len().saturating_sub(1).max(first);
@@ -177,7 +180,7 @@ mod tests {
         Event::exit("c", exec, 7, 0, now())
     }
 
-    /// Returns an id as long as containerd's.
+    /// Returns an id with the length of containerd's ids.
     fn id(number: usize) -> String {
         format!("{number:064}")
     }
@@ -196,7 +199,7 @@ mod tests {
         }
         assert!(queue.all.events > 10_000, "{:?}", queue.all);
         assert!(lost > 9000);
-        // The oldest was dropped.
+        // The oldest incidental events were dropped.
         let first = queue.items.iter().position(|item| item.event.weight == Weight::Incidental);
         assert!(first.unwrap() > 9000);
         while queue.pop().is_some() {}
@@ -223,7 +226,7 @@ mod tests {
             queue.push(item(exit(&format!("e{number}"))));
         }
         assert!(queue.all.is_within(MOST));
-        // The sent event, and the container's.
+        // The event that was sent and the container's exit were kept.
         assert_eq!(queue.pop().unwrap().event.weight, Weight::OfExec);
         assert_eq!(queue.items[0].event.weight, Weight::Main);
     }
@@ -244,11 +247,11 @@ mod tests {
             queue.push(item(event));
         }
         assert_eq!(topics(&queue), [topic::TASK_OOM, topic::TASK_OOM, topic::TASK_PAUSED]);
-        // The first is sent: the next one is added.
+        // The first event was sent, so an equal event is added again.
         queue.set_sent(true);
         queue.push(item(Event::oom("c")));
         assert_eq!(queue.items.len(), 4);
-        // After an exit it may be another container's.
+        // After an exit, the OOM event may belong to another container.
         queue.push(item(exit("")));
         queue.push(item(Event::oom("c")));
         assert_eq!(queue.items.len(), 6);

@@ -1,4 +1,4 @@
-//! The publisher against a containerd that answers, stops, freezes, and comes back.
+//! Tests of the publisher with a fake containerd that answers, stops, freezes, and restarts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,15 +41,15 @@ impl Drop for Scratch {
     }
 }
 
-/// The fake's reaction to a call.
+/// How the fake containerd reacts to a call.
 enum Reply {
     Answer,
     Refuse,
-    /// Closes the connection, like a killed process.
+    /// Closes the connection, as if the process was killed.
     Hang,
 }
 
-/// A fake containerd: a thread that serves one connection after the other.
+/// A fake containerd: a thread that serves one connection after another.
 struct Containerd {
     thread: JoinHandle<()>,
     stop: OwnedFd,
@@ -61,7 +61,7 @@ impl Containerd {
         Self::with(listener(path, 8), |_| Reply::Answer)
     }
 
-    /// Returns a fake containerd. `reply` gets the number of previous calls.
+    /// Returns a fake containerd. `reply` is called with the number of previous calls.
     fn with(listener: OwnedFd, reply: impl Fn(usize) -> Reply + Send + 'static) -> Self {
         let (stopped, stop) = rustix::pipe::pipe().unwrap();
         let (sender, events) = channel();
@@ -74,7 +74,8 @@ impl Containerd {
         Self { thread, stop, events }
     }
 
-    /// Ends the fake like a kill: the socket stays and refuses connections.
+    /// Ends the fake as if it was killed: the socket's file remains and refuses connections. Returns the received
+    /// events.
     fn end(self) -> Vec<(String, String)> {
         drop(self.stop);
         self.thread.join().unwrap();
@@ -135,7 +136,7 @@ fn serve(
     }
 }
 
-/// The shim's loop with only the publisher.
+/// A loop like the shim's, which contains only the publisher.
 struct Loop {
     poller: Poller,
     publisher: Publisher,
@@ -151,7 +152,7 @@ impl Loop {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Waits for events, and handles them. Returns false if none came within `limit`.
+    /// Waits for events, and handles them. Returns false if no event occurred within `limit`.
     fn turn(&mut self, limit: Duration) -> bool {
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
@@ -171,7 +172,7 @@ impl Loop {
         }
     }
 
-    /// Handles everything that is ready, until the loop is idle.
+    /// Handles events until none is ready, or until the publisher has a deadline.
     fn rest(&mut self) {
         while self.publisher.deadline().is_none() && self.turn(Duration::ZERO) {}
     }
@@ -235,7 +236,7 @@ fn everything_is_told_in_order() {
 fn an_event_whose_answer_was_lost_is_told_again() {
     let scratch = Scratch::new();
     let path = scratch.path("s");
-    // The third call is received and not answered.
+    // The third call is received, but not answered.
     let dies = |nth| if nth == 2 { Reply::Hang } else { Reply::Answer };
     let containerd = Containerd::with(listener(&path, 8), dies);
     let mut events = Loop::new(&path);
@@ -269,10 +270,10 @@ fn containerd_is_started_anew() {
     events.publish(exit(0));
     events.until_idle();
     assert_eq!(containerd.end(), exits(0..1));
-    // Nothing to send: no connection is made, nothing is awaited.
+    // There is nothing to send, so the publisher makes no connection and waits for nothing.
     events.rest();
     assert!(events.publisher.deadline().is_none() && !events.turn(Duration::ZERO));
-    // The socket exists and refuses connections: a timer.
+    // The socket exists and refuses connections, so the publisher uses a timer.
     (1..4).for_each(|number| events.publish(exit(number)));
     assert!(events.publisher.deadline().is_some());
     fs::remove_file(&path).unwrap();
@@ -287,20 +288,20 @@ fn a_socket_that_is_not_there_is_waited_for_without_a_timer() {
     let path = scratch.path("run/containerd/s");
     let mut events = Loop::new(&path);
     events.publish(exit(0));
-    // Each step wakes it, and changes of unrelated files do not matter.
+    // The creation of each directory wakes the publisher; changes of unrelated files do not matter.
     for directory in ["run", "other", "run/containerd", "run/containerd/other"] {
         assert!(events.publisher.deadline().is_none());
         fs::create_dir(scratch.path(directory)).unwrap();
         events.rest();
         assert!(!events.publisher.is_idle());
     }
-    // Removed and created again, including the directories below.
+    // The directories are removed, and all created again.
     fs::remove_dir_all(scratch.path("run")).unwrap();
     events.rest();
     assert!(events.publisher.deadline().is_none());
     fs::create_dir_all(scratch.path("run/containerd")).unwrap();
     events.rest();
-    // Renamed into its place.
+    // The socket is created under another name, and then renamed.
     let listener = listener(&scratch.path("run/containerd/new"), 8);
     events.rest();
     assert!(events.publisher.deadline().is_none());
@@ -321,7 +322,7 @@ fn a_socket_that_does_not_listen_yet() {
     bind(&server, &SocketAddrUnix::new(path.as_str()).unwrap()).unwrap();
     events.rest();
     assert!(events.publisher.deadline().is_some());
-    // A server sets the mode last: the timer is not needed.
+    // A server sets the socket's mode last, so the publisher need not wait for the timer.
     listen(&server, 8).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let early = events.poller.wait(None).unwrap();
@@ -376,7 +377,7 @@ fn a_full_backlog() {
 fn what_containerd_refuses_is_tried_again_and_given_up() {
     let scratch = Scratch::new();
     let path = scratch.path("s");
-    // The first call fails once, the second one always.
+    // The first event is refused once, the second one always.
     let reply = |nth| if nth == 0 || (2..7).contains(&nth) { Reply::Refuse } else { Reply::Answer };
     let containerd = Containerd::with(listener(&path, 8), reply);
     let mut events = Loop::new(&path);
@@ -395,7 +396,7 @@ fn nobody_to_tell() {
         publisher.publish(&poller, exit(0));
         assert!(publisher.is_idle() && publisher.deadline().is_none());
     }
-    // Too long for a socket's name: treated as missing.
+    // The path is too long for a socket's address, so the socket is treated as missing.
     let mut publisher = Publisher::new(Some(&format!("/{}", "x".repeat(200))), "k8s.io");
     publisher.publish(&poller, exit(0));
     assert!(publisher.deadline().is_some());

@@ -1,7 +1,8 @@
-//! One direction of one stream: copies data from a source to a sink as space permits.
+//! One direction of one stream: copies data from a source to a sink as long as the sink has space.
 //!
-//! Only one of the two ends is in the poller at a time: the end that the carrier waits for. The other end would be
-//! reported again and again without anything to do, since epoll(7) reports hang-ups even if they are not requested.
+//! The poller contains only one of the two at a time, the source or the sink: the one that the carrier waits for. If
+//! the poller contained both, epoll(7) could report a hang-up of the other one again and again, without anything to do,
+//! because hang-ups are reported even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -12,61 +13,64 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use crate::poller::{Interest, Poller, Source};
 
-/// Bytes read at a time if source and sink cannot be spliced, and so the maximum that is buffered.
+/// Maximum bytes read at a time if data cannot be spliced from the source to the sink, and so the maximum that is
+/// buffered.
 const CHUNK: usize = 4096;
-/// Maximum bytes spliced at a time; a pipe holds no more, unless root has enlarged it.
+/// Maximum bytes spliced at a time. A pipe contains no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
-/// How often a carrier moves data before other carriers get their turn.
+/// How many times a carrier moves data before other carriers are served.
 pub(super) const TURNS: usize = 4;
-/// Maximum bytes read from a terminal whose program has exited: more than a terminal holds.
+/// Maximum bytes read from a terminal whose program has exited: more than a terminal can buffer.
 const LAST: usize = 256 << 10;
 
-/// The sink.
+/// The sink of a stream.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A pipe, a FIFO or a terminal, non-blocking: accepts data as long as it has space.
+    /// A pipe, a FIFO or a terminal, opened non-blocking: accepts data only while it has space.
     Flow(OwnedFd),
-    /// A file, which always has space. Data that it refuses (ENOSPC, EIO) is lost, so that the program continues.
+    /// A file, which accepts data at any time. If writing fails (ENOSPC, EIO), the data is lost, so that the program
+    /// can continue.
     File(OwnedFd),
-    /// Data is discarded.
+    /// No sink: data is discarded.
     Nothing,
 }
 
-/// The kinds of the two ends.
+/// The kinds of the source and the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// A program's output from its pipe, which is read even if it is discarded.
+    /// A program's output, from its pipe. It is read even if it is discarded.
     Output,
-    /// A program's output from its terminal, which is read even if it is discarded.
+    /// A program's output, from its terminal. It is read even if it is discarded.
     TerminalOutput,
-    /// Input for a program's pipe.
+    /// A program's input, to its pipe.
     Input,
-    /// Input for a program's terminal.
+    /// A program's input, to its terminal.
     TerminalInput,
 }
 
-/// The end in the poller.
+/// The descriptor that is in the poller: the source's or the sink's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The source, for input.
+    /// The source, polled for data.
     From,
-    /// The source, which has hung up but may come back: reported on changes only.
+    /// The source, after a hang-up that may not be final: polled edge-triggered (EPOLLET), so that the hang-up is not
+    /// reported again.
     Hung,
-    /// The sink, for space.
+    /// The sink, polled for space.
     To,
 }
 
-/// The result of one attempt.
+/// The result of one attempt to move data.
 enum Step {
-    /// This many bytes were read from the source.
+    /// This many bytes were moved.
     Moved(usize),
-    /// Nothing to read now.
+    /// The source has no data now.
     Empty,
-    /// No space now.
+    /// The sink has no space now.
     Full,
-    /// No process has the terminal open now.
+    /// No process has the program's terminal open now.
     Hung,
-    /// End of the source.
+    /// The source has reached its end.
     Ended,
     /// The sink cannot be written to any more.
     Broken,
@@ -79,17 +83,17 @@ pub(super) struct Carrier {
     to: Sink,
     manner: Manner,
     splices: bool,
-    /// Data read and not written yet, at most [`CHUNK`].
+    /// Data that was read but not written yet, at most [`CHUNK`] bytes.
     rest: Vec<u8>,
     waits: Option<End>,
-    /// If set, the stream ends as soon as there is nothing to read. The value is the maximum number of bytes still
-    /// copied.
+    /// If set, the stream ends as soon as the source has no data. The value is the maximum number of bytes that are
+    /// still copied.
     last: Option<usize>,
     is_broken: bool,
 }
 
 impl Carrier {
-    /// Returns a carrier from a non-blocking descriptor to a sink. `splices` says that both are pipes.
+    /// Returns a carrier from a non-blocking descriptor to a sink. `splices` must be true only if both are pipes.
     pub fn new(from: OwnedFd, to: Sink, manner: Manner, splices: bool) -> Self {
         Self {
             from,
@@ -103,7 +107,7 @@ impl Carrier {
         }
     }
 
-    /// Makes the source end as soon as there is nothing to read.
+    /// Lets the stream end as soon as the source has no data.
     pub fn end_when_empty(&mut self) {
         self.last.get_or_insert(LAST);
     }
@@ -113,10 +117,10 @@ impl Carrier {
         self.is_broken
     }
 
-    /// Copies available data, at most `turns` times; then waits for the end that is not ready. Returns whether the
-    /// stream continues.
+    /// Moves data until the source or the sink is not ready, at most `turns` times; then waits for the one that is not
+    /// ready. Returns whether the stream continues.
     pub fn carry_up_to(&mut self, turns: usize, poller: &Poller, source: Source) -> bool {
-        // The remainder at the end is bounded by itself.
+        // After the exit of the program, the amount of data is limited by `last` instead.
         let turns = self.last.map_or(turns, |_| usize::MAX);
         for _ in 0..turns {
             match self.step() {
@@ -145,7 +149,8 @@ impl Carrier {
             }
         }
         let end = if self.rest.is_empty() { End::From } else { End::To };
-        // Registered again in any case: an end reported on changes only might never be reported.
+        // The descriptor is registered again in any case: if it is already polled edge-triggered, no further event
+        // might be reported.
         self.stop_waiting(poller);
         self.wait_for(end, poller, source)
     }
@@ -166,7 +171,7 @@ impl Carrier {
         matches!(self.manner, Manner::Output | Manner::TerminalOutput)
     }
 
-    /// Moves data once.
+    /// Moves data once, as much as one system call moves.
     fn step(&mut self) -> Step {
         match &self.to {
             Sink::Flow(to) if self.splices => splice_once(self.from.as_fd(), to.as_fd()),
@@ -177,7 +182,7 @@ impl Carrier {
 
     fn copy_once(&mut self) -> Step {
         let mut buffer = [0; CHUNK];
-        // At the very end, data beyond the bound is left unread.
+        // At the end of the stream, data beyond the limit is not read.
         let room = self.last.map_or(CHUNK, |last| last.min(CHUNK));
         let chunk = match read(&self.from, buffer.get_mut(..room).unwrap_or_default()) {
             Ok(0) => return Step::Ended,
@@ -211,7 +216,7 @@ impl Carrier {
                 self.rest = Vec::new();
                 Step::Moved(0)
             }
-            // A stopped terminal accepts nothing.
+            // A terminal whose output is stopped accepts nothing.
             Ok(0) | Err(Errno::AGAIN) => Step::Full,
             Ok(bytes) => {
                 self.rest.drain(..bytes);
@@ -222,7 +227,7 @@ impl Carrier {
         }
     }
 
-    /// Puts only `end` into the poller. Returns whether that succeeded.
+    /// Puts `end` into the poller instead of the other end. Returns whether that succeeded.
     fn wait_for(&mut self, end: End, poller: &Poller, source: Source) -> bool {
         if self.waits == Some(end) {
             return true;
@@ -231,7 +236,8 @@ impl Carrier {
         let (fd, interest) = match (end, &self.to) {
             (End::From, _) => (self.from.as_fd(), Interest::IN),
             (End::Hung, _) => (self.from.as_fd(), Interest::IN | Interest::ET),
-            // A terminal without a program hangs up, even when it is full.
+            // A terminal that no program has open reports a hang-up again and again, even while its buffer is full: it
+            // is polled edge-triggered.
             (End::To, Sink::Flow(to)) if self.manner == Manner::TerminalInput => {
                 (to.as_fd(), Interest::OUT | Interest::ET)
             }
@@ -243,7 +249,7 @@ impl Carrier {
                 self.waits = Some(end);
                 true
             }
-            // A regular file can always be read.
+            // epoll(7) refuses a regular file, which can always be read.
             Err(Errno::PERM) if end == End::From => self.wait_for(End::To, poller, source),
             Err(_) => false,
         }
@@ -255,8 +261,8 @@ impl Carrier {
             (Some(End::To), Sink::Flow(to)) => to.as_fd(),
             _ => return,
         };
-        // Removed explicitly: a worker that has just started may have a copy, which would keep it in the poller after a
-        // close.
+        // Removed explicitly: a copy of the descriptor in a worker that has just started would keep it in the poller
+        // even after it is closed here.
         let _ = poller.remove(fd);
     }
 }
@@ -271,7 +277,7 @@ fn splice_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Step {
     }
 }
 
-/// Returns which of two pipes could not be spliced now; the kernel does not report it.
+/// Returns which of the two pipes was not ready. The error of splice(2) does not distinguish between them.
 fn why_not(from: BorrowedFd<'_>) -> Step {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::from_borrowed_fd(from, PollFlags::IN)];
@@ -280,11 +286,12 @@ fn why_not(from: BorrowedFd<'_>) -> Step {
         _ => PollFlags::empty(),
     };
     if events.contains(PollFlags::IN) {
-        // If the source has got data only now, the sink is reported at once.
+        // If data has arrived only after splice(2), the poller reports the sink at once.
         Step::Full
     } else if events.contains(PollFlags::HUP) {
-        // splice(2) checks for space before it checks for the end of the source. But between poll(2)'s checks of the
-        // contents and of the writers, the last writer may have written something and closed the pipe.
+        // splice(2) checks for space in the sink before it checks for the end of the source. And poll(2) first checks
+        // whether the source is empty, then whether it has writers: in between, the last writer may have written and
+        // closed the pipe.
         match ioctl_fionread(from) {
             Ok(0) => Step::Ended,
             _ => Step::Full,

@@ -1,4 +1,4 @@
-//! Errors of opening the streams of a process.
+//! The errors of opening a process's streams.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,16 +8,16 @@ use core::fmt;
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// The requested stream is not supported by this shim.
+    /// The shim does not support the requested stream.
     Uri {
         /// The requested URI.
         uri: String,
         /// The reason.
         what: &'static str,
     },
-    /// A logger failed to start.
+    /// A logger could not be started.
     Logger {
-        /// The logger's program.
+        /// The path of the logger's program.
         path: String,
         /// The reason.
         what: &'static str,

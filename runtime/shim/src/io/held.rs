@@ -1,22 +1,22 @@
-//! A descriptor that is not copied to workers.
+//! A descriptor of which workers get no copy.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sys::Context;
 use sys::fdpass::{receive_now, send};
 
-/// An open file that is in no descriptor table, but in the receive queue of a socket (unix(7), SCM_RIGHTS).
+/// An open file that is in no descriptor table, but in a socket's receive queue (unix(7), SCM_RIGHTS).
 ///
-/// After clone(2), a worker has a copy of every descriptor of the shim until it has closed them. A copy of a FIFO's
-/// reading end counts as a reader. The shim would then close the writing end of a FIFO that containerd has not opened
-/// yet, and containerd's open(2) would block forever.
+/// After clone(2), a worker has copies of all descriptors of the shim until it closes them. A copy of a FIFO's reading
+/// end counts as a reader. Because of such a copy, the shim would close the writing end of a FIFO that containerd has
+/// not opened yet, and containerd's open(2) would block forever.
 #[derive(Debug)]
 pub(super) struct Held {
     socket: OwnedFd,
 }
 
 impl Held {
-    /// Moves `fd` into the queue.
+    /// Moves `fd` into a socket's receive queue.
     ///
     /// # Errors
     /// Those of socketpair(2) and sendmsg(2).
@@ -28,7 +28,7 @@ impl Held {
         Ok(Self { socket })
     }
 
-    /// Closes the file. No reference remains, even if workers have copies of the socket.
+    /// Closes the file, which then has no reference, even if workers have copies of the socket.
     pub fn close(self) {
         drop(receive_now(&self.socket, &mut [0]));
     }

@@ -1,7 +1,8 @@
-//! A logger: a program of the host that receives a process's output (containerd's `binary` scheme).
+//! A logger: a host program that receives a process's output (containerd's `binary` scheme).
 //!
-//! The logger's descriptor 3 is stdout's pipe, 4 is stderr's, and 5 is the pipe on which the logger reports readiness.
-//! The container's program writes to the pipes directly: no data passes through the shim, except a terminal's output.
+//! The logger's descriptor 3 is the stdout pipe, 4 is the stderr pipe, and 5 is the pipe on which it reports that it is
+//! ready. The container's program writes directly to the first two pipes: no data passes through the shim, except a
+//! terminal's output.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -25,12 +26,12 @@ use super::uri;
 use super::{Asked, Error, part};
 use crate::poller::{Interest, Poller, Source};
 
-/// Seconds until a logger must be ready.
+/// The number of seconds within which a logger must be ready.
 const READY: i64 = 10;
-/// Seconds for a logger to exit after the end of its input, before SIGTERM. Go's shim sends SIGTERM at once; a logger
-/// with the signal's default action then loses unread data.
+/// The number of seconds that a logger has to exit after the end of its input, before SIGTERM. Go's shim sends SIGTERM
+/// at once, so a logger without a handler loses unread data.
 const READS_OUT: i64 = 1;
-/// Seconds for a logger to exit after SIGTERM, before SIGKILL; as in Go's shim.
+/// The number of seconds that a logger has to exit after SIGTERM, before SIGKILL; as in Go's shim.
 const ENDS: i64 = 12;
 
 const SIGKILL: i32 = 9;
@@ -39,19 +40,20 @@ const SIGTERM: i32 = 15;
 /// The state of a logger.
 #[derive(Debug)]
 enum State {
-    /// Waits for readiness on this pipe. The other pipe carries an errno if the program could not be executed.
+    /// The logger is starting: the first pipe reports that it is ready. The second pipe contains an errno if its
+    /// program could not be executed.
     Begins { ready: OwnedFd, trouble: OwnedFd },
-    /// Running.
+    /// The logger is running.
     Works,
-    /// Waits for the logger to exit by itself.
+    /// The logger has one second to exit by itself, before it is sent SIGTERM.
     ReadsOut,
-    /// Waits for the logger to exit after SIGTERM.
+    /// The logger was sent SIGTERM.
     Asked,
     /// The logger was killed, or has exited.
     Over,
 }
 
-/// A running logger. The loop that reaps the shim's children reaps it.
+/// A running logger. Its process is a child of the shim, and the loop reaps it like all others.
 #[derive(Debug)]
 pub(super) struct Logger {
     path: String,
@@ -67,9 +69,8 @@ pub(super) struct Logger {
 impl Logger {
     /// Starts a logger that reads `stdout` and `stderr`.
     ///
-    /// # Errors
-    /// Those of clone3(2), pipe2(2) and the like. [`Logger::is_ready`] returns the error if the program cannot be
-    /// executed.
+    /// Those of clone3(2), pipe2(2) and other system calls. If the program cannot be executed, [`Logger::is_ready`]
+    /// returns the error.
     pub fn start(
         logger: &uri::Logger,
         asked: &Asked<'_>,
@@ -161,7 +162,8 @@ impl Logger {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => false,
         };
-        // The outcome is known now: a process that writes to the pipe or closes it has been executed or has exited.
+        // The logger's process has written to the pipe or closed it, so it has already executed the program, or has
+        // exited.
         let mut errno = [0; 4];
         if let Ok(4) = read(trouble, &mut errno) {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
@@ -181,18 +183,18 @@ impl Logger {
     /// Handles the exit of the logger's process.
     pub fn ends(&mut self, poller: &Poller) {
         if !self.is_alive() {
-            // Its last message may be in the same batch of events as its exit.
+            // The logger's last message may be in the same batch of events as its exit.
             self.speaks(poller);
             self.has_ended = true;
             let _ = poller.remove(&self.pidfd);
-            // A logger that has put itself into the background may have left the report to its child.
+            // A logger that has put itself into the background may let its child report that it is ready.
             if !matches!(self.state, State::Begins { .. }) {
                 self.leave(poller);
             }
         }
     }
 
-    /// Handles the expiry of the logger's timer, depending on its state.
+    /// Handles the expiry of the logger's timer, whose meaning depends on the logger's state.
     pub fn is_late(&mut self, poller: &Poller) {
         let mut times = [0; 8];
         if read(&self.timer, &mut times).is_err() {
@@ -206,7 +208,7 @@ impl Logger {
         }
     }
 
-    /// Ends the logger after its input: gives it time to exit, then sends SIGTERM, then SIGKILL.
+    /// Begins to end the logger: gives it time to exit by itself, then sends SIGTERM, then SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let State::Begins { .. } | State::Works = self.state {
             self.set_timer(READS_OUT);
@@ -214,8 +216,8 @@ impl Logger {
         }
     }
 
-    /// Gives the logger up without waiting: sends SIGTERM, or SIGKILL if SIGTERM was already sent. The logger is no
-    /// longer in the poller.
+    /// Sends SIGTERM, or SIGKILL if SIGTERM was already sent, and does not wait for the logger's exit. Its descriptors
+    /// are removed from the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         match self.state {
             State::Over => {}
@@ -273,7 +275,7 @@ impl Logger {
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 
-    /// Returns the pidfd, for tests, which reap the logger themselves.
+    /// Returns the pidfd, for tests, which must reap the logger themselves.
     #[cfg(test)]
     pub fn pidfd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.pidfd.as_fd()

@@ -1,24 +1,24 @@
-//! Standard streams of processes: pipes and terminals, copied to FIFOs, files and loggers.
+//! The standard streams of processes: pipes and terminals, whose data is copied from and to FIFOs, files and loggers.
 //!
 //! A program gets pipes created by the shim, never containerd's FIFOs: root in a container could change the mode and
-//! owner of a FIFO of the host. Data in pipes is spliced, so it is never copied to the shim's memory. It moves only as
-//! fast as it is read: a FIFO without a reader fills up, then the pipe, and then the program blocks.
+//! owner of the host's FIFOs. Data is spliced between pipes, so it is never copied to the shim's memory. Data is moved
+//! only as fast as it is read: without a reader, first the FIFO fills up, then the pipe, and then the program blocks.
 //!
-//! As with Go's shim (containerd 2.4, `cmd/containerd-shim-runc-v2/process/io.go`):
-//! - The shim holds both ends of each FIFO. containerd may exit and come back: no process gets SIGPIPE, no data is
+//! The following is as in Go's shim (containerd 2.4, `cmd/containerd-shim-runc-v2/process/io.go`):
+//! - The shim holds both ends of each FIFO. So containerd may exit and restart: no process gets SIGPIPE, and no data is
 //!   lost.
-//! - Standard input does not end when a client closes it, since another may follow. It ends after Task.CloseIO, once
-//!   all clients have closed it; a terminal then hangs up.
-//! - Output through a pipe ends when no process has the pipe open, possibly after the process's exit: output of its
-//!   remaining children is read to the end, or until Task.Delete has waited long enough. A terminal's output ends with
-//!   the process; data written by then is copied.
+//! - Standard input does not end when a client closes it, since another client may follow. It ends after Task.CloseIO,
+//!   as soon as all clients have closed it; a terminal then hangs up.
+//! - Output through a pipe ends when no process has the pipe open, which may be after the process's exit. Output of its
+//!   remaining children is copied to the end, unless Task.Delete reaches its time limit first. A terminal's output ends
+//!   with the process; data written before that is copied.
 //!
 //! Differences:
-//! - If a file or a logger accepts no more data, output is discarded. So a program does not wait forever because of a
-//!   full disk.
-//! - A FIFO without a reader at the end keeps its contents until Task.Delete (`parting`).
-//! - If a program has closed its standard input, the client's next write fails with EPIPE.
-//! - Pipes to loggers get the requested owner, too.
+//! - If a file or a logger accepts no more data, output is discarded, so that a full disk does not make a program wait
+//!   forever.
+//! - If a FIFO has no reader when its output ends, its contents are kept until Task.Delete (see `parting`).
+//! - If a program has closed its standard input, the client's next write to the FIFO fails with EPIPE.
+//! - The requested owner is also set for the pipes to loggers.
 
 mod carrier;
 mod error;
@@ -45,52 +45,53 @@ use crate::poller::{Interest, Poller, Source};
 
 pub use error::Error;
 
-/// The parts of the streams in a poller.
+/// The numbers that identify the parts of a process's streams in a poller.
 mod part {
-    /// Standard input, either end.
+    /// Standard input: its source or its sink.
     pub const IN: u8 = 0;
-    /// Standard output, either end; a terminal's output.
+    /// Standard output, or a terminal's output: the source or the sink.
     pub const OUT: u8 = 1;
-    /// Standard error, either end.
+    /// Standard error: its source or its sink.
     pub const ERR: u8 = 2;
-    /// A logger's pipe.
+    /// The pipe on which a logger reports that it is ready.
     pub const READY: u8 = 3;
-    /// A logger's process.
+    /// The pidfd of a logger.
     pub const LOGGER: u8 = 4;
-    /// A logger's timer.
+    /// The timer of a logger.
     pub const TIMER: u8 = 5;
-    /// [`OUT`], after it has ended without a reader.
+    /// The inotify watch on standard output's FIFO, which had no reader when the output ended.
     pub const PARTING_OUT: u8 = 6;
-    /// [`ERR`], after it has ended without a reader.
+    /// The inotify watch on standard error's FIFO, which had no reader when the output ended.
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// How often data is copied at the exit of a process before other processes get their turn: several times the capacity
-/// of pipe and FIFO.
+/// How many times data is copied at the exit of a process before other processes are served: enough for several times
+/// the capacity of the pipe and the FIFO.
 const TURNS_AT_END: usize = 64;
 
-/// containerd's request for streams (`CreateTaskRequest`, `ExecProcessRequest`).
+/// The streams that containerd requests (`CreateTaskRequest`, `ExecProcessRequest`).
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// The source of standard input: the path of a FIFO, or empty.
     pub stdin: &'a str,
     /// The sink of standard output: a path, a URI (`fifo`, `file`, `binary`, `binary-v2`), or empty.
     pub stdout: &'a str,
-    /// The sink of standard error; ignored if `stdout` is a logger, or there is a terminal.
+    /// The sink of standard error; ignored if `stdout` is a logger, or if `terminal` is set.
     pub stderr: &'a str,
     /// Whether the program has a terminal.
     pub terminal: bool,
     /// containerd's namespace, for loggers.
     pub namespace: &'a str,
-    /// The id of the exec, or of the container for its init, for loggers.
+    /// The exec id, or for init the container's id; passed to loggers.
     pub process: &'a str,
     /// The user and group that may reopen the pipes (`IoUid`, `IoGid`).
     pub owner: Option<(u32, u32)>,
 }
 
-/// The program's standard streams. `None` is /dev/null, or the terminal if the program has one.
+/// The program's ends of its standard streams. `None` means /dev/null, or the terminal if the program has one.
 ///
-/// The descriptors must be closed as soon as the program has them. Otherwise the end of its output goes unnoticed.
+/// These descriptors must be closed as soon as the program has its copies. Otherwise the end of its output is not
+/// noticed.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// The reading end of a pipe.
@@ -101,37 +102,38 @@ pub struct Ends {
     pub stderr: Option<OwnedFd>,
 }
 
-/// The ends to which a future terminal will be connected.
+/// The source and the sink that will be connected to a terminal once it exists.
 #[derive(Debug)]
 struct Outlook {
     stdin: Option<OwnedFd>,
     stdout: Sink,
 }
 
-/// The standard streams of a process. The owner must call [`Streams::abandon`] in the end.
+/// The standard streams of a process. The owner must call [`Streams::abandon`] when they are no longer needed.
 #[derive(Debug, Default)]
 pub struct Streams {
     process: u32,
-    /// The carriers by part: standard input, output, error.
+    /// The carriers, indexed by part: standard input, output, error.
     carriers: [Option<Carrier>; 3],
-    /// The writing end of standard input's FIFO, open until Task.CloseIO.
+    /// The shim's own writing end of standard input's FIFO, open until Task.CloseIO.
     stdin_writer: Option<OwnedFd>,
-    /// The reading ends of the outputs' FIFOs, in the order of the parts.
+    /// The shim's own reading ends of the output FIFOs: standard output, error.
     readers: [Option<Held>; 2],
-    /// FIFOs that wait for a reader, in the order of the parts.
+    /// The FIFOs that wait for a reader: standard output, error.
     partings: [Option<Parting>; 2],
-    /// The ends for a future terminal; `None` once the terminal is connected.
+    /// The source and sink for a future terminal; `None` once the terminal is connected.
     outlook: Option<Outlook>,
     /// The terminal's master.
     master: Option<OwnedFd>,
     logger: Option<Logger>,
-    /// The standard error pipe of a terminal's logger. It carries no data, and must not end before the other pipe.
+    /// The writing end of a logger's stderr pipe, if there is a terminal. It carries no data, but must not end before
+    /// the stdout pipe.
     silent: Option<OwnedFd>,
     has_ended: bool,
 }
 
 impl Streams {
-    /// Opens containerd's streams, creates the pipes, starts the logger. Never blocks.
+    /// Opens the streams that containerd requests, creates the pipes, and starts the logger. Never blocks.
     ///
     /// # Errors
     /// An invalid URI; those of open(2), stat(2), mkdir(2), pipe2(2), fchown(2), clone3(2).
@@ -194,7 +196,7 @@ impl Streams {
         Ok(sink)
     }
 
-    /// Creates a pipe whose data goes to `uri`, and returns the writing end.
+    /// Creates a pipe whose data is copied to `uri`, and returns the pipe's writing end.
     fn open_output(
         &mut self,
         part: usize,
@@ -218,7 +220,7 @@ impl Streams {
         Ok(Some(writer))
     }
 
-    /// Adds all descriptors to the poller, as parts of `process`, a number that no other streams use.
+    /// Adds all descriptors to the poller, as parts of `process`. No other streams may use this number.
     ///
     /// # Errors
     /// Those of epoll_ctl(2).
@@ -233,23 +235,23 @@ impl Streams {
         Ok(())
     }
 
-    /// Returns whether the program may be started: at once, unless a logger is not ready yet. Call it again after each
-    /// [`Streams::ready`].
+    /// Returns whether the program may be started. The result is false only while a logger is not ready yet; in that
+    /// case, call this again after each [`Streams::ready`].
     ///
     /// # Errors
-    /// The logger cannot be executed, is not ready within 10 s, or has exited before it was ready.
+    /// If the logger cannot be executed, is not ready within 10 s, or has exited before it was ready.
     pub fn may_begin(&self) -> Result<bool, Error> {
         self.logger.as_ref().map_or(Ok(true), Logger::is_ready)
     }
 
-    /// Connects the terminal with the given `master`.
+    /// Connects the terminal whose master is `master`.
     ///
     /// # Errors
     /// Those of fcntl(2).
     pub fn take_terminal(&mut self, poller: &Poller, master: OwnedFd) -> Result<(), Error> {
         let Some(Outlook { stdin, stdout }) = self.outlook.take() else { return Ok(()) };
         open::never_wait(&master)?;
-        // epoll(7) accepts a descriptor once, and each direction waits separately.
+        // epoll(7) accepts a descriptor only once, but each direction waits separately.
         let copy = || fcntl_dupfd_cloexec(&master, 3).context("dup", "terminal");
         if let Some(stdin) = stdin {
             let to = Sink::Flow(copy()?);
@@ -266,7 +268,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Handles a ready part. Called by the loop.
+    /// Handles an event on the descriptor of one part of the streams. Called by the loop.
     pub fn ready(&mut self, poller: &Poller, part: u8, _what: Interest) {
         match part {
             part::IN | part::OUT | part::ERR => self.carry(poller, part),
@@ -284,7 +286,7 @@ impl Streams {
         }
     }
 
-    /// Handles Task.CloseIO: standard input ends after the data of its clients, as soon as all of them have closed it.
+    /// Handles Task.CloseIO: standard input ends as soon as all clients have closed it and their data is copied.
     pub fn close_stdin(&mut self, poller: &Poller) {
         self.stdin_writer = None;
         self.carry(poller, part::IN);
@@ -301,7 +303,8 @@ impl Streams {
         Ok(tcsetwinsize(master, size).context("ioctl TIOCSWINSZ", "terminal")?)
     }
 
-    /// Handles the exit of the process: copies available data without waiting, and the rest as it is read.
+    /// Handles the exit of the process: copies the available data without waiting, and the remaining data as it is
+    /// read.
     ///
     /// Output through pipes continues until no process has the pipes open. A terminal's output ends here.
     pub fn ended(&mut self, poller: &Poller) {
@@ -316,26 +319,26 @@ impl Streams {
         }
     }
 
-    /// Handles the beginning of Task.Delete: a logger must exit. It has a second to exit by itself at the end of its
-    /// input; then it gets SIGTERM, and 12 seconds later SIGKILL.
+    /// Handles the beginning of Task.Delete, at which a logger must exit. The logger has one second to exit by itself;
+    /// then it gets SIGTERM, and 12 seconds later SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let Some(logger) = &mut self.logger {
             logger.settle(poller);
         }
     }
 
-    /// Returns whether all output has reached its sink, and the logger, if any, has exited.
+    /// Returns whether all output has reached its sinks, and the logger, if there is one, has exited.
     pub fn is_drained(&self) -> bool {
         let [_, stdout, stderr] = &self.carriers;
         let carried = stdout.is_none() && stderr.is_none() && self.outlook.is_none();
         carried && self.logger.as_ref().is_none_or(Logger::has_ended)
     }
 
-    /// Closes all streams, removes them from the poller, and discards data not copied yet. A logger gets SIGTERM, or
-    /// SIGKILL if it already got SIGTERM.
+    /// Closes all streams, removes them from the poller, and discards data that is not copied yet. A logger gets
+    /// SIGTERM, or SIGKILL if it already got SIGTERM.
     ///
-    /// Called at the end of Task.Delete, and for a program that could not be started. Merely closing the descriptors
-    /// would leave workers' copies of them in the poller.
+    /// Called at the end of Task.Delete, and for a program that could not be started. Only closing the descriptors
+    /// would not be enough: copies of them in workers would keep them in the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         for carrier in self.carriers.iter_mut().filter_map(Option::take) {
             carrier.leave(poller);
@@ -376,7 +379,7 @@ impl Streams {
         }
     }
 
-    /// Hangs up a terminal whose clients are gone for good.
+    /// Hangs up the terminal, because all its clients have closed it for good.
     fn hang_up(&mut self, poller: &Poller) {
         if self.master.is_some()
             && let Some(output) = &mut self.carriers[1]
@@ -386,7 +389,7 @@ impl Streams {
         }
     }
 
-    /// Handles the end of an output: its reader gets the end of file.
+    /// Handles the end of an output: its reader gets an end of file.
     fn finish(&mut self, poller: &Poller, output: usize, sink: Sink) {
         if self.master.take().is_some()
             && let Some(input) = self.carriers[0].take()

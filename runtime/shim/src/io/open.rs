@@ -1,4 +1,4 @@
-//! Opens sources and sinks of streams; creates the pipes for programs.
+//! Opens the sources and sinks of streams, and creates the pipes for programs.
 
 use alloc::string::String;
 use core::ffi::CStr;
@@ -14,8 +14,8 @@ use sys::Context;
 use super::carrier::Sink;
 use super::held::Held;
 
-/// The sink of a stream and, if it is a FIFO, our own reader of it. Our reader keeps the FIFO's contents while
-/// containerd has none, and prevents SIGPIPE.
+/// The sink of a stream and, if it is a FIFO, the shim's own reader of it. While containerd has no reader open, the
+/// shim's reader preserves the FIFO's contents and prevents SIGPIPE.
 pub(super) type Opened = (Sink, Option<Held>);
 
 /// Opens the existing file at `path` for writing.
@@ -24,7 +24,7 @@ pub(super) type Opened = (Sink, Option<Held>);
 /// Those of open(2), socketpair(2) and sendmsg(2).
 pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     if is_fifo(path)? {
-        // In this order: without a reader, the other open would fail with ENXIO.
+        // The reader is opened first: without a reader, opening for writing would fail with ENXIO.
         let reader = open_at(path, OFlags::RDONLY, "open to read")?;
         let writer = open_at(path, OFlags::WRONLY, "open to write")?;
         return Ok((Sink::Flow(writer), Some(Held::hold(reader)?)));
@@ -32,22 +32,22 @@ pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
 }
 
-/// Opens the file at `path` for appending; creates it (0644) and its directories (0755) if needed. If a FIFO exists at
-/// `path`, it is opened as in [`existing`].
+/// Opens the file at `path` for appending. Creates it (0644) and its parent directories (0755) if they are missing. If
+/// `path` is an existing FIFO, it is opened as in [`existing`].
 ///
 /// # Errors
 /// Those of open(2) and mkdir(2).
 pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
     let object = || path.to_string_lossy();
     if let Ok(true) = is_fifo(path) {
-        // Opening it as a file would wait for a reader.
+        // Opening a FIFO like a file would block until it has a reader.
         return existing(path);
     }
     for (end, _) in path.to_bytes().iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/') {
         let above = path.to_bytes().get(..end).unwrap_or_default();
         match mkdir(above, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            // The following open decides.
+            // If the directory is missing, the following open(2) fails.
             Err(Errno::ROFS | Errno::ACCESS) => {}
             Err(errno) => return Err(errno).context("mkdir", String::from_utf8_lossy(above)),
         }
@@ -57,8 +57,8 @@ pub(super) fn file(path: &CStr) -> Result<Opened, sys::Error> {
     Ok((Sink::File(file), None))
 }
 
-/// Opens the source of standard input. Returns its reader and, for a FIFO, our own writer. Our writer keeps the stream
-/// from ending when a client closes it; the stream ends only after Task.CloseIO.
+/// Opens the source of standard input. Returns its reader and, for a FIFO, the shim's own writer. Because of this
+/// writer, the stream does not end when a client closes it, but only after Task.CloseIO.
 ///
 /// # Errors
 /// Those of open(2).
@@ -69,8 +69,8 @@ pub(super) fn source(path: &CStr) -> Result<(OwnedFd, Option<OwnedFd>), sys::Err
     Ok((reader, writer.transpose()?))
 }
 
-/// Creates a pipe and returns its reading end and its writing end, both blocking; only `owner` (and root) may reopen
-/// it.
+/// Creates a pipe and returns its reading end and its writing end, both blocking. Only `owner` (and root) may reopen
+/// the pipe.
 ///
 /// # Errors
 /// Those of pipe2(2) and fchown(2).
@@ -83,7 +83,7 @@ pub(super) fn pipe(owner: Option<(u32, u32)>) -> Result<(OwnedFd, OwnedFd), sys:
     Ok((reader, writer))
 }
 
-/// Makes our end non-blocking. The program's end is another file description and stays blocking.
+/// Makes the shim's end of a pipe non-blocking. The program's end is another open file description and stays blocking.
 ///
 /// # Errors
 /// Those of fcntl(2).

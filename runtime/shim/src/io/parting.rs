@@ -1,8 +1,8 @@
-//! A FIFO that has no reader when its output ends.
+//! A FIFO that had no reader when its output ended.
 //!
 //! The contents of a FIFO are lost when no process has it open. If the program exits while containerd is being
-//! restarted, our writing end keeps the contents until containerd has opened the FIFO again. Then our end is closed,
-//! and containerd reads to the end.
+//! restarted, the shim's writing end preserves the contents until containerd has opened the FIFO again. Then the shim
+//! closes its end, and containerd reads to the end.
 
 use alloc::format;
 
@@ -17,18 +17,19 @@ use crate::poller::{Interest, Poller, Source};
 #[derive(Debug)]
 pub(super) struct Parting {
     writer: OwnedFd,
-    /// Reports when a process opens the FIFO.
+    /// The inotify descriptor, which reports when a process opens the FIFO.
     watch: OwnedFd,
 }
 
 impl Parting {
-    /// Closes a FIFO's writing end, or keeps it if there is no reader. Our own reader must be closed.
+    /// Closes a FIFO's writing end if the FIFO has a reader; otherwise returns a value that keeps it open. The shim's
+    /// own reader must already be closed.
     pub fn begin(writer: OwnedFd, poller: &Poller, source: Source) -> Option<Self> {
         if has_reader(&writer) {
             return None;
         }
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        // The same FIFO, even if its name has changed.
+        // This path refers to the same FIFO even if it was renamed.
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
         inotify::add_watch(&watch, path, WatchFlags::OPEN).ok()?;
         if has_reader(&writer) {
@@ -38,20 +39,20 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Handles an opening of the FIFO. Returns whether it still waits for a reader.
+    /// Handles the report that a process has opened the FIFO. Returns whether the FIFO still has no reader.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}
         !has_reader(&self.writer)
     }
 
-    /// Closes the writing end.
+    /// Closes the writing end, and removes the watch from the poller.
     pub fn leave(self, poller: &Poller) {
         let _ = poller.remove(&self.watch);
     }
 }
 
-/// Returns whether a FIFO has a reader: otherwise poll(2) reports an error for its writing end.
+/// Returns whether a FIFO has a reader. If it has none, poll(2) reports an error for its writing end.
 fn has_reader(writer: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(writer, PollFlags::empty())];

@@ -1,4 +1,4 @@
-//! containerd's names for standard streams: a path, or a URI with one of a few schemes.
+//! The names that containerd passes for standard streams: a path, or a URI with one of a few schemes.
 
 use alloc::ffi::CString;
 use alloc::string::ToString;
@@ -9,11 +9,11 @@ use super::Error;
 /// The source or sink of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// No source or sink: an empty name.
+    /// No source or sink: the name is empty.
     Nothing,
     /// The file at this path: a FIFO created by containerd, or an existing file.
     Path(CString),
-    /// A file to append to, created if missing.
+    /// A file to append to. It is created if missing.
     File(CString),
     /// A program that receives stdout and stderr.
     Logger(Logger),
@@ -26,8 +26,8 @@ pub(super) struct Logger {
     pub path: CString,
     /// The program's arguments: each key of the query, followed by its value.
     pub args: Vec<CString>,
-    /// Whether the program writes a byte once it is ready (`binary-v2`, containerd 2.2). For other programs, closing
-    /// the pipe counts as ready.
+    /// Whether the program writes a byte once it is ready (`binary-v2`, containerd 2.2). A program of the other scheme
+    /// reports that it is ready by closing the pipe.
     pub says_ready: bool,
 }
 
@@ -47,7 +47,7 @@ impl Target {
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // In a URI the second and third slash enclose a host.
+        // In a URI, the host is between the second and the third slash.
         let path = match path.strip_prefix("//") {
             Some(path) => path.find('/').and_then(|slash| path.get(slash..)).unwrap_or_default(),
             None => path,
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// Splits the scheme from the text after its colon (RFC 3986, 3.1); returns `None` for a plain path.
+/// Splits a URI into the scheme and the text after the colon (RFC 3986, 3.1); returns `None` for a plain path.
 fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = uri.split_once(':')?;
     let begins = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -76,7 +76,8 @@ fn split_scheme(uri: &str) -> Option<(&str, &str)> {
     (begins && goes_on).then_some((scheme, rest))
 }
 
-/// Returns the query as arguments: each key with its first value. Invalid parts are left out, as by Go's parser.
+/// Converts the query to arguments: each key, followed by its first value. Invalid parts are skipped, as by Go's
+/// parser.
 fn arguments(query: &str) -> Vec<CString> {
     let mut keys: Vec<CString> = Vec::new();
     let mut args = Vec::new();
@@ -93,7 +94,7 @@ fn arguments(query: &str) -> Vec<CString> {
     args
 }
 
-/// Decodes percent escapes, and in a query each plus sign to a space.
+/// Decodes percent escapes; in a query, also decodes plus signs to spaces.
 fn unescape(text: &str, query: bool) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut bytes = text.bytes();

@@ -1,12 +1,12 @@
-//! Resource usage of a container for containerd: the message of cgroup v1 or v2.
+//! The resource usage of a container, as containerd's message for cgroup v1 or v2.
 //!
-//! The filled fields and their meaning are as in containerd's own shim, which uses github.com/containerd/cgroups/v3
-//! (3.1.3: `cgroup1/*.go`, and `Stat` of `cgroup2/manager.go`). A hybrid host counts as v1, both in that module
-//! (`cgroups.Mode`) and here. The fields `network` and `cgroup_stats`, which are optional in that module, are not
-//! filled here (other programs fill them).
+//! The same fields are set as in containerd's own shim, with the same meaning. That shim uses
+//! github.com/containerd/cgroups/v3 (3.1.3: `cgroup1/*.go`, and `Stat` in `cgroup2/manager.go`). As in that module
+//! (`cgroups.Mode`), a hybrid host counts as v1. The fields `network` and `cgroup_stats`, which are optional in that
+//! module, are not set here (other programs set them).
 //!
-//! Kubelet queries each container about every ten seconds: files are read into one buffer, and their values are parsed
-//! directly into the fields.
+//! The kubelet queries each container about every ten seconds. For speed, files are read into one buffer, and their
+//! values are parsed directly into the fields.
 
 mod v1;
 mod v2;
@@ -17,9 +17,8 @@ use proto::messages::any::Any;
 
 /// Returns the resource usage of the container whose cgroup is at `location`.
 ///
-/// # Errors
-/// An error for which [`Error::is_gone`] holds if the cgroup does not exist or was removed meanwhile: containerd skips
-/// a task with this error (`NotFound`). Failing system calls.
+/// If the cgroup does not exist or was removed meanwhile, an error for which [`Error::is_gone`] is true. It corresponds
+/// to `NotFound`, with which containerd skips the task. Failing system calls.
 pub fn metrics(location: &Location) -> Result<Any, Error> {
     match location.is_unified() {
         true => Ok(Any::pack(&v2::metrics(&mut Files::unified(location)?)?)),
@@ -27,8 +26,8 @@ pub fn metrics(location: &Location) -> Result<Any, Error> {
     }
 }
 
-/// Reads a file with one number; returns 0 if it is missing or contains something else: one odd file must not prevent
-/// the others from being reported.
+/// Reads a file that contains one number. Returns 0 if the file is missing or contains something else, so that one
+/// unexpected file does not prevent the report of all others.
 fn number(files: &Files, name: &str) -> Result<u64, Error> {
     match files.number(name) {
         Err(Error::Unreadable { .. }) => Ok(0),
@@ -37,7 +36,8 @@ fn number(files: &Files, name: &str) -> Result<u64, Error> {
 }
 
 /// Iterates over the lines of rdma.current or rdma.max, such as `mlx4_0 hca_handle=2 hca_object=max`
-/// (cgroup-v1/rdma.rst): the device, handles and objects. [`u32::MAX`] means no limit.
+/// (cgroup-v1/rdma.rst). Returns the device, the number of handles and the number of objects; [`u32::MAX`] means no
+/// limit.
 fn rdma(text: &str) -> impl Iterator<Item = (&str, u32, u32)> {
     text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();

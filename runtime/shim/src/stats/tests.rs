@@ -1,4 +1,4 @@
-//! Tests with files as fixtures, and with the running kernel.
+//! Tests with files as fixtures, and tests on the running kernel.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn unique() -> String {
     format!("dayfly-stats-{}-{count}", std::process::id())
 }
 
-/// A directory with a cgroup `x` in one hierarchy.
+/// A temporary directory that contains the cgroup `x` of one hierarchy.
 struct Fixture {
     root: PathBuf,
     location: Location,
@@ -214,7 +214,7 @@ fn a_cgroup_that_is_not_there() {
     }
 }
 
-/// A cgroup on the running kernel with a process in it that has used some CPU time.
+/// A cgroup on the running kernel, which contains a process that has used some CPU time.
 struct Real {
     cgroup: Option<Cgroup>,
     location: Location,
@@ -254,7 +254,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns the hierarchies of a hybrid host; otherwise `None`.
+/// Returns the hierarchies if the host is hybrid and the tests run as root; otherwise `None`.
 fn hierarchies() -> Option<Hierarchies> {
     Hierarchies::detect().ok().filter(|all| is_root() && !all.is_unified())
 }
@@ -267,7 +267,7 @@ fn as_the_kernel_has_it_on_v1() {
         let any = metrics(&real.location).unwrap();
         any.unpack::<metrics_v1::Metrics>().unwrap().unwrap()
     };
-    // The kernel sums its per-CPU counters at any time: takes a reading between two equal ones.
+    // The kernel may update the sums of its per-CPU counters at any time: uses a reading between two equal ones.
     let (metrics, stats) = loop {
         let (before, stats) = (read(), real.cgroup.as_ref().unwrap().stats().unwrap());
         if before.memory == read().memory {

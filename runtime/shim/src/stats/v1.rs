@@ -1,4 +1,4 @@
-//! `io.containerd.cgroups.v1.Metrics`. Meanings of the files: cgroup-v1/*.rst.
+//! The message `io.containerd.cgroups.v1.Metrics`. For the meaning of the files see cgroup-v1/*.rst.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,10 +13,10 @@ use proto::messages::metrics_v1::{
 
 use super::number;
 
-/// A tick of cpuacct.stat: USER_HZ is 100 on every architecture that dayfly runs on.
+/// The nanoseconds of a clock tick in cpuacct.stat: USER_HZ is 100 on every architecture that dayfly supports.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
 
-/// Reads all metrics. Missing controllers are left out, except the CPU's.
+/// Reads all metrics. The part of a missing controller is left out, unless it is the CPU controller.
 pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
     let mut metrics = Metrics::default();
     let cpu = metrics.cpu.get_or_insert_default();
@@ -77,7 +77,8 @@ fn throttle(files: &mut Files) -> Result<Throttle, Error> {
     })
 }
 
-/// Reads the pids controller's files. A limit of 0 means no limit, as in older versions.
+/// Reads the files of the pids controller. If there is no limit, reports 0, as older versions of containerd's module
+/// do.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     let Some(current) = files.number("pids.current")? else { return Ok(None) };
     let limit = number(files, "pids.max")?;
@@ -92,7 +93,7 @@ fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
             *field = value;
         }
     }
-    // Swap and kernel memory accounting may be disabled; then they are zeros.
+    // Accounting of swap and of kernel memory may be disabled; in that case their values are zero.
     stat.usage = Some(memory_entry(files, "memory")?);
     stat.swap = Some(memory_entry(files, "memory.memsw")?);
     stat.kernel = Some(memory_entry(files, "memory.kmem")?);
@@ -100,7 +101,7 @@ fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
     Ok(Some(stat))
 }
 
-/// Returns the field for a key of memory.stat.
+/// Returns the field that stores the value of a key in memory.stat.
 fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
     Some(match key {
         "cache" => &mut stat.cache,
@@ -183,8 +184,8 @@ fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
     Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
 }
 
-/// Reads the files of the I/O scheduler (CFQ, before Linux 5.0), or if those are empty the files of throttling, which
-/// exist on every kernel. Files that include descendants (Linux 4.16) are preferred.
+/// Reads the files of the I/O scheduler CFQ (before Linux 5.0). If they are empty, reads the files of I/O throttling,
+/// which exist on every kernel. Files whose values include descendants (Linux 4.16) are preferred.
 fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     let mut stat = BlkIOStat::default();
     for (prefix, suffix) in
@@ -211,7 +212,8 @@ fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     Ok(stat)
 }
 
-/// Parses lines of `MAJOR:MINOR [OPERATION] VALUE`, and a total at the end; returns nothing for a missing file.
+/// Parses lines of the form `MAJOR:MINOR [OPERATION] VALUE`, and a total at the end. Returns no entries if the file is
+/// missing.
 fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -226,7 +228,8 @@ fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     Ok(files.text(name)?.unwrap_or_default().lines().filter_map(line).collect())
 }
 
-/// Adds device names from /proc/partitions: lines of `MAJOR MINOR BLOCKS NAME` after a header.
+/// Sets the names of devices, from the text of /proc/partitions: a header, and lines of the form `MAJOR MINOR BLOCKS
+/// NAME`.
 pub(super) fn name_devices(stat: &mut BlkIOStat, partitions: &str) {
     let name = |major: u64, minor: u64| {
         partitions.lines().find_map(|line| {

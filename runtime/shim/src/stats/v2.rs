@@ -1,4 +1,4 @@
-//! `io.containerd.cgroups.v2.Metrics`. Meanings of the files: cgroup-v2.rst, "Controllers".
+//! The message `io.containerd.cgroups.v2.Metrics`. For the meaning of the files see cgroup-v2.rst, "Controllers".
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use proto::messages::metrics_v2::{
 
 use super::number;
 
-/// Reads all metrics. The part of a missing controller is zero, or left out.
+/// Reads all metrics. The part of a missing controller is zero or left out.
 pub(super) fn metrics(files: &mut Files) -> Result<Metrics, Error> {
     Ok(Metrics {
         pids: Some(PidsStat {
@@ -62,7 +62,7 @@ fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
     }
     stat.usage = number(files, "memory.current")?;
     stat.usage_limit = number(files, "memory.max")?;
-    // Linux 5.19; for swap Linux 6.5.
+    // memory.peak exists since Linux 5.19, and its counterpart for swap since Linux 6.5.
     stat.max_usage = number(files, "memory.peak")?;
     stat.swap_usage = number(files, "memory.swap.current")?;
     stat.swap_limit = number(files, "memory.swap.max")?;
@@ -71,7 +71,7 @@ fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
     Ok(stat)
 }
 
-/// Returns the field for a key of memory.stat.
+/// Returns the field that stores the value of a key in memory.stat.
 fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
     Some(match key {
         "anon" => &mut stat.anon,
@@ -132,8 +132,8 @@ fn rdma(files: &mut Files, name: &str) -> Result<Vec<RdmaEntry>, Error> {
     Ok(devices.map(entry).collect())
 }
 
-/// Parses io.stat, which has one line per device, `8:0 rbytes=4096 …`. Kernels before 6.0 omit the newline after a
-/// device without values, so a device may also begin within a line.
+/// Parses io.stat, which contains one line per device, such as `8:0 rbytes=4096 …`. Before 6.0, the kernel wrote no
+/// newline after a device without values, so a device may also begin in the middle of a line.
 fn io(files: &mut Files) -> Result<Vec<IOEntry>, Error> {
     let mut entries: Vec<IOEntry> = Vec::new();
     for line in files.text("io.stat")?.unwrap_or_default().lines() {
@@ -176,7 +176,7 @@ fn hugetlb(files: &mut Files) -> Result<Vec<HugeTlbStat>, Error> {
     Ok(sizes)
 }
 
-/// Reads pressure stall information (accounting/psi.rst); returns `None` before Linux 4.20 and if PSI is disabled.
+/// Reads pressure stall information (accounting/psi.rst). Returns `None` before Linux 4.20, or if PSI is disabled.
 fn pressure(files: &mut Files, name: &str) -> Result<Option<PSIStats>, Error> {
     let Some(text) = files.text(name)? else { return Ok(None) };
     let line = |kind: &str| {

@@ -1,4 +1,4 @@
-//! Connect and Shutdown: the shim's identity, and its end.
+//! Connect and Shutdown: return the shim's identity, and shut it down.
 
 use alloc::string::ToString;
 
@@ -9,7 +9,7 @@ use super::{Answered, Outcome, malformed};
 use crate::bootstrap::VERSION;
 use crate::shim::Shim;
 
-/// Returns the shim's pid and version; the task's pid is 0 if the container does not exist.
+/// Returns the pid and version of the shim, and the pid of the task's init, which is 0 if the container does not exist.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ConnectRequest::decode(payload).map_err(malformed)?;
     let response = ConnectResponse {
@@ -20,7 +20,7 @@ pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     Ok(Outcome::Answer(response.encode()))
 }
 
-/// Shuts the shim down unless it has containers; `now` shuts it down in any case.
+/// Shuts the shim down if it has no containers, or if the request sets `now`.
 pub(super) fn shutdown(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ShutdownRequest::decode(payload).map_err(malformed)?;
     if shim.tasks.is_empty() || request.now {

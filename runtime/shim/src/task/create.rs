@@ -50,7 +50,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         terminal: request.terminal,
     };
     let init = shim.next_key();
-    // The client that shut it down did not know of this one.
+    // The client that requested the shutdown did not know of this container.
     shim.is_shutting_down = false;
     shim.tasks.add(Task {
         key,
@@ -165,8 +165,8 @@ fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
         .collect()
 }
 
-/// The answer of a worker that has created a container: everything that the loop needs to know about the container. The
-/// loop itself reads neither the configuration nor the record, because they contain secrets.
+/// The answer of a worker that has created a container: the facts that the loop needs. The loop itself reads neither
+/// the configuration nor the container's record, because they contain secrets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
     pub pid: u32,
@@ -174,22 +174,22 @@ pub(crate) struct Made {
     pub cgroup: Option<cgroup::Location>,
 }
 
-/// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So
-/// systemd need not be requested by an option, which the CRI would pass only to runc's own shim.
+/// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So no
+/// option needs to request systemd: the CRI would pass such an option only to runc's own shim.
 fn is_scope(path: &str) -> bool {
     let mut parts = path.split(':');
     let slice = parts.next().unwrap_or_default();
     slice.ends_with(".slice") && !slice.contains('/') && parts.count() == 2
 }
 
-/// The required facts of a container's configuration.
+/// The facts that the shim needs from a container's configuration.
 #[derive(Debug, Clone, Copy)]
 struct Traits {
     /// Whether all processes of the container end with init.
     owns_pid_namespace: bool,
-    /// Whether the root filesystem must be at its place in the bundle.
+    /// Whether the root filesystem must be mounted on the host, at `rootfs` in the bundle.
     wants_host_root: bool,
-    /// Whether the cgroup is a scope of systemd, by the form of its path.
+    /// Whether the cgroup is a systemd scope, according to the form of its path.
     is_scope: bool,
 }
 

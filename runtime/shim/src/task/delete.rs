@@ -11,7 +11,7 @@ use crate::shim::{Ending, Shim};
 use crate::table::{Place, Process, Stage};
 use crate::worker::{Failed, Job, Kind, Work};
 
-/// Starts a worker that removes a container. A process of Exec is only removed from the table.
+/// Starts a worker that removes a container. For a process created by Exec, only its entry in the table is removed.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = DeleteRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;
@@ -32,7 +32,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
 
-/// Removes a container, or the rest of an incomplete one; called in a worker.
+/// Removes a container, or the rest of an incomplete one. Called in a worker.
 pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
     let log = work.log();
     let warn = |message: &str| log.warning(message);
@@ -42,7 +42,7 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     Ok(Vec::new())
 }
 
-/// Returns the answer for a process that has exited or was never started.
+/// Returns the answer for a process that has exited, or was never started.
 pub(crate) fn response(process: &Process) -> DeleteResponse {
     let exit = process.exit.unwrap_or_default();
     DeleteResponse {

@@ -1,4 +1,4 @@
-//! Exec: prepares another process, which Start runs.
+//! Exec: prepares an additional process, which Start runs.
 
 use alloc::format;
 

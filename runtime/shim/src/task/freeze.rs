@@ -1,4 +1,4 @@
-//! Pause and Resume: freezes and thaws a container.
+//! Pause and Resume: freeze and thaw a container.
 
 use proto::messages::task::{PauseRequest, ResumeRequest};
 
@@ -6,7 +6,7 @@ use super::{Answered, Caller, malformed};
 use crate::shim::Shim;
 use crate::worker::{Job, Kind};
 
-/// Freezes all processes of a container. A worker waits for the freezer.
+/// Freezes all processes of a container, in a worker, which waits until the cgroup is frozen.
 pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = PauseRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

@@ -15,8 +15,8 @@ use crate::worker::Job;
 
 const SIGKILL: u32 = 9;
 
-/// Sends a signal by pidfd. A worker does what remains: killing a frozen container, or one that shares its PID
-/// namespace and whose processes do not end with init.
+/// Sends a signal through the process's pidfd. SIGKILL for init is left to a worker in two cases: the container is
+/// frozen, or it has no PID namespace of its own, so that its other processes would not end with init.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = KillRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;

@@ -1,7 +1,7 @@
 //! The task service: one file per call, for both `containerd.task.v3.Task` and v2.
 //!
-//! A call is answered at once, or put into a table. So the loop never blocks while a call waits for a worker, a
-//! process's exit or its last output.
+//! A call is either answered at once or stored in a table. So the loop never blocks while a call waits for a worker,
+//! for the exit of a process, or for its remaining output.
 
 mod checkpoint;
 mod connect;
@@ -32,12 +32,12 @@ pub(crate) use create::Made;
 pub(crate) use delete::{remove, response as deleted};
 pub(crate) use wait::response as waited;
 
-/// The caller to answer: a request on a connection.
+/// The caller to answer: identifies a request on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The connection's key.
     pub connection: u32,
-    /// The request's stream.
+    /// The ttrpc stream of the request.
     pub stream: u32,
     /// The deadline of the answer, if any.
     pub deadline: Option<Deadline>,
@@ -52,16 +52,16 @@ impl Caller {
 
 /// The result of a call.
 pub(crate) enum Outcome {
-    /// The answer, encoded.
+    /// The encoded answer.
     Answer(Vec<u8>),
-    /// The answer follows later; the call is in a table.
+    /// The answer follows later. The call is stored in a table.
     Later,
 }
 
 /// The return type of every call.
 pub(crate) type Answered = Result<Outcome, Status>;
 
-/// Serves a call, or puts it into a table for a later answer.
+/// Serves a call: answers it, or stores it in a table for a later answer.
 pub(crate) fn serve(shim: &mut Shim, caller: Caller, call: &Call) {
     match dispatch(shim, caller, call) {
         Ok(Outcome::Answer(answer)) => shim.answer(caller, Ok(answer)),
@@ -100,7 +100,7 @@ fn dispatch(shim: &mut Shim, caller: Caller, call: &Call) -> Answered {
     }
 }
 
-/// Returns the status of a malformed request.
+/// Returns the status for a malformed request.
 fn malformed(error: Malformed) -> Status {
     Status::invalid_argument(format!("request: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Start: runs a created container's program, or a process prepared by Exec.
+//! Start: runs the program of a created container, or a process prepared by Exec.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,7 +12,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
 
-/// Starts a worker that runs the program and waits for its exec.
+/// Starts a worker that runs the program and waits for its execve(2).
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
     let place = shim.tasks.task(&request.id)?.place();
@@ -40,7 +40,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         false => prepare(shim, caller, place, key),
     };
     match (&started, shim.tasks.by_key_mut(key)) {
-        // It is unchanged.
+        // No worker was started, so init still waits for Start.
         (Err(_), Some(init)) if request.exec_id.is_empty() => init.stage = Stage::Created,
         (Err(_), _) => shim.not_started(key),
         (Ok(_), _) => {}
@@ -48,7 +48,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     started
 }
 
-/// Opens the streams of a process prepared by Exec.
+/// Opens the streams of a process prepared by Exec, and starts its worker once they are ready.
 fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered {
     let streams = shim.open_streams(key)?;
     let launch = move |shim: &mut Shim, streams| exec(shim, caller, &place, key, streams);

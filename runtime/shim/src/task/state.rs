@@ -7,7 +7,7 @@ use super::{Answered, Outcome, malformed};
 use crate::shim::Shim;
 use crate::table::{Process, Stage, Task};
 
-/// Answers at once, with the state in the table.
+/// Answers at once, from the table.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = StateRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;

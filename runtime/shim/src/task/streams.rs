@@ -1,4 +1,4 @@
-//! ResizePty and CloseIO: a process's streams.
+//! ResizePty and CloseIO: change a process's streams.
 
 use alloc::format;
 
@@ -17,7 +17,7 @@ pub(super) fn resize(shim: &mut Shim, payload: &[u8]) -> Answered {
         u16::try_from(number).map_err(|_| Status::invalid_argument(format!("{what} {number}")))
     };
     let (width, height) = (length(request.width, "width")?, length(request.height, "height")?);
-    // A missing or closed terminal is not an error, as in containerd's own shim.
+    // As in containerd's own shim, a missing or closed terminal is not an error.
     if let Err(error) = process.streams.resize(width, height) {
         shim.daemon.log.warning(format_args!("{}: {error}", request.id));
     }

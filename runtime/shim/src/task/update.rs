@@ -11,7 +11,7 @@ use super::{Answered, Caller, Outcome, malformed};
 use crate::shim::Shim;
 use crate::worker::Job;
 
-/// Starts a worker that changes the limits, because with systemd cgroups this waits for the bus.
+/// Starts a worker that changes the limits. With systemd cgroups, the worker must wait for D-Bus.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = UpdateTaskRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

@@ -1,4 +1,4 @@
-//! Wait: answered when a process has exited.
+//! Wait: waits for the exit of a process.
 
 use proto::messages::task::{WaitRequest, WaitResponse};
 
@@ -6,7 +6,7 @@ use super::{Answered, Caller, Outcome, malformed};
 use crate::shim::Shim;
 use crate::table::Exit;
 
-/// Answers at once if the process has already exited; otherwise adds the caller to its waiters.
+/// Answers at once if the process has already exited; otherwise adds the caller to the process's waiters.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = WaitRequest::decode(payload).map_err(malformed)?;
     let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;

@@ -1,10 +1,10 @@
-//! Loggers, as shell scripts.
+//! Tests with shell scripts as loggers.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// Returns streams with this script as logger; DIR stands for the rig's directory, also in the script.
+/// Returns streams whose logger is `script`. In the script, DIR is replaced by the path of the rig's directory.
 fn with_logger(scheme: &str, script: &str, terminal: bool) -> (Rig, Ends) {
     let mut rig = Rig::alone();
     let path = rig.path("logger");
@@ -15,7 +15,7 @@ fn with_logger(scheme: &str, script: &str, terminal: bool) -> (Rig, Ends) {
     (rig, ends)
 }
 
-/// A script that copies both inputs, and records its arguments.
+/// A script that copies both of its inputs, and records its arguments.
 const COPIES: &str = "\
     printf '%s|' \"$@\" \"$CONTAINER_ID\" \"$CONTAINER_NAMESPACE\" > DIR/given
     ls /proc/$$/fd | sort -n | tr '\\n' ' ' > DIR/fds
@@ -48,7 +48,7 @@ fn copies_both_streams() {
 fn is_waited_for() {
     let (mut rig, _ends) = with_logger("binary", "read line < DIR/in; exec 5>&-; cat <&3", false);
     assert_eq!(rig.streams.may_begin(), Ok(false));
-    // It starts after a line in the FIFO, which no process has opened so far.
+    // The logger becomes ready when it reads a line from this FIFO, which no process has opened so far.
     fs::write(rig.path("in"), "go\n").unwrap();
     rig.run_until(|rig| rig.streams.may_begin().unwrap());
 }
@@ -70,7 +70,7 @@ fn ends_before_it_is_ready() {
     rig.run_until(|rig| rig.streams.may_begin() != Ok(false));
     assert!(matches!(rig.streams.may_begin(), Err(Error::Logger { .. })));
     drop(rig);
-    // The older kind needs no report of readiness.
+    // A logger of the scheme `binary` need not report that it is ready.
     let (mut rig, _ends) = with_logger("binary", "exit 0", false);
     rig.run_until(|rig| rig.streams.may_begin().unwrap());
 }

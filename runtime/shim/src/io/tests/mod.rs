@@ -1,4 +1,4 @@
-//! Streams of fake programs, on the kernel: FIFOs, pipes, terminals and loggers are real.
+//! Tests of the streams of fake programs; FIFOs, pipes, terminals and loggers are real.
 
 mod logger;
 mod pipes;
@@ -15,24 +15,24 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat,
 
 use super::*;
 
-/// The process's number.
+/// The key of the process.
 const KEY: u32 = 7;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Longer than any operation takes.
 const EVER: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
-/// A directory with FIFOs, streams and their loop.
+/// A directory with FIFOs, and the streams of a process with a loop that serves them.
 struct Rig {
     dir: PathBuf,
     poller: Poller,
     streams: Streams,
-    /// The number of events so far.
+    /// The number of events that have occurred.
     events: usize,
     _turn: Turn,
 }
 
-/// The kind of a test. A logger starts as a copy of this process, and has its descriptors for a moment. No other test
-/// may run meanwhile, since it could miss the closing of a descriptor.
+/// The lock that a test holds. A logger starts as a copy of this process, and has copies of all its descriptors for a
+/// moment. No other test may run during that time, since a descriptor that it closes would stay open in the copy.
 enum Turn {
     WithOthers(#[allow(dead_code, reason = "to be dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[allow(dead_code, reason = "to be dropped")] RwLockWriteGuard<'static, ()>),
@@ -41,13 +41,13 @@ enum Turn {
 static TURN: RwLock<()> = RwLock::new(());
 
 impl Rig {
-    /// Returns a rig with the FIFOs `in`, `out` and `err`, without streams.
+    /// Returns a rig with the FIFOs `in`, `out` and `err`, but without streams.
     fn new() -> Self {
         let turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(Turn::WithOthers(turn))
     }
 
-    /// Returns a rig like [`Rig::new`], for loggers.
+    /// Returns a rig like [`Rig::new`], for a test with loggers, during which no other test runs.
     fn alone() -> Self {
         let turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(Turn::Alone(turn))
@@ -66,7 +66,7 @@ impl Rig {
         Self { dir, poller, streams, events: 0, _turn: turn }
     }
 
-    /// Returns a rig with streams between the FIFOs.
+    /// Returns a rig whose streams are connected to the FIFOs.
     fn with_fifos() -> (Self, Ends) {
         let mut rig = Self::new();
         let [stdin, stdout, stderr] = ["in", "out", "err"].map(|name| rig.path(name));
@@ -87,14 +87,14 @@ impl Rig {
         ends
     }
 
-    /// Runs the loop until a condition holds. Panics if nothing happens any more.
+    /// Runs the loop until a condition is true. Panics if no event occurs for [`EVER`].
     fn run_until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
         while !is_so(self) {
             assert!(self.turn(&EVER), "nothing happens");
         }
     }
 
-    /// Runs the loop until nothing happens any more.
+    /// Runs the loop until no more events occur.
     fn run_out(&mut self) {
         let before = self.events;
         while self.turn(&NOW) {
@@ -102,7 +102,7 @@ impl Rig {
         }
     }
 
-    /// Waits once for events. Returns whether something was ready.
+    /// Waits once for events. Returns whether any event occurred.
     fn turn(&mut self, limit: &Timespec) -> bool {
         let ready = self.poller.wait(Some(limit)).unwrap();
         self.events += ready.len();
@@ -113,7 +113,7 @@ impl Rig {
         !ready.is_empty()
     }
 
-    /// Reads to the end, without blocking.
+    /// Reads until the end of file, without blocking.
     fn read_all(&mut self, file: &File) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
@@ -128,7 +128,7 @@ impl Rig {
         }
     }
 
-    /// Writes until there is no space left, or no more data; returns the number of bytes.
+    /// Writes until there is no space left, or until all data is written; returns the number of bytes written.
     fn fill(&mut self, file: &mut File, data: &[u8]) -> usize {
         let mut written = 0;
         while written < data.len() {
@@ -147,7 +147,7 @@ impl Rig {
         written
     }
 
-    /// Writes like [`Rig::fill`], through a terminal, which moves data asynchronously.
+    /// Writes like [`Rig::fill`], but through a terminal, which moves data asynchronously.
     fn fill_terminal(&mut self, part: usize, file: &mut File, data: &[u8]) -> usize {
         let mut written = self.fill(file, data);
         while !self.streams.carriers[part].as_ref().unwrap().waits_for_room() {
@@ -174,7 +174,7 @@ impl Drop for Rig {
     }
 }
 
-/// A descriptor with std's traits, which rustix's own type lacks.
+/// A descriptor that implements std's traits, which rustix's own type does not implement.
 struct File(OwnedFd);
 
 impl From<OwnedFd> for File {
@@ -211,7 +211,7 @@ fn writer(path: impl AsRef<str>) -> File {
     open(path.as_ref(), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).unwrap().into()
 }
 
-/// Makes an end non-blocking, so that one thread can play both sides.
+/// Makes a program's end non-blocking, so that one thread can play both the program and the client.
 fn impatient(fd: Option<OwnedFd>) -> File {
     let fd = fd.unwrap();
     let flags = fcntl_getfl(&fd).unwrap();
@@ -220,7 +220,7 @@ fn impatient(fd: Option<OwnedFd>) -> File {
     fd.into()
 }
 
-/// Returns the data that can be read now, and whether it is the end.
+/// Returns the data that can be read without blocking, and whether the end of file was reached.
 fn read_now(mut file: &File) -> (Vec<u8>, bool) {
     let mut all = Vec::new();
     match file.read_to_end(&mut all) {

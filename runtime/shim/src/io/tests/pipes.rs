@@ -1,4 +1,4 @@
-//! FIFOs and files, through pipes.
+//! Tests of FIFOs and files, whose data passes through pipes.
 
 use std::os::unix::fs::MetadataExt;
 use std::thread;
@@ -18,7 +18,7 @@ fn a_mebibyte_arrives_intact() {
         }
     });
     drop(ends.stderr);
-    // Once the reader has opened the FIFO, it gets all data, and the end of file.
+    // Once a reader has opened the FIFO, it gets all data, and then an end of file.
     rig.drain();
     rig.run_until(|rig| rig.streams.partings.iter().flatten().count() == 1);
     giver.join().unwrap();
@@ -52,7 +52,7 @@ fn a_reader_may_come_after_the_end() {
     assert_eq!(read_now(&out), (b"hello".to_vec(), true));
 }
 
-/// A worker that has just started has copies of all descriptors, but does not count as a reader.
+/// A worker that has just started has copies of all descriptors, but must not count as a reader.
 #[test]
 fn a_copy_of_the_shim_is_no_reader() {
     let (mut rig, ends) = Rig::with_fifos();
@@ -87,7 +87,7 @@ fn a_reader_may_go_and_come_back() {
     let mut written = rig.fill(&mut stdout, &data);
     let mut seen = Vec::new();
     while seen.len() < data.len() {
-        // A new reader each time.
+        // The FIFO is reopened for each read.
         let out = reader(rig.path("out"));
         let mut piece = [0; 10_000];
         let read = (&out).read(&mut piece).unwrap();
@@ -105,17 +105,17 @@ fn what_nobody_reads_stops_the_program_and_costs_nothing() {
     let mut stdout = impatient(ends.stdout);
     let data = noise(4 << 20);
     let written = rig.fill(&mut stdout, &data);
-    // A pipe and a FIFO, each of 64 KiB.
+    // The maximum is the capacity of a pipe and a FIFO, each 64 KiB.
     assert!(written <= 2 << 16, "{written}");
     assert!(rig.events < 100, "{}", rig.events);
     assert!(!rig.turn(&NOW));
-    // After the program's exit the loop does not spin, either.
+    // After the program's exit, the loop still waits without events.
     drop((stdout, ends.stderr));
     rig.streams.ended(&rig.poller);
     rig.run_out();
     assert!(!rig.turn(&NOW));
     assert!(!rig.streams.is_drained());
-    // Then a reader appears after all.
+    // Finally, a reader opens the FIFO.
     let out = reader(rig.path("out"));
     let seen = rig.read_all(&out);
     assert!(rig.streams.is_drained());
@@ -151,7 +151,7 @@ fn stdin_ends_by_close_io_only() {
         rig.run_out();
         assert_eq!(read_now(&stdin), (word.into(), false));
     }
-    // Data of a client that still writes is read to the end.
+    // A client that is still writing is read to the end.
     let mut client = writer(rig.path("in"));
     rig.streams.close_stdin(&rig.poller);
     rig.run_out();
@@ -172,7 +172,7 @@ fn stdin_that_is_not_read_waits() {
     let written = rig.fill(&mut client, &data);
     assert!(written <= 2 << 16, "{written}");
     assert!(rig.events < 100, "{}", rig.events);
-    // When the last client has closed it, nothing more happens.
+    // After the last client has closed the FIFO, there are no more events.
     drop(client);
     rig.streams.close_stdin(&rig.poller);
     rig.run_out();

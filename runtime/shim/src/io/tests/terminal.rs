@@ -1,11 +1,11 @@
-//! A program on a terminal.
+//! Tests of a program on a terminal.
 
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::*;
 
-/// Returns streams with a terminal; the program's side is raw and non-blocking.
+/// Returns streams with a terminal, and the program's side of it, which is in raw mode and non-blocking.
 fn with_terminal(stdout: &str) -> (Rig, File) {
     let mut rig = Rig::new();
     let (stdin, stdout) = (rig.path("in"), stdout.replace("DIR", rig.dir.to_str().unwrap()));
@@ -44,7 +44,7 @@ fn both_ways() {
         seen.extend(read_now(&slave).0);
         seen == b"ls\n"
     });
-    // A client that exits leaves the terminal unchanged.
+    // When a client exits, the terminal does not hang up.
     drop(client);
     rig.run_out();
     slave.write_all(b"bye").unwrap();
@@ -73,7 +73,7 @@ fn output_nobody_reads_stops_the_program() {
     let written = rig.fill_terminal(1, &mut slave, &data);
     assert!(written < 200_000, "{written}");
     assert!(rig.events < 1000, "{}", rig.events);
-    // The process exits, a child of it keeps the terminal, and written data arrives.
+    // The process exits. A child of it keeps the terminal open, and data that was already written arrives.
     rig.streams.ended(&rig.poller);
     rig.run_out();
     assert!(!rig.streams.is_drained());
