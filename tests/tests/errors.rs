@@ -1,5 +1,5 @@
-//! Every failure ends the same way: one message, the same on standard error and in the JSON log, runc's exit status,
-//! and nothing left behind.
+//! Every failure ends with the same message on standard error and in the JSON log, printed once, with runc's exit
+//! status, and leaves nothing behind.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
     case!(frozen_cgroup).unlike_runc(),
 ];
 
-/// Asserts that `create`, `run` and `run --detach` of the bundle fail alike and leave nothing.
+/// Asserts that `create`, `run` and `run --detach` of the bundle fail with the same message and leave nothing.
 #[track_caller]
 fn refused(bundle: Bundle<'_>, text: &str) {
     let c = bundle.make();
@@ -192,7 +192,7 @@ fn root_filesystem(bed: &Bed) {
     refused(bundle, "invalid rootfs: not a directory, or a symlink");
 }
 
-/// Programs that can't be executed, and the text by which engines choose 127 or 126.
+/// Programs that can't be executed, and the text from which engines derive the status 127 or 126.
 const PROGRAMS: &[(&str, &str)] = &[
     ("/no/such", "no such file or directory"),
     ("nowhere-on-the-path", "executable file not found in $PATH"),
@@ -217,7 +217,7 @@ fn program(bed: &Bed) {
     for (program, text) in PROGRAMS {
         let c = with_programs(bed).args(&[program]).make();
         let created = c.create();
-        // Errors that only exec detects are reported by `start`.
+        // `start` reports the errors that only execve(2) detects.
         match created.code() {
             0 => {
                 let _ = c.start().fails_once(1, text);
@@ -233,7 +233,7 @@ fn program(bed: &Bed) {
     }
     refused(bed.bundle().args(&[""]), "");
     refused(set(bed, "/process/cwd", json!("/etc/passwd")), "not a directory");
-    // The container's user can't read it.
+    // The container's user can't read the root filesystem.
     let bundle = bed.bundle().set("/process/user", json!({ "uid": 1000, "gid": 1000 }));
     fs::set_permissions(bundle.rootfs(), fs::Permissions::from_mode(0o700)).expect("chmod");
     refused(bundle.unset("/process/capabilities"), "permission denied");
@@ -300,7 +300,7 @@ fn mounts_that_fail(bed: &Bed) {
 fn paths_too_long(bed: &Bed) {
     let long = format!("/{}", "x".repeat(300));
     let longer = format!("/{}", "directory/".repeat(500));
-    // cgroupfs limits the length of names.
+    // The kernel limits the length of names in cgroup file systems.
     refused(set(bed, "/linux/cgroupsPath", json!(longer)), "file name too long");
     for path in [&long, &longer] {
         refused(set(bed, "/root/path", json!(path)), "file name too long");
@@ -335,7 +335,7 @@ fn arguments_too_long(bed: &Bed) {
     }
     let c = bed.bundle().make().detached();
     let _ = c.exec(&["echo", &"x".repeat(128 * 1024 - 1)]).ok();
-    // The same limit applies to environment variables.
+    // MAX_ARG_STRLEN applies to environment variables, too.
     let env = json!([format!("A={}", "x".repeat(128 * 1024))]);
     let _ = set(bed, "/process/env", env).make().run().fails_once(1, "argument list too long");
 }

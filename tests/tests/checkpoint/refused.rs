@@ -122,7 +122,7 @@ fn damaged_images(bed: &Bed) {
         saved.restore(&[]).fails(name);
         fs::write(&path, &whole).expect("write");
     }
-    // Other bytes of the same length: criu detects them, and nothing is left of the restore.
+    // criu detects a file with other bytes of the same length, and nothing is left of the restore.
     let core = names.iter().find(|name| name.starts_with("core-")).expect("core");
     let path = saved.images.join(core);
     let whole = fs::read(&path).expect("read");

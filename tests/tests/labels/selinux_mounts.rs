@@ -41,7 +41,7 @@ fn options(c: &Container<'_>, place: &str) -> String {
     line.rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
-/// As with runc: proc, sysfs and cgroup2 have labels of their own, and mqueue accepts one only at its root.
+/// As with runc: proc, sysfs and cgroup2 keep their own labels, and mqueue accepts a label at its root only.
 fn mount_label(bed: &Bed) {
     let c = bed
         .bundle()
@@ -101,7 +101,7 @@ fn mqueue_in_a_user_namespace(bed: &Bed) {
     assert_eq!(label_of(&c, "proc/acpi"), OWN);
 }
 
-/// Files of the layers, and files made in the container.
+/// Paths of files from the layers, and of files made in the container.
 const FILES: [&str; 9] =
     ["", "last", "secret", "of-user", "bin", "bin/sh", "new", "made", "made/file"];
 
