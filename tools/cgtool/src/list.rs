@@ -33,7 +33,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
         }
         return Ok(());
     }
-    // Groups may be removed meanwhile.
+    // Groups that are removed meanwhile are left out.
     let looks = groups.iter().filter_map(|group| Some((group, Usage::of(&tree, group).ok()?)));
     match options.format {
         Format::Json => {
