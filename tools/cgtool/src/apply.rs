@@ -307,8 +307,8 @@ fn is_other(one: &Wanted, other: &Wanted) -> bool {
     !are_halves && one.write.value != other.write.value
 }
 
-/// Returns the values of a group. A pin adds its CPUs and nodes unless the group sets them itself; values that depend
-/// on others come last.
+/// Returns the settings of a group. A pin adds CPUs and nodes unless the group itself sets them. Settings that are
+/// computed from others come last.
 fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error> {
     let mut settings = Vec::new();
     let is_said = |key: &str| plan.settings.iter().any(|setting| setting.key == key);
