@@ -34,9 +34,9 @@ fn next_uid() -> u32 {
 
 /// A user, and a bed whose calls run as that user.
 pub struct User {
-    /// Its uid, and gid.
+    /// Its uid, which is also its gid.
     pub uid: u32,
-    /// The first of its subordinate uids, and gids.
+    /// The first of its subordinate uids, which is also the first of its subordinate gids.
     pub first: u32,
     /// The bed of the user's calls.
     pub bed: Bed,

@@ -147,7 +147,7 @@ fn tool_is_everywhere(bed: &Bed) {
     let exec = ["cgroup", "exec", "-g", &own.name, "cat", "/proc/self/cgroup"];
     let text = bed.call_bare(&exec).run().ok().stdout;
     assert_everywhere(bed, &text, &format!("/{}", own.name));
-    // A group that is the root of the hierarchies must be named in this way.
+    // The root of a hierarchy is entered by other code than the groups below it.
     let text = bed.call_bare(&["cgroup", "exec", "-g", "pids:/", "cat", "/proc/self/cgroup"]).run();
     let places = places(&text.ok().stdout);
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");

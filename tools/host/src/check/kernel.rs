@@ -77,7 +77,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
         true => sys::probe::clone_into_cgroup(),
         false => facts.since(5, 7),
     };
-    // A write of another process's pid, or to cgroup.procs, would sometimes wait for an RCU grace period.
+    // Writing a pid instead of 0, or to cgroup.procs instead of tasks, would sometimes wait for an RCU grace period.
     let moves = match facts.since(5, 5) {
         true => "each start moves its init, as a thread: no grace period",
         false => "each start moves its init: an RCU grace period now and then",
