@@ -1,5 +1,6 @@
-//! Mount calls that busybox has no program for, made by a process in a container's namespaces with all capabilities
-//! there. The suite's own executable makes them, since setns(2) to a user namespace requires a single-threaded process.
+//! Makes mount calls for which busybox has no program, from a process in a container's namespaces that has all
+//! capabilities there. That process executes the suite's own program, since setns(2) into a user namespace requires a
+//! single-threaded process.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, open};

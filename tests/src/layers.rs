@@ -1,4 +1,4 @@
-//! Makes layers like those of an image store by hand.
+//! Makes layers by hand, in the form in which an image store keeps them.
 
 use crate::bed::Bed;
 use crate::rootfs;

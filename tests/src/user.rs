@@ -301,7 +301,7 @@ impl User {
         self.cgroup.as_deref().unwrap_or_else(|| Path::new("/"))
     }
 
-    /// Returns a bundle of the user whose container has no user namespace.
+    /// Returns a bundle that the user owns. Its container has no user namespace.
     #[must_use]
     pub fn plain(&self) -> Bundle<'_> {
         let bundle = self.bed.bundle();
@@ -408,7 +408,7 @@ impl Drop for User {
     }
 }
 
-/// Starts a process in a mount namespace of its own, where these files replace those of /etc.
+/// Starts a process with a mount namespace of its own, in which the files in `etc` are mounted over those in /etc.
 fn keep_etc(etc: &Path) -> Child {
     let binds = "for file in passwd group subuid subgid; do\n\
          [ -e /etc/$file ] || touch /etc/$file\n\

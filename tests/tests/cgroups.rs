@@ -151,7 +151,7 @@ fn pause_and_resume(bed: &Bed) {
     c.id_call("pause", &[], &[]).run().fails("container not running");
     c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
-    // Much longer than the program takes between two counts.
+    // This is much longer than the program takes to count by one.
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(count(&c), before, "nothing runs while paused");
     c.id_call("resume", &[], &[]).run().ok();

@@ -333,7 +333,7 @@ fn same_profile_twice(bed: &Bed) {
 }
 
 fn thirty_two_bit_calls_are_covered(bed: &Bed) {
-    // A filter for one architecture blocks calls of the others.
+    // A filter for one architecture blocks the calls of all other architectures.
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"],
         "syscalls": [{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }],

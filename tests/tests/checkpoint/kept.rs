@@ -298,7 +298,8 @@ fn connections(bed: &Bed) {
     saved.counts();
 }
 
-/// A datagram socket connected to a socket of the host, whose directory is bound into the container.
+/// A datagram socket in the container is connected to a socket of the host. The directory of the host's socket is
+/// bind-mounted into the container.
 fn sockets_that_lead_outside(bed: &Bed) {
     let dir = bed.dir.join("sockets");
     fs::create_dir(&dir).expect("mkdir");

@@ -116,7 +116,7 @@ impl Walk<'_> {
                 let last = Moment { whose: whose.clone(), number };
                 let mut family = Family { last: Some(last), ..Family::default() };
                 let outcome = call().followed_by(&mut family);
-                // The process may not have made this call this time.
+                // The process may not have reached this call this time.
                 if !family.has_killed {
                     continue;
                 }
@@ -129,7 +129,7 @@ impl Walk<'_> {
     }
 }
 
-/// Walks through a command that makes a container, which must not remain.
+/// Walks through a command that makes a container. Nothing of the container may be left after each kill.
 fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
     let check = |fault: &str, outcome: &Outcome| {
         // A process killed before execve(2) looks like a program that was killed.

@@ -23,7 +23,7 @@ const CASES: &[Case] = &[
     case!(a_containers_image_is_kept).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// Checks for strace, which makes single system calls fail.
+/// Checks for strace, with which a case makes a single system call fail.
 fn strace() -> Result<(), String> {
     image::needed()?;
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output();

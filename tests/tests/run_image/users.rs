@@ -1,4 +1,4 @@
-//! Users without root who run images, without unshare(1).
+//! Unprivileged users run images without unshare(1).
 
 use super::{layout, path, users};
 use dayfly_tests::bed::Bed;
