@@ -110,13 +110,14 @@ fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
 }
 
 /// Returns the processes of the experiment `group`: those with the bed's directory in their command line, and those in
-/// its process group. The latter are needed because a child shows its parent's command line until it calls execve(2).
+/// its process group. The process group is checked as well, because a child shows its parent's command line until it
+/// calls execve(2).
 fn processes(bed: &Bed, group: i32) -> Vec<String> {
     let place = bed.dir.join("dayfly-bench-").display().to_string();
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let read = |path: &Path, name| fs::read_to_string(path.join(name)).unwrap_or_default();
     let is_in_group = |path: &Path| {
-        // The fields after the name, which may contain parentheses: state, parent, group.
+        // The name may contain parentheses. It is followed by the state, the parent and the process group.
         let stat = read(path, "stat");
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
         after.split_whitespace().nth(2) == Some(group.to_string().as_str())

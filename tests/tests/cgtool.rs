@@ -293,7 +293,7 @@ fn watched_until_told(bed: &Bed) {
         assert_eq!(after, format!("=0\n{before}"), "the terminal is as it was");
         let mut frames: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
         assert!(!frames.is_empty(), "{text}");
-        // An interrupt may arrive in the middle of a frame.
+        // An interrupt may arrive in the middle of a frame, so the last frame is not checked.
         if frames.len() > 1 {
             frames.pop();
         }

@@ -278,7 +278,7 @@ fn cgexec(bed: &Bed) {
     let ended = ["sh", "-c", "exit 7"];
     assert_eq!(code(theirs(bed, &[&["cgexec", "-g", &g(&t)], &ended[..]].concat())), 7);
     assert_eq!(code(cgroup(bed, &[&["exec", "-g", &g(&o)], &ended[..]].concat())), 7);
-    // Several groups at once.
+    // The request names several groups.
     let args =
         ["-g", &format!("cpu:{o}"), "-g", &format!("memory:{t}"), "cat", "/proc/self/cgroup"];
     let both = cgroup(bed, &[&["exec"], &args[..]].concat()).ok().stdout;

@@ -1,4 +1,4 @@
-//! `dayfly cgroup apply` and its companions: all groups of a plan, or none.
+//! `dayfly cgroup apply` and the other commands on plans: they make all groups of a plan, or none.
 
 use crate::cgtool::{Own, V1, cgroup, pid_of, tool};
 use crate::cgtool_cpus::allowed;
@@ -93,7 +93,7 @@ fn planned_wrongly(bed: &Bed) {
         cgroup(bed, &["apply", &file]).fails_without_log(says);
         assert!(!own.directory("pids", "").exists(), "{rest}: nothing is made");
     }
-    // A limit below the present usage.
+    // The limit is below the present usage.
     cgroup(bed, &["create", group]).ok();
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
     let running = bed.call_bare(&["cgroup", "exec", "-g", group, "sh", "-c", hungry]).spawn();

@@ -53,7 +53,7 @@ fn duration(mut call: impl FnMut()) -> Duration {
         .unwrap_or_default()
 }
 
-/// Asserts that the output of `state` is true.
+/// Asserts that `state` reports an existing process if it reports a container that is not stopped. Returns the status.
 #[track_caller]
 fn assert_truth(c: &Container<'_>) -> String {
     let outcome = c.id_call("state", &[], &[]).run();

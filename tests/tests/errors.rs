@@ -81,7 +81,7 @@ fn config_that_is_no_json(bed: &Bed) {
         assert!(outcome.stderr.contains(" at line "), "{outcome}");
         c.assert_gone(message);
     }
-    // Deeper than a parser should recurse.
+    // The nesting is deeper than a parser should recurse.
     fs::write(c.bundle.join("config.json"), "[".repeat(100_000)).expect("write config");
     let _ = c.run().fails_once(1, "at line 1 column ");
     fs::write(c.bundle.join("config.json"), "{\"annotations\":".repeat(10_000)).expect("write");
@@ -99,7 +99,7 @@ fn config_that_cannot_be_read(bed: &Bed) {
     std::os::unix::fs::symlink("config.json", &config).expect("link");
     let _ = c.create().fails_once(1, "too many levels of symbolic links");
     let _ = c.create_with(&["--config", "/dev/null/x"]).fails_once(1, "not a directory");
-    // A file without an end.
+    // /dev/zero never ends.
     let _ = c.create_with(&["--config", "/dev/zero"]).fails_once(1, "file too large");
     let _ = bed.call(&["create", "-b", "/no/such", &c.id]).run().fails_once(1, "chdir /no/such");
     c.assert_gone("config");
@@ -322,7 +322,7 @@ fn paths_too_long(bed: &Bed) {
 }
 
 fn arguments_too_long(bed: &Bed) {
-    // An argument longer than the kernel's MAX_ARG_STRLEN, and too many arguments.
+    // First, one argument is longer than the kernel's MAX_ARG_STRLEN; then there are too many arguments.
     let one = "x".repeat(128 * 1024);
     let many = vec!["x".repeat(1000); 10_000];
     for args in [json!(["/bin/true", one]), json!([vec!["/bin/true".to_owned()], many].concat())] {
@@ -393,7 +393,7 @@ fn sockets_and_files_of_the_caller(bed: &Bed) {
 }
 
 fn no_permission(bed: &Bed) {
-    // A user without a state root or cgroup of its own.
+    // The command runs as a user that has neither a state root nor a cgroup of its own.
     let c = bed.bundle().make();
     fs::set_permissions(&bed.dir, fs::Permissions::from_mode(0o755)).expect("chmod");
     let runtime = bed.dir.join("runtime");
@@ -437,7 +437,7 @@ fn full_disk_elsewhere(bed: &Bed) {
     let _ = c.create_with(&["--pid-file", &path("pid")]).fails_once(1, "no space left on device");
     assert!(!full.path().join("pid").exists());
     c.assert_gone("pid file");
-    // No space for mount points, or for copies.
+    // There is no space for mount points, or for copies.
     drop(full);
     let bundle = bed.bundle();
     fs::rename(bundle.rootfs(), bundle.dir.join("kept")).expect("rename");

@@ -207,7 +207,8 @@ fn limits_pids() -> bool {
     v2.is_none_or(|have| have.split_whitespace().any(|name| name == "pids"))
 }
 
-/// Moving into a cgroup is not checked against pids.max, but the limit leaves no room for an intermediate process.
+/// Moving into a cgroup is not checked against pids.max, but the limit does not allow an additional intermediate
+/// process.
 fn clone3_with_one_process_allowed(bed: &Bed) {
     let limit = || json!({ "limit": 1 });
     for errno in REFUSALS {

@@ -69,7 +69,7 @@ fn learn(bed: &Bed, bundle: &Path, more: &[&str]) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path"))
 }
 
-/// Learns to a file; returns the command's outcome, and the profile.
+/// Learns a profile into a file; returns the command's outcome, and the profile.
 fn learned(bed: &Bed, bundle: &Path, more: &[&str]) -> (Outcome, Value) {
     let file = bed.dir.join("learned.json");
     let outcome =

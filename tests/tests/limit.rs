@@ -254,7 +254,7 @@ fn another_users_limit_is_none(bed: &Bed) {
         run(&c).wait().ok();
         drop(permit);
         assert_eq!(limit.state().map(|state| state.free), Some(1));
-        // A limit that root sets replaces a user's limit.
+        // If root sets a limit, it replaces the other user's.
         let own = Limit::set(1, LONGEST_WAIT).expect("limit");
         assert_eq!(Limit::find(), Some(own));
     });

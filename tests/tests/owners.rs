@@ -1,5 +1,5 @@
-//! Namespaces joined together with a user namespace, for each possible owner: the host's user namespace, another
-//! container's, or the joined one.
+//! A container joins a user namespace and a second namespace. The owner of the second one is the host's user namespace,
+//! another container's, or the user namespace that is joined.
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
@@ -66,7 +66,7 @@ fn without_mounts_of<'a>(mut bundle: Bundle<'a>, kind: &str) -> Bundle<'a> {
 }
 
 /// Asserts that a container in a user namespace can join the namespace `kind` of the process `owner`, and is then in
-/// both.
+/// both namespaces.
 #[track_caller]
 fn joins(bundle: Bundle<'_>, kind: (&str, &str), owner: i32, is_its_own: bool) {
     let (name, file) = kind;

@@ -1,4 +1,4 @@
-//! The read-only mount of its program that the runtime executes itself from, kept for later commands
+//! The read-only mount of its own program from which the runtime executes itself. The mount is kept for later commands
 //! (`cache::kept_program`).
 
 use dayfly_tests::bed::Bed;

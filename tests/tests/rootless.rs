@@ -566,7 +566,7 @@ fn rootless_option(bed: &Bed) {
     for value in ["auto", "true"] {
         assert_eq!(call(value).ok().stdout, "0\n");
     }
-    // With `false` the caller counts as root, but may not make a cgroup at root's place.
+    // With `false` the caller counts as root, but may not make a cgroup where root's containers have theirs.
     let outcome = call("false");
     assert!(outcome.code() == 1 && outcome.stderr.contains("permission denied"), "{outcome}");
     let outcome = call("maybe");

@@ -269,7 +269,7 @@ fn environment_does_not_leak(bed: &Bed) {
 }
 
 fn rootfs_entries_of_wrong_type(bed: &Bed) {
-    // Files where directories are expected, and vice versa.
+    // The image has files where directories are expected, and vice versa.
     let bundle = bed.bundle();
     fs::remove_dir(bundle.rootfs().join("dev")).expect("remove");
     fs::write(bundle.rootfs().join("dev"), "a file").expect("write");

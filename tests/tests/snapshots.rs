@@ -47,7 +47,7 @@ const CASES: &[Case] = &[
     case!(a_hundred_and_no_mount_of_the_hosts).unlike_runc().alone().needs(watch),
 ];
 
-/// The host's uid and gid of root in containers with mapped ids.
+/// The uid and gid on the host that a container with mapped ids has for its root.
 const ROOT: (u32, u32) = (100_000, 200_000);
 const MAPS: [&str; 2] = ["uidmap=0:100000:65536", "gidmap=0:200000:65536"];
 

@@ -240,7 +240,7 @@ fn update(bed: &Bed) {
     c.delete();
 }
 
-/// After a daemon-reload, systemd writes the limits of its units again: they must be equal to ours.
+/// After a daemon-reload, systemd writes the limits of its units again. They must equal those that dayfly has set.
 fn daemon_reload(bed: &Bed) {
     let resources = json!({ "memory": { "limit": 67_108_864 }, "pids": { "limit": 50 } });
     let c = scope(bed, limited(bed, resources), "system.slice").detached();

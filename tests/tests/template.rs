@@ -1,5 +1,5 @@
-//! Fast and slow starts: the container is the same with every fast path, without each of them and without any. Also,
-//! what is found under a root that covers the template.
+//! Fast and slow starts: the container is the same with every fast path, without each of them and without any. It is
+//! also tested what a container finds under its root, which covers the template.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -284,7 +284,7 @@ fn hooks_see_the_host(bed: &Bed) {
 const LEAVERS: &[&str] = &["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"];
 
 fn root_can_not_be_left(bed: &Bed) {
-    // nsenter -r -w is chroot(2) with a working directory outside.
+    // nsenter -r -w calls chroot(2), but keeps a working directory outside the new root.
     let script = "touch /mine; mkdir /tmp/jail
         nsenter -r/tmp/jail -w/ ./bin/busybox sh -c 'cd ../../../../..; ./bin/busybox ls -A'
         nsenter -r/tmp/jail -w/bin ./busybox sh -c 'cd ..; cd ..; ./bin/busybox ls -A'

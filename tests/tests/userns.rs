@@ -287,7 +287,7 @@ fn join_by_path(bed: &Bed) {
 }
 
 fn namespace_without_mappings(bed: &Bed) {
-    // Callers rely on default mappings; runc refuses this.
+    // Some callers configure no mappings and rely on default ones; runc refuses such a configuration.
     let c = bed
         .bundle()
         .push("/linux/namespaces", json!({ "type": "user" }))

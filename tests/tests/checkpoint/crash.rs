@@ -102,7 +102,7 @@ fn killed_checkpoint(bed: &Bed) {
         let running = saved.checkpoint_call(&[]).spawn();
         kill_call(running, whole * round / ROUNDS);
         if !assert_whole(&saved) {
-            // criu had completed the checkpoint.
+            // The container no longer exists, so criu had completed the checkpoint.
             saved.restore(&[]).ok();
             saved.counts();
         }

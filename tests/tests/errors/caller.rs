@@ -141,7 +141,7 @@ fn inside(own: &Path) -> [&str; 4] {
     ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", path]
 }
 
-/// The temporary file for the pid file is created anew, never an existing one reused.
+/// The temporary file for the pid file is always a new file; an existing file of that name is never reused.
 fn link_beside_the_pid_file(bed: &Bed) {
     let precious = bed.dir.join("precious");
     fs::write(&precious, "precious").expect("write");

@@ -45,7 +45,7 @@ pub fn huge_pages() -> bool {
     have.split_whitespace().any(|name| name == "hugetlb")
 }
 
-/// Returns the path of a process on cgroup v2.
+/// Returns the path of a process's cgroup on v2.
 fn unified_path(pid: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()

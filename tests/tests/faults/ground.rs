@@ -1,4 +1,4 @@
-//! The walks through all commands with their fault points, for any caller.
+//! Walks through the fault points of all commands, for any caller.
 
 use super::walk::Walk;
 use super::{KINDS, faulty, walk_through};
@@ -24,7 +24,7 @@ fn process() -> Value {
 }
 
 impl<'a> Ground<'a> {
-    /// Makes the ground for root's bundles: all remains can be found by the container's id.
+    /// Returns the [`Ground`] for root's bundles: all remains can be found by the container's id.
     pub fn new(bundle: impl Fn() -> Bundle<'a> + 'a) -> Self {
         Self { bundle: Box::new(bundle), left: Box::new(Vec::new) }
     }

@@ -22,8 +22,8 @@ const CASES: &[Case] = attacks! {
     cgroup_of_the_host_is_writable without "cgroup-read-only",
 };
 
-/// A volume is mounted over /proc, and redirects a write of the runtime to one of its files: here the write of a
-/// sysctl, in the CVE that of a label.
+/// A volume is mounted over /proc, and redirects a write of the runtime to one of its files. In the CVE the runtime
+/// wrote a label; here it writes a sysctl.
 fn volume_over_proc(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     let file = volume.join("sys/kernel/domainname");

@@ -94,7 +94,7 @@ fn mount_label_and_large_data(bed: &Bed) {
     assert_eq!(label_of(&c, "mnt/file"), MOUNT);
 }
 
-/// In a user namespace the kernel accepts a context for some file systems only.
+/// In a user namespace the kernel accepts the mount option `context` for some file systems only.
 fn mqueue_in_a_user_namespace(bed: &Bed) {
     let c = crate::userns::mapped(bed).set("/linux/mountLabel", json!(OWN)).make().detached();
     assert_eq!(label_of(&c, "dev/mqueue"), OWN);

@@ -17,7 +17,8 @@ const CASES: &[Case] = &[
     case!(user_and_time_namespaces).unlike_runc(),
 ];
 
-/// Signals, limits, umask, credentials, groups and session of processes, pid namespaces, descriptors.
+/// Prints the properties of a process: signals, limits, umask, credentials, groups, session, PID namespaces,
+/// descriptors and more.
 const SCRIPT: &str = "grep -E '^(Umask|NSpid|NSpgid|NSsid|Sig[PBIC]|Shd|Cap|NoNewPrivs|Seccomp|Uid|Gid|Groups|\
     TracerPid|CoreDumping|Cpus_allowed|Mems_allowed|Speculation)' /proc/self/status; cat /proc/self/limits; \
     echo stat $(cut -d ' ' -f 7-8,18,19,38,41 /proc/self/stat); \

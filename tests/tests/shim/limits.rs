@@ -1,4 +1,4 @@
-//! Many requests at once, and clients that do not read: the shim stays small and idle, and loses nothing.
+//! Many requests at once, and clients that do not read: the shim uses little memory and CPU time, and loses nothing.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
