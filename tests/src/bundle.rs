@@ -152,8 +152,7 @@ impl<'a> Bundle<'a> {
         self.make_as(&id)
     }
 
-    /// Writes the bundle for the container `id`. A `cgroupsPath` set before is
-    /// kept.
+    /// Writes the bundle for the container `id`. A `cgroupsPath` that was set before is kept.
     ///
     /// # Panics
     /// When the file can't be written.

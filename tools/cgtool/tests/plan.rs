@@ -1,4 +1,4 @@
-//! Compares plans with the hosts of test directories.
+//! Plans for other hosts, whose files are in test directories.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;

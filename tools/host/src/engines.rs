@@ -47,8 +47,8 @@ impl Containerd {
     }
 
     /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each with its own
-    /// id range. Each image is mounted twice: to inspect it, and to run it. Each time, the layers are bind-mounted, the
-    /// overlay is mounted, and all of them are unmounted.
+    /// id range. Counted are the bind mounts of the layers, the overlay and the unmounts: once to inspect the image,
+    /// and once to run it.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {

@@ -36,8 +36,6 @@ use std::process::ExitCode;
 ///
 /// # Errors
 /// Those of the command.
-/// # Errors
-/// Those of the command.
 pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
     match command {
         HostCommand::Check(options) => {

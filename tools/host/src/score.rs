@@ -269,7 +269,7 @@ mod tests {
         let slow = mark(&slow, Level::Good);
         assert_eq!((slow.kept, slow.carried, slow.score), (0.25, 2.0, 26));
         assert!(slow.score < mark(&flat(96), Level::Good).score / 3);
-        // The throughput already drops with the second thread: the host handles one start at a time, and hardly that.
+        // The throughput already drops with the second thread, so that *carried* is only a tenth of one start.
         let worse = curve("0-95", &[(1, 10.0), (2, 40.0), (96, 9600.0)]);
         let worse = mark(&worse, Level::Good);
         assert!((worse.kept - 0.1).abs() < 1e-9 && worse.score == 2, "{worse:?}");

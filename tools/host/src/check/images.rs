@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Store {
     /// The engine.
     pub name: &'static str,
-    /// The number of layers of that image in the store which has the most.
+    /// The largest number of layers that an image in the store has.
     pub layers: u64,
 }
 
