@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Returns the path of criu: the value of `DAYFLY_CRIU`, else the one that `scripts/peers` has installed, else the one in
-/// PATH.
+/// Returns the path of criu: the value of `DAYFLY_CRIU`, else the one that `scripts/peers` has installed, or else the
+/// one in PATH.
 ///
 /// # Panics
 /// If none of them works: cases must check [`lacking`] first.

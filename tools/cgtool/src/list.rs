@@ -1,4 +1,5 @@
-//! `ls`: shows groups as a tree with their usage, or the hierarchies. On a terminal, long names are shortened to its width.
+//! `ls`: shows groups as a tree with their usage, or the hierarchies. On a terminal, long names are shortened to the
+//! terminal's width.
 
 use super::group::{Group, Tree, Version};
 use super::setting;

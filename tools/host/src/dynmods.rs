@@ -35,7 +35,7 @@ pub struct State {
     pub boot: Option<bool>,
     /// The value of CONFIG_CGROUP_FAVOR_DYNMODS; `None` if the configuration is not available.
     pub built: Option<bool>,
-    /// Whether the option stays in effect until the next boot as soon as it was turned on.
+    /// Whether the option, once turned on, stays in effect until the next boot.
     pub one_way: bool,
     /// What turns the option on at boot: the unit of `persist`, or the boot parameter.
     pub persistent: Option<&'static str>,
