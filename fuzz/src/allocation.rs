@@ -1,10 +1,10 @@
-//! Measures a thread's memory, in use and at its peak. A global allocator counts the bytes, so that the fuzzed code
-//! needs no changes.
+//! Measures the memory that a thread has allocated, now and at its peak. A global allocator counts the bytes, so that
+//! the fuzzed code needs no changes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts the bytes of each thread.
+/// The system's allocator, with a count of each thread's bytes.
 struct Counting;
 
 #[global_allocator]
@@ -16,7 +16,8 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread-local variable may be freed while its thread ends.
+    // Memory may be freed while the thread ends and its thread-local variables no longer exist; such bytes are not
+    // counted.
     let _ = IN_USE.try_with(|in_use| {
         in_use.set(in_use.get() + bytes);
         let _ = MOST.try_with(|most| most.set(most.get().max(in_use.get())));
@@ -38,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both blocks exist while the contents are copied.
+        // While a block is reallocated, the old and the new one may exist at the same time.
         count(size.cast_signed());
         count(-layout.size().cast_signed());
         // SAFETY: the caller fulfils the contract.
@@ -46,8 +47,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the result of `work`, and the peak of the bytes that this thread had allocated during `work`, in addition to
-/// those before.
+/// Returns the result of `work`, and the peak of the bytes that this thread allocated during `work`, not counting the
+/// bytes allocated before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = IN_USE.get();
     MOST.set(before);

@@ -80,7 +80,7 @@ fn limits(text: &str) {
             let _ = cgroup::fuzz::properties(&resources, unified, idles);
         }
     }
-    // Device rules have a target of their own.
+    // Device rules have a separate target.
     resources.devices.clear();
     for (unified, names) in [(true, V2), (false, V1)] {
         let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "0\n")).collect();

@@ -6,7 +6,7 @@ use spec::Spec;
 /// Runs the target on one input; see the module's text.
 pub fn target(data: &[u8]) {
     let Ok(spec) = Spec::parse(data) else {
-        // What the quick parser rejects, the thorough one rejects too.
+        // If the quick parser rejects the text, the thorough one must do so, too.
         assert!(Spec::parse_whole(data).is_err());
         return;
     };

@@ -59,13 +59,13 @@ fn rule(bytes: &[u8; 8]) -> DeviceRule {
     }
 }
 
-/// Returns whether a rule's number matches a device's. Linux has no device numbers beyond 31 bits, so a rule's larger
-/// number matches no device.
+/// Returns whether a rule's number matches a device's. Linux has no device numbers of more than 31 bits, so a larger
+/// number in a rule matches no device.
 fn is_number(number: Option<u32>, of_device: u32) -> bool {
     number.is_none_or(|number| number == of_device && i32::try_from(number).is_ok())
 }
 
-/// Returns the decision of the rules, as the crate documents it.
+/// Returns the decision that the crate documents for the rules.
 fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, minor: u32) -> bool {
     let decide = |one: Access| {
         rules.iter().fold(false, |allowed, rule| {
@@ -90,8 +90,9 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x55;
 const JUMP_IF_ANY_BIT: u8 = 0x45;
 const EXIT: u8 = 0x95;
 
-/// Checks a program like the kernel's verifier: known operations, forward jumps within the program, registers set on
-/// every path, reads of whole context words only, and an exit.
+/// Checks a program as the kernel's verifier does. All operations must be known, and jumps must lead forward within the
+/// program. Registers must be set on every path, only whole words of the context may be read, and the program must end
+/// with an exit.
 fn verify(program: &[Instruction]) {
     assert!(program.len() <= 4096, "BPF_MAXINSNS: {}", program.len());
     // The registers set on every path to an instruction; `None` if no path leads there.

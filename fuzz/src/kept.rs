@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of a `.found` file, in bytes. The inputs that do not fit are the longest ones, and are soon found
-/// again.
+/// The maximum size of a `.found` file, in bytes. The inputs that do not fit are the longest ones; long runs soon find
+/// them again.
 const ROOM: usize = 64 << 10;
 
 /// Returns the path of a target's file.

@@ -11,10 +11,10 @@ use proto::wire::{Reader, Writer};
 
 use crate::allocation::peak;
 
-/// The maximum bytes of memory for each byte of a message: an empty message takes two bytes on the wire, and lists are
-/// copied while they grow.
+/// The maximum number of bytes of memory for each byte of a message. It is this large because an empty submessage takes
+/// two bytes on the wire, and lists are copied while they grow.
 const GROWTH: u64 = 300;
-/// The maximum for an empty message.
+/// The maximum number of bytes of memory for an empty message.
 const LEAST: u64 = 4 << 10;
 
 macro_rules! each {
@@ -59,7 +59,8 @@ fn encode(message: &impl Message) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// Checks that a decoded message encodes to the same message, and takes memory in proportion to its bytes.
+/// Checks that a decoded message stays the same when it is encoded and decoded again, and that it takes memory in
+/// proportion to its bytes.
 fn check<M: Message + Debug + PartialEq>(bytes: &[u8]) {
     let (message, memory) = peak(|| decode::<M>(bytes));
     assert!(memory <= LEAST + GROWTH * bytes.len() as u64, "{memory} bytes for {}", bytes.len());

@@ -12,7 +12,7 @@ pub fn target(data: &[u8]) {
         let _ = parsed.value(key);
     }
     assert!(parsed.superblock_words().all(|word| !word.is_empty()));
-    // Repeating all options does not change the number of superblock words.
+    // If all options are given twice, the number of superblock words stays the same.
     let words = parsed.superblock_words().count();
     let twice: Vec<_> = options.iter().chain(&options).cloned().collect();
     assert_eq!(MountOptions::parse(&twice).superblock_words().count(), words);

@@ -1,4 +1,4 @@
-//! Paths that are joined and cleaned lexically, and paths of cgroups.
+//! Paths that are joined and cleaned as text, without access to files, and paths of cgroups.
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
@@ -23,7 +23,7 @@ pub fn target(data: &[u8]) {
     }
 }
 
-/// Cleans a path by definition: part by part, without dots.
+/// Cleans a path part by part, as the definition says, so that no `.` and `..` are left.
 fn model(path: &str) -> String {
     let parts = path.split('/').fold(Vec::new(), |mut parts, part| {
         match part {
@@ -42,7 +42,7 @@ fn check(path: &str) {
     assert!(path == "/" || !path[1..].split('/').any(odd), "{path:?}");
 }
 
-/// Checks that every directory is below its mount point, and not the mount point itself.
+/// Checks that every cgroup directory is below the mount point of its hierarchy, and is not the mount point itself.
 fn places(location: &Location) {
     let legacy = location.legacy.iter().map(|legacy| &legacy.place);
     for place in location.unified.iter().chain(legacy) {

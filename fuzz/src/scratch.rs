@@ -1,4 +1,4 @@
-//! A directory with ordinary files, used in place of a cgroup's.
+//! A directory with ordinary files that takes the place of a cgroup's directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use cgroup::{Controllers, Hierarchies, Hierarchy, Location};
 
-/// Returns this process's directory. It is not removed here, because libFuzzer exits without notice; `scripts/fuzz`
-/// cleans up.
+/// Returns this process's directory. Nothing removes it at the end, because libFuzzer exits without notice;
+/// `scripts/fuzz` cleans up.
 pub fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Seccomp profiles. The kernel must accept every program, and the program must decide like the profile wherever the
-//! profile is simple.
+//! Seccomp profiles. The kernel must accept every compiled program. Where a profile is simple, the program's decisions
+//! must match the profile.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn profile(data: &[u8]) {
     let Ok(program) = seccomp::compile(&profile, &Support::default()) else { return };
     assert_eq!(Program::from_bytes(&program.to_bytes()).as_ref(), Some(&program));
     verify(&program.filter);
-    // serde_json rejects numbers out of range, even in fields that the profile's parser ignores.
+    // serde_json rejects numbers that are out of range, even in fields that the profile's parser ignores.
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
     for (number, expected) in plain_verdicts(&value) {
         for args in [[0; 6], [u64::MAX; 6], [1, 2, 3, 4, 5, 6]] {
@@ -76,7 +76,8 @@ fn run(filter: &[Insn], number: u32, token: u32, args: [u64; 6]) -> u32 {
     }
 }
 
-/// Returns the verdicts for native calls that are named only by unconditional rules, all with the same action.
+/// Returns the verdicts for those native calls that occur in unconditional rules only, all of which have the same
+/// action.
 fn plain_verdicts(profile: &serde_json::Value) -> BTreeMap<u32, u32> {
     let mut verdicts: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     for rule in profile["syscalls"].as_array().into_iter().flatten() {

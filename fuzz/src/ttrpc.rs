@@ -12,7 +12,7 @@ use rustix::net::{
 
 use crate::allocation::peak;
 
-/// The maximum memory, in bytes: the longest frame, batches, and a part for each byte of input.
+/// The maximum memory, in bytes, besides [`GROWTH`] for each byte of input: the longest frame, and batches.
 const ROOM: u64 = LONGEST as u64 + (256 << 10);
 const GROWTH: u64 = 200;
 
@@ -76,7 +76,7 @@ fn serve(bytes: &[u8], cut: u8) -> (Vec<Call>, Vec<u8>) {
     let (mut calls, mut answers) = (Vec::new(), Vec::new());
     for piece in pieces(bytes, cut) {
         let new = give(&client, piece, || connection.receive());
-        // A second response on a stream is ignored.
+        // Each call is answered twice: the second response on a stream must be ignored.
         for call in new.iter().chain(&new) {
             let payload = call.method.as_bytes();
             connection.respond(
@@ -96,7 +96,7 @@ fn serve(bytes: &[u8], cut: u8) -> (Vec<Call>, Vec<u8>) {
     drop(client);
     assert_eq!(connection.receive(), Err(Closed::Ended));
     assert_answers(&answers);
-    // The cuts change the order of answers, but not their content.
+    // The sizes of the pieces may change the order of the answers, but not their content.
     let mut sorted: Vec<Vec<u8>> =
         frames(&answers).map(|(header, content)| [&header.encode(), content].concat()).collect();
     sorted.sort();

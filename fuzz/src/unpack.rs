@@ -1,6 +1,6 @@
-//! Archives of layers. Unpacking any archive stays within the limits of memory and inodes, and changes nothing outside
-//! the layer. The input is a list of operations that write an archive, so that most inputs reach the unpacking code:
-//! the operation, the number of repetitions, and its arguments.
+//! Archives of layers. Unpacking any archive must stay within the limits of memory and inodes, and change nothing
+//! outside the layer. An input is a list of operations that write an archive, so that most inputs reach the unpacking
+//! code. An operation consists of its kind, the number of repetitions, and its arguments.
 
 use std::fs;
 use std::io::Read;
@@ -15,10 +15,10 @@ use tar::{EntryType, Header};
 
 use crate::{allocation, scratch};
 
-/// The limits used here.
+/// The limits for unpacking.
 const LIMITS: Limits = Limits { bytes: 8 << 20, entries: 300, ratio: 200, memory: 256 << 10 };
-/// The memory used regardless of the archive's length: buffers (of a frame, a blob and a file), the longest header with
-/// its parsed content, and the state of a walk through the deepest path.
+/// The memory that is used whatever the archive's length: buffers for a frame, a blob and a file, the longest header
+/// with its parsed content, and the state of a walk along the deepest path.
 const FIXED: u64 = 20 << 20;
 /// The maximum length of an archive.
 const LONGEST: usize = 256 << 10;
@@ -54,7 +54,7 @@ pub fn target(data: &[u8]) {
     });
     assert!(peak < FIXED + LIMITS.memory, "{peak} bytes of memory: {result:?}");
     let layer = work.path().join("layer");
-    // The layer's root directory counts as one more.
+    // The layer's root directory is counted as well.
     let made = inodes(&layer);
     assert!(made <= LIMITS.entries + 1, "{made} inodes: {result:?}");
     if let Ok(info) = &result {
@@ -80,7 +80,8 @@ fn inodes(path: &Path) -> u64 {
     count
 }
 
-/// Returns the archive written by operations of four bytes: the operation, its repetitions, and two numbers.
+/// Returns the archive that the operations write. Each operation has four bytes: its kind, its repetitions, and two
+/// numbers.
 fn archive(data: &[u8]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (at, operation) in data.chunks_exact(4).enumerate() {
@@ -96,7 +97,7 @@ fn archive(data: &[u8]) -> Vec<u8> {
 }
 
 fn add(archive: &mut Vec<u8>, what: u8, number: usize, one: usize, other: usize) {
-    // Few names, so that links, directories and files collide.
+    // There are only a few names, so that links, directories and files collide.
     let name = |at: usize| format!("n{}", at % 8);
     let deep = || format!("{}{}", "a/".repeat(one * 8), name(other));
     let long = || vec![b'v'; (one * other * 4).max(1)];
@@ -124,7 +125,7 @@ fn add(archive: &mut Vec<u8>, what: u8, number: usize, one: usize, other: usize)
             pax(archive, EntryType::XHeader, "GNU.sparse.size", b"1000");
         }
         15 => {
-            // Many attributes in one header.
+            // One header with many extended attributes.
             let all: Vec<u8> = (0..one * other)
                 .flat_map(|at| record(&format!("SCHILY.xattr.user.{at:05}"), b""))
                 .collect();

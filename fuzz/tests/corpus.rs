@@ -1,12 +1,12 @@
-//! Replays the corpora on any compiler, as regression tests. Each handwritten input is also tried with a few
-//! deterministic changes; the inputs that long runs found are tried unchanged.
+//! Replays the corpora on any compiler, as regression tests. Each handwritten input is also tried in a few variants,
+//! which are the same each time; the inputs that long runs have found are tried unchanged.
 
 use std::fs;
 use std::path::Path;
 
 use dayfly_fuzz::{TARGETS, Target, kept};
 
-/// The number of changed variants of each input.
+/// The number of variants of each handwritten input.
 const CHANGES: u64 = 24;
 
 /// Returns `data` with a byte changed, shortened, or doubled; `number` determines how.

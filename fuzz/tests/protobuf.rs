@@ -1,5 +1,5 @@
-//! Compares our messages with those that rust-protobuf generates from containerd's .proto files: each side reads what
-//! the other writes, for generated values of every field, and the field names agree.
+//! Compares our messages with those that rust-protobuf generates from containerd's .proto files. Each side must read
+//! what the other has written, for generated values of every field, and the names of the fields must agree.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -39,7 +39,7 @@ impl Source {
         number.checked_shr(64 - bits).unwrap_or(0)
     }
 
-    /// Returns a random value; never the default if `is_set`.
+    /// Returns a random value; if `is_set`, never the default value.
     fn value(&mut self, kind: &RuntimeType, is_set: bool) -> ReflectValueBox {
         let least = u64::from(is_set);
         match kind {
@@ -61,8 +61,8 @@ impl Source {
             }
             RuntimeType::Enum(kind) => {
                 let values: Vec<i32> = kind.values().map(|value| value.value()).collect();
-                // A known value, or an unknown one; never negative, because rust-protobuf 3.7 writes a wrong length for
-                // packed lists of negative values.
+                // The value is a known or an unknown one. It is never negative, because rust-protobuf 3.7 writes a
+                // wrong length for packed lists of negative values.
                 let wanted = self.below(values.len() as u64 + 1) as usize;
                 let value = values.get(wanted).copied().unwrap_or(77);
                 ReflectValueBox::Enum(kind.clone(), if value == 0 && is_set { 1 } else { value })
@@ -115,7 +115,7 @@ fn encode(message: &impl Message) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// Returns the fields of a message as Debug prints them.
+/// Returns the fields of a message by name, in the form that Debug prints.
 fn shown(message: &impl Debug) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     let mut name = String::new();
@@ -156,7 +156,7 @@ fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
             .filter(|(name, text)| none.get(*name) != Some(text))
             .map(|(name, _)| &**name)
             .collect();
-        // "type" is a keyword in Rust.
+        // `type` is a keyword in Rust, so the field has another name.
         let name = if field.name() == "type" { "kind" } else { field.name() };
         assert_eq!(changed, [name], "{}", field.full_name());
     }

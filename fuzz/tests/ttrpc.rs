@@ -1,4 +1,4 @@
-//! Tests our ttrpc against ttrpc-rust, on either side, over a socket pair.
+//! Tests our ttrpc client and server with those of ttrpc-rust, over a socket pair.
 
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
@@ -14,7 +14,7 @@ use proto::messages::{events, task, time};
 use proto::ttrpc::{Client, Connection, Status};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Waits until a descriptor is readable, or, if `writes`, writable.
+/// Waits until a descriptor is readable, or, if `writes` is true, until it is readable or writable.
 fn ready(fd: impl AsFd, writes: bool) -> io::Result<()> {
     let interest = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     poll(&mut [PollFd::new(&fd, interest)], None)?;

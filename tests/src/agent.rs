@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use sys::unotify::{self, Answer, Notification};
 
-/// An agent that answers every call alike, until the processes under its filters have exited.
+/// An agent that answers all notifications by one function, until all processes under its filters have exited.
 pub struct Agent {
     socket: String,
     messages: Receiver<Value>,
@@ -73,7 +73,7 @@ impl Agent {
         self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
     }
 
-    /// Returns whether another message has arrived.
+    /// Returns whether an unread message has arrived.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.messages.try_recv().is_ok()
@@ -89,7 +89,7 @@ fn decide(listener: &OwnedFd, answer: &impl Fn(&Notification) -> Answer) {
         if !fds[0].revents().contains(PollFlags::IN) {
             return;
         }
-        // The caller may be killed at any time, and then waits for no answer.
+        // The caller may be killed at any time, so errors are ignored.
         if let Ok(call) = unotify::receive(listener) {
             let _ = unotify::answer(listener, call.id, answer(&call));
         }

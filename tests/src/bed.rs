@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of containers that the whole run has made so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A directory, a state root and the containers made there.
+/// A directory, a state root and the containers that a case makes in it.
 pub struct Bed {
     /// The view of the whole run.
     pub view: View,
@@ -55,7 +55,7 @@ impl Bed {
         self
     }
 
-    /// Returns whether the runtime has some defence switched off, so that an attack on it should succeed.
+    /// Returns whether a defence of the runtime is switched off, so that an attack on it should succeed.
     #[must_use]
     pub fn is_undefended(&self) -> bool {
         self.environment
@@ -101,7 +101,7 @@ impl Bed {
         id
     }
 
-    /// Returns a call with this bed's `--root`, and a JSON log of its own.
+    /// Returns a call of the runtime with this bed's `--root`, and a JSON log of its own.
     pub fn call<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let mut all: Vec<OsString> = vec![
@@ -116,7 +116,7 @@ impl Bed {
         self.in_environment(Call::new(&self.runtime, &stem, &log, &all))
     }
 
-    /// Returns a call with exactly these arguments.
+    /// Returns a call of the runtime with exactly these arguments.
     pub fn call_bare<A: AsRef<OsStr>>(&self, args: &[A]) -> Call {
         let (stem, log) = self.call_files();
         let all: Vec<OsString> = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
@@ -148,7 +148,7 @@ impl Bed {
         Bundle::new(self, dir)
     }
 
-    /// Deletes every container of the case through the runtime; returns everything that is left behind.
+    /// Deletes every container of the case through the runtime; returns everything that remains afterwards.
     ///
     /// # Panics
     /// As [`Bed::id`].

@@ -21,7 +21,8 @@ impl<'a> Bundle<'a> {
     pub(crate) fn new(bed: &'a Bed, dir: PathBuf) -> Self {
         let mut bundle = Self { bed, dir, config: base() };
         if bed.view.has_v1() {
-            // On v2 a device rule is an eBPF program; cases that need one set it.
+            // The rule applies only if v1 has the controllers. On v2 a device rule is an eBPF program; cases that need
+            // one set a rule.
             bundle = bundle.set(
                 "/linux/resources",
                 json!({ "devices": [{ "allow": false, "access": "rwm" }] }),
@@ -151,8 +152,7 @@ impl<'a> Bundle<'a> {
         self.make_as(&id)
     }
 
-    /// Writes the bundle for the container `id`. A `cgroupsPath` set before is
-    /// kept.
+    /// Writes the bundle for the container `id`. A `cgroupsPath` that was set before is kept.
     ///
     /// # Panics
     /// When the file can't be written.
@@ -167,7 +167,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// Returns the configuration that cases start from: Podman's defaults without its device rule.
+/// Returns the configuration that cases start from: Podman's defaults without their device rule.
 #[must_use]
 pub fn base() -> Value {
     let mut config = defaults::podman();
@@ -177,7 +177,7 @@ pub fn base() -> Value {
     if let Some(linux) = config["linux"].as_object_mut() {
         linux.remove("resources");
     }
-    // Mounts are private anyway; the option would add a system call that tests/weight.json does not count.
+    // Mounts are private anyway; the option would add a system call, which tests/weight.json does not include.
     for mount in config["mounts"].as_array_mut().into_iter().flatten() {
         if let Some(options) = mount["options"].as_array_mut() {
             options.retain(|option| option != "rprivate");

@@ -39,7 +39,7 @@ pub fn dir(view: View, controller: &str, path: &str) -> PathBuf {
     top.join(path.trim_start_matches('/'))
 }
 
-/// Removes the suite's parents if they are empty.
+/// Removes the suite's parent cgroups if they are empty.
 pub fn remove_parents(view: View) {
     for hierarchy in hierarchies(view) {
         let _ = fs::remove_dir(hierarchy.join(PARENT.trim_start_matches('/')));

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub const STATE_FIELDS: [&str; 9] =
     ["annotations", "bundle", "created", "id", "ociVersion", "owner", "pid", "rootfs", "status"];
 
-/// A container that may or may not exist yet.
+/// A container that may not exist yet.
 pub struct Container<'a> {
     /// The bed it belongs to.
     pub bed: &'a Bed,
@@ -187,7 +187,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Asserts that `what` has left no record, mount, cgroup or process of the container.
+    /// Asserts that no record, mount, cgroup or process of the container is left after `what`.
     ///
     /// # Panics
     /// When something remains for longer than [`wait::patience`].

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Returns the path of criu: `DAYFLY_CRIU`, else the one of `scripts/peers`, else the one in the search path.
+/// Returns the path of criu: the value of `DAYFLY_CRIU`, else the one that `scripts/peers` has installed, or else the
+/// one in PATH.
 ///
 /// # Panics
-/// If there is none: cases must check [`lacking`] first.
+/// If none of them works: cases must check [`lacking`] first.
 #[must_use]
 pub fn program() -> String {
     let path = found().as_ref().expect("a criu that works");

@@ -17,8 +17,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Compiles the filter for a call, by name. It uses dayfly's own compiler, which `tests/differential.rs` of that
-    /// crate checks against another compiler.
+    /// Compiles the filter for a call, by name, with dayfly's own compiler: `tests/differential.rs` of the compiler's
+    /// crate checks that compiler against another one.
     ///
     /// # Panics
     /// For an unknown call.

@@ -70,10 +70,10 @@ impl Layer {
         Self::default()
     }
 
-    /// Adds an entry with exactly this name, even one that no regular packer writes.
+    /// Adds an entry with exactly this name, even a name that no regular packer writes.
     ///
     /// # Panics
-    /// When the name is longer than a header has room for.
+    /// When the name is longer than the header's field.
     #[must_use]
     pub fn entry(
         mut self,
@@ -97,7 +97,7 @@ impl Layer {
         self
     }
 
-    /// Adds a header, with only its checksum corrected, and data.
+    /// Adds a header, of which only the checksum is corrected, and its data.
     pub fn header(&mut self, header: &mut Header, data: &[u8]) {
         header.set_cksum();
         self.archive.extend(header.as_bytes());
@@ -156,7 +156,7 @@ impl Layer {
     /// Adds a symbolic link.
     #[must_use]
     pub fn symlink(self, name: &str, target: &str) -> Self {
-        // In a PAX record, since the header's own field is short.
+        // A PAX record holds the target, because the header's own field is short.
         let told = self.pax(&[("linkpath", target.as_bytes())]);
         told.entry(EntryType::Symlink, name, "", 0o777, b"")
     }
@@ -251,7 +251,7 @@ impl Layout {
         self.dir.join("blobs/sha256").join(digest.trim_start_matches("sha256:"))
     }
 
-    /// Writes an image and returns its manifest's descriptor. `process` is the `config` of the image.
+    /// Writes an image for amd64 and returns its manifest's descriptor. `process` is the `config` of the image.
     #[must_use]
     pub fn image(&self, layers: &[(Layer, Packing)], process: &Value) -> Value {
         self.image_for("amd64", layers, process)

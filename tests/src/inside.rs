@@ -1,5 +1,6 @@
-//! Mount calls that busybox has no program for, made by a process in a container's namespaces with all capabilities
-//! there. The suite's own executable makes them, since setns(2) to a user namespace requires a single-threaded process.
+//! Makes mount calls for which busybox has no program, from a process in a container's namespaces that has all
+//! capabilities there. That process executes the suite's own program, since setns(2) into a user namespace requires a
+//! single-threaded process.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, open};
@@ -14,8 +15,8 @@ use sys::mount::{MountAttr, attr, mount_setattr};
 
 const WORD: &str = "--inside";
 
-/// Tries to make each mount and the file system below it writable; `paths` are paths in the container. Returns what
-/// succeeded.
+/// Tries to make each mount, and the superblock of its file system, writable; `paths` are paths in the container.
+/// Returns the attempts that succeeded.
 ///
 /// # Panics
 /// When the container does not exist.
@@ -24,8 +25,8 @@ pub fn loosen(pid: i32, paths: &[&str]) -> String {
     call(pid, &[&["loosen"], paths].concat())
 }
 
-/// Unmounts the container's root in its mount namespace, and tries to make the mount under it writable and to create a
-/// directory there. Returns what succeeded, and the names of the directories there.
+/// Unmounts the container's root in its mount namespace, tries to make the mount under it writable, and tries to create
+/// a directory there. Returns the attempts that succeeded, and the names in that mount's root directory.
 ///
 /// # Panics
 /// As [`loosen`].
@@ -41,7 +42,7 @@ fn call(pid: i32, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Performs the mount calls of this module if the suite's executable was executed for that purpose.
+/// Performs the mount calls of this module if the suite executed itself for that purpose; otherwise returns `None`.
 pub fn called() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [word, pid, what, paths @ ..] = &args[..] else { return None };
@@ -84,7 +85,7 @@ fn reconfigure(place: &OwnedFd) -> Result<(), Errno> {
 
 fn below(process: &OwnedFd) {
     unmount("/", UnmountFlags::DETACH).expect("unmount");
-    // A process that enters now starts at the remaining root.
+    // After setns(2) to the mount namespace, a process's root is the topmost mount that remains.
     sys::ns::join_process(process.as_fd(), CloneFlags::NEWNS).expect("mount namespace");
     loosen_one("/");
     for entry in std::fs::read_dir("/").expect("read").flatten() {

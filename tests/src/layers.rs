@@ -1,4 +1,4 @@
-//! Layers as in an image store, made by hand.
+//! Makes layers by hand, in the form in which an image store keeps them.
 
 use crate::bed::Bed;
 use crate::rootfs;
@@ -20,7 +20,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// Makes `count` layers; the lowest contains busybox. Each other layer adds a file, and writes its number to
+    /// Makes `count` layers. The lowest contains busybox; each other layer adds a file, and writes its number to
     /// `/last`. The second layer also removes a file and replaces a directory of the lowest.
     ///
     /// # Panics

@@ -12,7 +12,7 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let bed = bed.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // The runtime evicts its cache's entries for a copied runtime by itself.
+    // Mounts in the cache are ignored: the runtime itself evicts the cache's entries for a runtime that was copied.
     let left = |line: &&str| line.contains(&*bed) && !line.contains(CACHE);
     for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));
@@ -54,7 +54,7 @@ pub fn processes(ids: &[String]) -> Vec<(i32, String)> {
             cgroup.split(['/', '\n']).any(|part| part == id.as_str())
                 || command.split('\0').any(|word| word == id.as_str())
         });
-        // Checked last, because it is the slowest of these reads in /proc.
+        // Zombies are checked last, because reading the state is the slowest of these reads in /proc.
         if let Some(id) = owner.filter(|_| !is_zombie(pid)) {
             found.push((pid, id.clone()));
         }
@@ -68,14 +68,14 @@ pub fn is_zombie(pid: i32) -> bool {
     state(pid) == Some('Z')
 }
 
-/// Returns the state of `pid`'s main thread: the letter of /proc/PID/stat. None if the process does not exist.
+/// Returns the state of `pid`'s main thread, a letter in /proc/PID/stat; `None` if the process does not exist.
 #[must_use]
 pub fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
-/// Kills and removes whatever [`find`] would return, so that a failed case does not make others fail.
+/// Kills and removes everything that [`find`] would return, so that a failed case does not make others fail.
 pub fn sweep(view: View, ids: &[String]) {
     for (pid, _) in processes(ids) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
@@ -135,9 +135,10 @@ impl Host {
     }
 }
 
-/// The directory of dayfly's cache, which outlives a start.
+/// The directory of dayfly's cache, which is kept from one start to the next.
 const CACHE: &str = "/run/dayfly-cache";
-/// The directory of pinned device programs: one for each list of rules, shared by all containers with that list.
+/// The directory of pinned device programs: one program for each list of rules, shared by all containers with that
+/// list.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
 
 /// Returns what the process's descriptors refer to, except standard input, output and error.

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `DAYFLY` | the runtime under test | `target/release/dayfly` of the workspace |
 //! | `DAYFLY_UNDEFENDED_BUILD` | a runtime whose defences can be switched off, for `hostile` | none |
-//! | `DAYFLY_CRIU` | the criu for checkpoints | that of `scripts/peers`, or the one in PATH |
+//! | `DAYFLY_CRIU` | the criu for checkpoints | the one that `scripts/peers` installs, or the one in PATH |
 //! | `DAYFLY_VIEW` | `hybrid`, `v1` or `v2`: the layout of /sys/fs/cgroup | detected |
 //! | `DAYFLY_TALLY` | file to which a line `passed failed skipped` is appended | none |
 //! | `DAYFLY_JOBS` | number of concurrent cases | 2 × CPUs |

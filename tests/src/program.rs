@@ -1,7 +1,7 @@
 //! Writes programs that tests run.
 //!
-//! Other processes write them: a child of a concurrent test could inherit our descriptor open for writing, and until
-//! that child's exec, executing the program would fail with ETXTBSY (execve(2)).
+//! A child process writes each file. If the suite wrote it, a child of a concurrent test could inherit the descriptor
+//! that is open for writing. Until that child's exec, executing the program would fail with ETXTBSY (execve(2)).
 
 use std::io::Write;
 use std::path::Path;

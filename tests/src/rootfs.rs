@@ -33,9 +33,9 @@ pub fn busybox() -> Result<PathBuf, String> {
         .ok_or_else(|| "no busybox: apt-get install busybox-static".to_owned())
 }
 
-/// A copy of busybox beside the beds, and a symbolic link to that copy. Each rootfs has hard links to both, so that no
+/// A copy of busybox beside the beds, and a symbolic link to that copy. Each rootfs has hard links to both. Thus no
 /// case can change the machine's own file, and no inodes are allocated: ext4's search for a free inode has to skip
-/// inodes freed within the last minutes.
+/// inodes that were freed within the last minutes.
 struct Shared {
     busybox: PathBuf,
     applet: PathBuf,
@@ -68,7 +68,7 @@ pub fn make(dir: &Path, shared: &Path) {
     let shared = Shared::of(shared);
     fs::hard_link(&shared.busybox, dir.join("bin/busybox")).expect("link busybox");
     for name in APPLETS {
-        // linkat(2) does not follow the symbolic link.
+        // linkat(2) makes a hard link to the symbolic link itself, without following it.
         let place = dir.join("bin").join(name);
         if fs::hard_link(&shared.applet, &place).is_err() {
             // A file system may limit the links to an inode, or not support hard links to symbolic links.

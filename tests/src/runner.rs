@@ -75,15 +75,15 @@ impl Case {
         self
     }
 
-    /// Runs the case with the build that `DAYFLY_UNDEFENDED_BUILD` names, and with these defences switched off (names
-    /// separated by commas, or none); skips it without such a build.
+    /// Runs the case with the build that `DAYFLY_UNDEFENDED_BUILD` names, and with the defences `names` switched off
+    /// (separated by commas; may be empty). Without such a build, the case is skipped.
     #[must_use]
     pub const fn undefended(mut self, names: &'static str) -> Self {
         self.undefended = Some(names);
         self
     }
 
-    /// Runs the case while no other one runs.
+    /// Runs the case while no other case runs.
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.alone = true;

@@ -199,8 +199,8 @@ impl Running {
         crate::leak::is_zombie(self.pid().as_raw_nonzero().get())
     }
 
-    /// Waits until the main thread sleeps in the same system call twice in a row, which means that it waits for
-    /// something.
+    /// Waits until two checks in a row find the main thread asleep in the same system call, which means that it waits
+    /// for something.
     ///
     /// # Panics
     /// After [`patience`](crate::wait::patience), or when the runtime ends.
@@ -309,7 +309,7 @@ impl Outcome {
         self.fails_as(1, text)
     }
 
-    /// Asserts the same as [`Outcome::fails`] for a tool, which has no log.
+    /// Asserts the same as [`Outcome::fails`], but for a tool, which has no log.
     #[track_caller]
     pub fn fails_without_log(self, text: &str) -> Self {
         let outcome = self.exits(1);
@@ -317,7 +317,7 @@ impl Outcome {
         outcome
     }
 
-    /// Asserts the same as [`Outcome::fails`], with another exit code.
+    /// Asserts the same as [`Outcome::fails`], but with this exit code.
     #[track_caller]
     pub fn fails_as(self, code: i32, text: &str) -> Self {
         assert!(self.code() == code, "exit {} instead of {code}: {self}", self.code());
@@ -343,7 +343,7 @@ impl Outcome {
         failed
     }
 
-    /// Moves the call's log to `log`.
+    /// Makes the assertions read the log `log` instead of the call's own.
     #[must_use]
     pub fn with_log(mut self, log: &Path) -> Self {
         log.clone_into(&mut self.log);
@@ -358,8 +358,8 @@ impl Outcome {
         errors.map(|entry| entry["msg"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Returns everything that the container has printed so far. After `create` and `--detach`, that may be more than
-    /// [`Outcome::stdout`].
+    /// Returns everything that the container has printed so far. After `create` and `--detach` the container may print
+    /// more than [`Outcome::stdout`].
     #[must_use]
     pub fn output(&self) -> String {
         read(&self.out)

@@ -1,6 +1,6 @@
 //! Reproducible random numbers.
 
-/// A sequence of random numbers, from `DAYFLY_SEED` or else a new seed.
+/// A sequence of random numbers. Its seed is `DAYFLY_SEED`, or a new one if the variable is not set.
 #[derive(Debug, Clone)]
 pub struct Seed(u64);
 
@@ -17,7 +17,7 @@ impl Seed {
         Self(seed)
     }
 
-    /// Returns another sequence, for a part of the run.
+    /// Returns an independent sequence, for a part of the run.
     #[must_use]
     pub fn part(&mut self) -> Self {
         Self(self.below(u64::MAX))

@@ -42,7 +42,7 @@ pub struct Events {
     /// Its socket.
     pub path: PathBuf,
     heard: Receiver<Envelope>,
-    /// Locked while no event is to be received, like a frozen containerd.
+    /// A case locks this to stop the receipt of events, like a frozen containerd.
     pub frozen: Arc<Mutex<()>>,
 }
 
@@ -306,7 +306,7 @@ impl<'a> Shim<'a> {
         Self { bed, program, events, address, line }
     }
 
-    /// Returns the call `dayfly COMMAND…` on the shim's state.
+    /// Returns the call `dayfly COMMAND…` with the shim's state root.
     pub fn dayfly(&self, args: &[&str]) -> crate::runtime::Call {
         let root = self.bed.root().join(NAMESPACE);
         let mut all = vec!["--root", root.to_str().expect("path")];
@@ -314,7 +314,7 @@ impl<'a> Shim<'a> {
         self.bed.call_bare(&all)
     }
 
-    /// Executes the program's `delete`, as containerd does after a shim has exited.
+    /// Executes the shim's program with `delete`, as containerd does after a shim has exited.
     pub fn delete(&self, container: &Container<'_>) -> std::process::Output {
         let mut command = command(&[], &self.program, container, &self.events.path);
         command.args(["-bundle"]).arg(&container.bundle).arg("delete");

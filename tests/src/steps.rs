@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// The source that names every kind of step, one match arm each: a kind without a name does not compile.
+/// The source file that names every kind of step, with one match arm per kind: a kind without a name does not compile.
 const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 
 /// A step of a plan.
@@ -44,7 +44,7 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
     kinds
 }
 
-/// Returns the steps of a container's plan, the host's first.
+/// Returns the steps of a container's plan, the host's first. `without` lists the fast paths to disable.
 #[must_use]
 pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
     let call = c.bed.call(&["plan", "--format", "json", &c.bundle.to_string_lossy()]);
@@ -61,7 +61,7 @@ pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
     steps("parent").chain(steps("init")).collect()
 }
 
-/// Returns the step that an error names.
+/// Returns the step whose name an error message contains.
 #[must_use]
 pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step> {
     let is_named = |name: &str| {
@@ -77,7 +77,7 @@ pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step>
     Some(Step { actor, number, name })
 }
 
-/// The kinds that failed, and how.
+/// The kinds of steps that were made to fail, with the kind of fault.
 static STRUCK: Mutex<BTreeSet<(&'static str, String, &'static str)>> = Mutex::new(BTreeSet::new());
 
 /// Records that a step was made to fail.
@@ -88,7 +88,7 @@ pub fn struck(step: &Step, how: &'static str) {
     STRUCK.lock().expect("struck").insert((step.actor, step.name.clone(), how));
 }
 
-/// Returns the kinds that were not made to fail in this way.
+/// Returns the kinds of steps that were not made to fail by this kind of fault.
 ///
 /// # Panics
 /// As [`struck`].

@@ -1,6 +1,6 @@
-//! An unprivileged user that exists for one case: with ranges of subordinate ids, and if necessary a cgroup of its own.
+//! An unprivileged user that exists for one case, with ranges of subordinate ids, and if necessary a cgroup of its own.
 //!
-//! Its calls run in a mount namespace whose /etc lists the user, so nothing is added to the machine.
+//! The user's calls run in a mount namespace whose /etc lists the user, so nothing is added to the machine.
 
 use crate::bed::Bed;
 use crate::bundle::Bundle;
@@ -21,7 +21,8 @@ pub const RANGE: u32 = 65_536;
 
 /// The number of users of the run so far.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// The first uid. It is outside the ranges of `--userns auto`, so that their processes do not count as the user's.
+/// The first uid. It is outside the ranges of `--userns auto`, so that processes of such containers do not count as the
+/// user's.
 const FIRST: u32 = 28_700;
 /// The maximum number of users of a run.
 const MOST: u32 = 100;
@@ -33,9 +34,9 @@ fn next_uid() -> u32 {
 
 /// A user, and a bed whose calls run as that user.
 pub struct User {
-    /// Its uid, and gid.
+    /// Its uid, which is also its gid.
     pub uid: u32,
-    /// The first of its subordinate uids, and gids.
+    /// The first of its subordinate uids, which is also the first of its subordinate gids.
     pub first: u32,
     /// The bed of the user's calls.
     pub bed: Bed,
@@ -52,7 +53,7 @@ pub struct User {
 
 /// The path of systemd.
 const SYSTEMD: &str = "/lib/systemd/systemd";
-/// Creates the directory that marks a machine run by systemd (sd_booted(3)), if it is missing.
+/// A script that creates, if it is missing, the directory that marks a machine run by systemd (sd_booted(3)).
 const BOOTED: &str = "[ -d /run/systemd/system ] || {\n\
     mkdir -p /run/systemd && mount -t tmpfs -o mode=755 tmpfs /run/systemd || exit 99\n\
     mkdir /run/systemd/system\n}\n";
@@ -96,7 +97,7 @@ impl User {
         Self::make(bed, next_uid(), None)
     }
 
-    /// Makes a user in a cgroup of its own, as systemd would delegate one.
+    /// Makes a user with a cgroup of its own, as systemd would delegate one.
     ///
     /// # Panics
     /// When the cgroup can't be made.
@@ -133,7 +134,7 @@ impl User {
         user
     }
 
-    /// Makes a user in a cgroup of its own with a systemd, as after a login.
+    /// Makes a user with a cgroup of its own and a systemd instance, as after a login.
     ///
     /// # Panics
     /// When systemd doesn't start.
@@ -231,7 +232,7 @@ impl User {
         let (home, etc) = (base.join("home"), base.join("etc"));
         fs::create_dir_all(home.join("run")).expect("make home");
         fs::create_dir(&etc).expect("make etc");
-        // The user may lack permission to read the checkout, so it gets a copy.
+        // The user may lack permission to read the checkout, so it gets a copy of the runtime.
         program::copy(bed.runtime(), &base.join("dayfly"));
         let add = |file: &str, line: String| {
             let text = fs::read_to_string(format!("/etc/{file}")).unwrap_or_default();
@@ -262,7 +263,8 @@ impl User {
         user
     }
 
-    /// Writes the script that runs the runtime, or `PROGRAM`, as the user, with the additional environment in `WITH`.
+    /// Writes the script that runs the runtime as the user. The script executes `PROGRAM` instead if that is set, and
+    /// adds `WITH` to the environment.
     fn write_script(&self) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
@@ -299,7 +301,7 @@ impl User {
         self.cgroup.as_deref().unwrap_or_else(|| Path::new("/"))
     }
 
-    /// Returns a bundle of the user whose container has no user namespace.
+    /// Returns a bundle that the user owns. Its container has no user namespace.
     #[must_use]
     pub fn plain(&self) -> Bundle<'_> {
         let bundle = self.bed.bundle();
@@ -366,7 +368,7 @@ impl User {
     }
 }
 
-/// Ends and removes everything that remains of the user: it was left by the user's containers.
+/// Kills and removes everything that the user's containers have left behind.
 impl Drop for User {
     fn drop(&mut self) {
         let mut left = self.bed.finish();
@@ -391,7 +393,7 @@ impl Drop for User {
         }
         if let Some(cgroup) = &self.cgroup {
             remove_tree(&cgroup.join("manager"));
-            // A process that exited may remain there for a moment.
+            // A process that has exited may remain in the cgroup for a moment.
             let session = cgroup.join("session");
             gone(&|| fs::remove_dir(&session).is_ok() || !session.exists());
             for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
@@ -406,7 +408,7 @@ impl Drop for User {
     }
 }
 
-/// Starts a process in a mount namespace of its own, where these files replace those of /etc.
+/// Starts a process with a mount namespace of its own, in which the files in `etc` are mounted over those in /etc.
 fn keep_etc(etc: &Path) -> Child {
     let binds = "for file in passwd group subuid subgid; do\n\
          [ -e /etc/$file ] || touch /etc/$file\n\

@@ -35,10 +35,10 @@ impl Victim {
             .join(self.dir.strip_prefix("/").expect("absolute"))
     }
 
-    /// Returns what was changed in the directory, if anything.
+    /// Returns a description of the changes to the directory; `None` if it is unchanged.
     ///
     /// # Panics
-    /// When the directory is gone.
+    /// When the directory no longer exists.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let mut names: Vec<_> = fs::read_dir(&self.dir)

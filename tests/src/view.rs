@@ -14,11 +14,11 @@ pub enum View {
 }
 
 impl View {
-    /// Returns the view of this process's mount namespace. `DAYFLY_VIEW` must agree with what is mounted, so that a
+    /// Returns the view of this process's mount namespace. `DAYFLY_VIEW` must agree with the mounted layout, so that a
     /// broken wrapper can't make the suite test the wrong view.
     ///
     /// # Errors
-    /// The disagreement.
+    /// The variable and the mounted layout differ.
     pub fn current() -> Result<Self, String> {
         let cgroup = Path::new("/sys/fs/cgroup");
         let seen = if cgroup.join("cgroup.controllers").exists() {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Returns how long a case waits for something that should happen at once: 20 seconds, or `DAYFLY_PATIENCE` on slow
-/// machines.
+/// Returns the maximum time that a case waits for something that should happen at once: `DAYFLY_PATIENCE` seconds, by
+/// default 20.
 #[must_use]
 pub fn patience() -> Duration {
     let seconds = std::env::var("DAYFLY_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
@@ -35,7 +35,7 @@ pub fn until_true(what: &str, mut check: impl FnMut() -> bool) {
     until(what, || check().then_some(()));
 }
 
-/// Polls `find` until it returns nothing.
+/// Polls `find` until it returns an empty list.
 ///
 /// # Panics
 /// After [`patience`], with the remaining items.

@@ -57,7 +57,7 @@ const IO: &[&str] = &["/bin/busybox", "ionice"];
 const CPUS: &[&str] = &["grep", "Cpus_allowed_list", "/proc/self/status"];
 const NUMA: &[&str] = &["/bin/cat", "/proc/self/numa_maps"];
 
-/// Returns the output of `args` in a container with these properties: run as the container's program, and by exec.
+/// Runs `args` with these properties as a container's program, and by exec. Returns both outputs.
 fn both(bed: &Bed, properties: &[(&str, &Value)], args: &[&str]) -> [String; 2] {
     let bundle = || {
         let mut bundle = bed.bundle();
@@ -120,7 +120,7 @@ fn scheduler(bed: &Bed) {
 fn real_time_scheduler(bed: &Bed) {
     for (policy, number) in [("SCHED_FIFO", 1), ("SCHED_RR", 2)] {
         let scheduler = json!({ "policy": policy, "priority": 10 });
-        // This user could not set it, so it is set before the user changes.
+        // This user may not set a real-time policy, so it must be set before the user changes.
         let user = json!({ "uid": 1000, "gid": 1000 });
         let properties = [("/process/scheduler", &scheduler), ("/process/user", &user)];
         for stat in both(bed, &properties, STAT) {
@@ -176,7 +176,7 @@ fn scheduler_refused(bed: &Bed) {
     }
 }
 
-/// A process file with settings of its own gets these; otherwise it gets the container's.
+/// Settings in a process file take precedence; settings that it lacks are the container's.
 fn scheduler_of_exec(bed: &Bed) {
     let batch = json!({ "policy": "SCHED_BATCH", "nice": 3 });
     let c = bed.bundle().set("/process/scheduler", batch).make().detached();
@@ -226,7 +226,7 @@ fn affinity_of_exec(bed: &Bed) {
     assert_eq!(with_affinity(bed, json!({ "final": "1" })), "1");
     assert_eq!(with_affinity(bed, json!({ "initial": "0", "final": "1" })), "1");
     assert_eq!(with_affinity(bed, json!({ "initial": "0", "final": "0-1" })), "0-1");
-    // Without `final` the kernel decides: none of these cases' cgroups has CPUs of its own.
+    // Without `final` the kernel chooses the CPUs: the cgroups of these cases have no cpuset of their own.
     assert_eq!(with_affinity(bed, json!({ "initial": "1" })), "1");
 }
 

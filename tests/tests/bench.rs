@@ -1,4 +1,4 @@
-//! `dayfly bench`: what remains on the host after an experiment is interrupted or killed; and the report.
+//! `dayfly bench`: what an interrupted or killed experiment leaves on the host, and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -18,7 +18,7 @@ dayfly_tests::subject!(Tools, CASES);
 
 const CASES: &[Case] = &[
     case!(interrupted).needs(bench).unlike_runc(),
-    // It runs alone, because every other experiment would clean up after the killed one.
+    // It runs alone, because any other experiment that starts meanwhile would clean up after the killed one.
     case!(killed).needs(bench).unlike_runc().alone(),
     case!(functions_interrupted).needs(bench).unlike_runc(),
     case!(functions_killed).needs(bench).unlike_runc().alone(),
@@ -67,7 +67,8 @@ fn perf() -> Result<(), String> {
     }
 }
 
-/// Returns a call that starts containers from layers attached on the host one by one, more than can ever finish.
+/// Returns the call of an experiment that starts containers from layers, which are attached on the host one by one. It
+/// has too many rounds to finish during the test.
 fn layers(bed: &Bed) -> Call {
     let runtime = bed.runtime().to_str().expect("path");
     let call = bed.call_bare(&[
@@ -89,7 +90,7 @@ fn layers(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// Returns what experiments have made and not removed, by name: directories, cgroups, and mounts in this namespace.
+/// Returns what experiments have left, found by name: directories, cgroups, and mounts in this namespace.
 fn left(bed: &Bed) -> BTreeSet<String> {
     let mut tops = cgroups::hierarchies(bed.view);
     tops.extend([bed.dir.clone(), "/run".into(), "/dev/shm".into()]);
@@ -101,21 +102,22 @@ fn left(bed: &Bed) -> BTreeSet<String> {
     left
 }
 
-/// Returns what one experiment has made and not removed.
+/// Returns what the experiment with this pid has left.
 fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
     let name = format!("dayfly-bench-{pid}");
     let of = |path: &String| path.split(['/', ' ']).any(|part| part == name);
     left(bed).into_iter().filter(of).collect()
 }
 
-/// Returns the processes of the experiment `group`: those with the bed's directory in their command line, and those of
-/// its process group. Before a child executes its program, it shows its parent's command line.
+/// Returns the processes of the experiment `group`: those with the bed's directory in their command line, and those in
+/// its process group. The process group is checked as well, because a child shows its parent's command line until it
+/// calls execve(2).
 fn processes(bed: &Bed, group: i32) -> Vec<String> {
     let place = bed.dir.join("dayfly-bench-").display().to_string();
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let read = |path: &Path, name| fs::read_to_string(path.join(name)).unwrap_or_default();
     let is_in_group = |path: &Path| {
-        // The fields after the name, which may contain parentheses: state, parent, group.
+        // The name may contain parentheses. It is followed by the state, the parent and the process group.
         let stat = read(path, "stat");
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
         after.split_whitespace().nth(2) == Some(group.to_string().as_str())
@@ -127,7 +129,7 @@ fn processes(bed: &Bed, group: i32) -> Vec<String> {
     found.collect()
 }
 
-/// Runs until containers are being made, and then sends a signal.
+/// Starts an experiment, and sends it a signal as soon as it makes containers. Returns its pid.
 fn end_by(bed: &Bed, signal: Signal) -> i32 {
     let running: Running = layers(bed).spawn();
     let pid = running.pid().as_raw_nonzero().get();
@@ -162,15 +164,16 @@ fn interrupted(bed: &Bed) {
     }
 }
 
-/// After SIGKILL, mounts vanish with the processes' mount namespace; `bench gc` finds and removes the rest by name.
+/// After SIGKILL, mounts disappear with the mount namespace of the experiment's processes; `bench gc` finds and removes
+/// the rest by name.
 fn killed(bed: &Bed) {
     let pid = end_by(bed, Signal::KILL);
     wait::until_true("the end of all its processes", || processes(bed, pid).is_empty());
     let found = left_of(bed, pid);
     assert!(!found.is_empty(), "nothing to clear");
     assert!(found.iter().all(|one| one.starts_with('/')), "a mount: {found:?}");
-    // The experiment's own namespaces are not visible here, but others may show its mounts: stacked ones, and with any
-    // name.
+    // The mounts in the experiment's own namespaces are not visible here, but other namespaces may contain copies of
+    // them. This case imitates such copies, stacked and with a space in their path.
     let stand = bed.dir.join(format!("dayfly-bench-{pid}"));
     for place in [stand.join("with a space"), stand.join("with a space/below")] {
         fs::create_dir(&place).expect("mkdir");
@@ -208,7 +211,7 @@ fn flame_sees_the_kernel(bed: &Bed) {
     assert!(left(bed).iter().all(|path| !path.contains(&bed.dir.display().to_string())));
 }
 
-/// The instances' throughput matches the CPUs of their groups, and nothing of the groups remains.
+/// The throughput of instances depends on the CPUs of their groups, and nothing of the groups is left.
 fn groups_are_given_cpus(bed: &Bed) {
     let temporary = bed.dir.to_str().expect("path");
     let line =
@@ -237,7 +240,8 @@ fn groups_need_controllers(bed: &Bed) {
     assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");
 }
 
-/// Returns a replay of functions that outlasts any test, with containers working, idle, and ending.
+/// Returns the call of a replay that takes longer than any test. Some of its containers serve, some are idle, and some
+/// end.
 fn functions(bed: &Bed) -> Call {
     let runtime = bed.runtime().to_str().expect("path");
     let words = ["bench", "faas", "--runtime", runtime, "--policy", "histogram", "--keep", "2s"];
@@ -246,7 +250,7 @@ fn functions(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// Sends a replay a signal once it has containers; returns its pid, and its standard error.
+/// Sends a signal to a replay that has containers; returns the replay's pid and standard error.
 fn end_functions_by(bed: &Bed, signal: Signal) -> (i32, String) {
     let running: Running = functions(bed).spawn();
     let pid = running.pid().as_raw_nonzero().get();
@@ -263,11 +267,11 @@ fn in_cgroups(pid: i32) -> usize {
     texts.filter(|text| text.contains(&name)).count()
 }
 
-/// No container remains, whether it is serving, waiting, starting or ending.
+/// After an interrupt no container is left, whether it was serving, idle, starting or ending.
 fn functions_interrupted(bed: &Bed) {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let (pid, stderr) = end_functions_by(bed, signal);
-        // It may have cleaned up after another test's experiment first.
+        // The experiment may first have cleaned up after another test's experiment.
         let own = stderr.lines().filter(|line| !line.contains("an experiment was killed: "));
         assert_eq!(own.collect::<Vec<_>>(), ["error: interrupted"], "{signal:?}");
         assert_eq!(left_of(bed, pid), Vec::<String>::new(), "{signal:?}");
@@ -289,7 +293,7 @@ fn functions_killed(bed: &Bed) {
     assert_eq!(left_of(bed, pid), Vec::<String>::new());
 }
 
-/// Returns a call that makes a report of these parts, with dayfly only, in `rounds` rounds.
+/// Returns the call that writes a report with these parts in `rounds` rounds, with dayfly as the only runtime.
 fn report(bed: &Bed, parts: &str, rounds: &str) -> Call {
     let directory = bed.dir.join("report");
     let paths = [bed.runtime(), &directory].map(|path| path.to_str().expect("path"));
@@ -303,7 +307,7 @@ fn kept(bed: &Bed, name: &str) -> PathBuf {
     bed.dir.join("report/parts").join(name)
 }
 
-/// A finished part appears on the page, in all three formats, and is not run again.
+/// A finished part appears on the page, in all three formats, and the next report does not run it again.
 fn report_is_kept(bed: &Bed) {
     let outcome = report(bed, "run-without-seccomp,spaced", "3").run().ok();
     let page = bed.dir.join("report");
@@ -321,7 +325,8 @@ fn report_is_kept(bed: &Bed) {
         assert!(html.contains(command) && markdown.contains(command), "{command}");
         assert!(section["record"]["kernel"].is_string(), "{section}");
     }
-    // The published and measured figures, and the experiment's own: every start as a dot, and the distribution.
+    // The page shows the published and the measured figures. The experiment's own pictures show every start as a dot,
+    // and the distribution.
     let dots = read("spaced-2.svg");
     assert!(dots.contains("Each start") && dots.contains("distribution"), "{dots}");
     assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
@@ -338,7 +343,7 @@ fn report_is_kept(bed: &Bed) {
     report(bed, "nothing", "3").run().fails_without_log("no part nothing: --list prints all");
 }
 
-/// A report that is interrupted or killed leaves only its finished parts, and resumes from there.
+/// An interrupted or killed report keeps its finished parts, and the next report continues from there.
 fn report_goes_on(bed: &Bed) {
     report(bed, "run-without-seccomp", "3").run().ok();
     for signal in [Signal::TERM, Signal::KILL] {

@@ -180,7 +180,7 @@ fn bind_source_missing(bed: &Bed) {
 }
 
 fn bind_by_type(bed: &Bed) {
-    // Without "bind" or "rbind" among the options, the type decides.
+    // Either the type or the options make a mount a bind mount.
     let dir = host_dir(bed, "shared");
     let c = bed
         .bundle()
@@ -192,8 +192,8 @@ fn bind_by_type(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "shared\n");
 }
 
-/// A source in the root filesystem, below an earlier mount, shows the container's content at that path, not the
-/// image's.
+/// The source is a path in the root filesystem below an earlier mount. The bind shows what the container sees at that
+/// path, not the directory of the image.
 fn bind_of_what_is_mounted_by_then(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     fs::create_dir(dir.join("sub")).expect("make");
@@ -245,7 +245,7 @@ fn flags_are_added_to_the_sources(bed: &Bed) {
     assert_eq!(seen, ["ro,noexec,relatime", "ro,nosuid,noexec,relatime", "rw,nosuid,relatime"]);
 }
 
-/// The limit applies to the process, not to descriptors open while the container is made.
+/// RLIMIT_NOFILE applies to the container's process, not to the descriptors that are open while the container is made.
 fn more_mounts_than_descriptors(bed: &Bed) {
     let dir = host_dir(bed, "shared");
     for (soft, hard) in [(20, 20), (20, 1024)] {
@@ -332,7 +332,7 @@ fn many_mounts(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "60\n");
 }
 
-/// Callers pass the same options to all mounts, and crun ignores options of other file systems.
+/// Callers pass the same options to mounts of all types, and crun ignores options that belong to another file system.
 fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let source = bed.dir.join("source");
     fs::create_dir_all(&source).expect("make");

@@ -1,5 +1,5 @@
-//! Init between clone and exec, in the runtime's memory or in its own: who can access it, what it inherits, and what
-//! remains if either init or the runtime is killed.
+//! Init between clone and exec, either in the runtime's memory or in its own: who can access it, what it inherits, and
+//! what remains if init or the runtime is killed.
 
 use crate::template::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;
@@ -52,7 +52,7 @@ fn no_descriptor_leaks(bed: &Bed) {
     for way in ways() {
         without(c.bundle_call("create", &[]), &way).run().ok();
         let pid = c.pid();
-        // `state` connects for a moment to the socket that init waits on.
+        // `state` connects to the socket that init waits on, so init has another socket for a moment.
         wait::until_true(&format!("one socket alone, without {way}"), || {
             let waiting = descriptors(pid);
             waiting.len() == 4 && waiting[3].1.starts_with("socket:")
@@ -78,13 +78,13 @@ fn no_descriptor_leaks(bed: &Bed) {
 }
 
 fn own_oom_score_is_kept(bed: &Bed) {
-    // Processes that share memory share the score; the runtime's own is restored.
+    // Processes that share memory share the OOM score, so the runtime sets its own score again afterwards.
     let c = bed.bundle().set("/process/oomScoreAdj", json!(500)).sh("echo up; sleep 1000").make();
     let score = |pid: i32| fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).expect("score");
     for way in ways() {
         let running = without(c.bundle_call("run", &[]), &way).spawn();
         wait::until_true("the program", || running.stdout().contains("up"));
-        // The command restores it after it has seen the program start.
+        // The runtime restores its own score after it has seen the program start.
         wait::until_true("the container", || c.id_call("state", &[], &[]).run().code() == 0);
         assert_eq!(score(c.pid()), "500\n", "without {way}");
         let runtime = running.pid().as_raw_nonzero().get();
@@ -110,7 +110,8 @@ fn waiting_init_is_closed_to_exec(bed: &Bed) {
 }
 
 fn exec_while_it_is_made_is_refused(bed: &Bed) {
-    // The socket for init's pidfd accepts no connection: init exists and is recorded, and its maker is blocked.
+    // The receiver of init's pidfd accepts no connection. Thus init exists and is recorded, while the runtime is
+    // blocked.
     let (path, pid_file) = (bed.dir.join("pidfd.sock"), bed.dir.join("pid"));
     let address = SocketAddrUnix::new(&path).expect("address");
     let stream = || socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("socket");
@@ -171,7 +172,7 @@ fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
 }
 
 fn hooks_inside_find_no_way_to_the_host(bed: &Bed) {
-    // As for a program of exec: init's descriptors lead nowhere on the host.
+    // Init's descriptors lead nowhere on the host. The same is tested for a program of exec.
     let marker = bed.dir.display();
     let script = format!(
         "for f in /proc/1/fd/*; do
@@ -273,7 +274,7 @@ fn killed_at_any_moment(bed: &Bed) {
         c.delete_force().ok();
         assert!(!bed.root().join(&c.id).exists(), "{verb} killed after {after:?}: record left");
         let ids = [c.id.clone()];
-        // The network maker has the command line of the call that made it.
+        // The process that makes the network namespace has the command line of the runtime call that started it.
         wait::until_true(&format!("nothing left of {verb} killed after {after:?}"), || {
             leak::find(bed.view, &bed.dir, &ids).is_empty()
         });

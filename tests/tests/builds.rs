@@ -1,5 +1,5 @@
 //! Features of test builds: defences that can be disabled and faults that can be injected. The runtime under test has
-//! none of these features, and a test build reports that it has them wherever it can.
+//! none of these features. A test build has them, and reports this wherever it can.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -17,7 +17,7 @@ const CASES: &[Case] = &[
     case!(an_init_that_allocates_is_caught).undefended("").needs(shared_memory),
 ];
 
-/// The variables that test builds read, and their messages.
+/// Texts that only test builds contain: the variables that they read, and a part of their warning.
 const SWITCHES: [&str; 4] =
     ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT", "DAYFLY_PAUSE", "built for tests"];
 

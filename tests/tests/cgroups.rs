@@ -76,7 +76,7 @@ pub fn cpu_quota_is_felt(bed: &Bed) {
     });
 }
 
-/// Returns a controller under which the container has a directory in this view.
+/// Returns the name of a hierarchy in which the container has a cgroup in this view: `memory`, or empty for cgroup v2.
 fn any_controller(bed: &Bed) -> &'static str {
     if bed.view.has_v1() { "memory" } else { "" }
 }
@@ -89,7 +89,7 @@ fn path_is_the_configs(bed: &Bed) {
         let (hierarchy, path) =
             line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).expect("line");
         let unified = hierarchy.is_empty();
-        // If v1 has the controllers, the other hierarchies are optional.
+        // If v1 has the controllers, the container need not have a cgroup in the v2 hierarchy.
         if unified != bed.view.has_v1() {
             assert_eq!(path, wanted, "{text}");
         }
@@ -132,7 +132,7 @@ fn not_empty_is_refused(bed: &Bed) {
     assert_eq!(first.status(), "running");
 }
 
-/// Starts a container that counts into a file while it is not frozen.
+/// Starts a container whose program increments a number in a file as long as it is not frozen.
 pub fn counting(bed: &Bed) -> Container<'_> {
     let bundle = bed.bundle().sh("i=0; while :; do i=$((i+1)); echo $i >/count; usleep 1000; done");
     let c = bundle.make().detached();
@@ -151,7 +151,7 @@ fn pause_and_resume(bed: &Bed) {
     c.id_call("pause", &[], &[]).run().fails("container not running");
     c.start().fails("cannot start a container in the paused state");
     let before = count(&c);
-    // Much longer than the program takes between two counts.
+    // This is much longer than the program takes to count by one.
     std::thread::sleep(std::time::Duration::from_millis(60));
     assert_eq!(count(&c), before, "nothing runs while paused");
     c.id_call("resume", &[], &[]).run().ok();
@@ -235,7 +235,7 @@ fn kill_all(bed: &Bed) {
     });
 }
 
-/// As with runc since 1.2: only containers that share the host's PID namespace are killed process by process.
+/// As with runc since 1.2: processes are signalled one by one only if the container shares the host's PID namespace.
 fn kill_all_signals_init_alone(bed: &Bed) {
     let script = "trap 'echo init >>/signals' USR1; \
         (trap 'echo child >>/signals' USR1; touch /ready; while :; do sleep 0.1; done) & \
@@ -250,7 +250,7 @@ fn kill_all_signals_init_alone(bed: &Bed) {
     assert_eq!(fs::read_to_string(file("signals")).expect("signals"), "init\n");
 }
 
-/// containerd sends the whole of `linux.resources`, without the rules that every container gets.
+/// containerd sends the whole of `linux.resources`, but without the device rules that every container gets in addition.
 fn update_leaves_devices_alone(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let file = bed.dir.join("resources");
@@ -355,7 +355,7 @@ fn events_interval(bed: &Bed) {
         assert_eq!(serde_json::from_str::<Value>(line).expect("JSON")["type"], "stats");
     }
     c.delete_force().ok();
-    // The stream ends with the container.
+    // The stream may end with the container; if it does not, this ends it.
     running.signal(rustix::process::Signal::TERM);
     let _ = running.wait();
     c.id_call("events", &["--interval", "0s", "--stats"], &[]).run().exits(1);

@@ -73,15 +73,15 @@ fn memory_limit_is_felt(bed: &Bed) {
     assert_ne!(memory(20_000_000).stdout, "40000000\n");
 }
 
-/// For a moment, the process that exec adds and the intermediate process that makes it are both in the cgroup.
+/// For a moment, the cgroup contains both the process that exec adds and the intermediate process that makes it.
 fn exec_takes_the_last_pid(bed: &Bed) {
     let c = limited(bed, json!({ "pids": { "limit": 2 } })).make().detached();
     let outcome = c.exec(&["cat", "/proc/self/cgroup"]).ok();
     assert!(outcome.lines().iter().any(|line| line.ends_with(":pids:/")), "{outcome}");
 }
 
-/// For a moment, init and the intermediate process that makes it, because the container joins a PID namespace, are both
-/// in the cgroup; the container's cgroup namespace starts at its cgroup.
+/// The container joins a PID namespace, so an intermediate process makes its init; for a moment both are in the cgroup.
+/// The container's cgroup namespace must start at its cgroup all the same.
 fn pod_member_takes_the_only_pid(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());
@@ -100,14 +100,14 @@ fn pod_member_takes_the_only_pid(bed: &Bed) {
     assert_eq!(procs.trim(), c.pid().to_string());
 }
 
-/// A process that shares memory with the OOM killer's victim is killed as well: this must not happen to a command. The
-/// limit is hit by file pages that can't be reclaimed, and that killing a process does not free.
+/// The OOM killer also kills every process that shares memory with its victim. The command must not be among them. The
+/// limit is reached by file pages that can't be reclaimed and that the death of a process does not free.
 fn exec_at_the_memory_limit(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let limit = c.cgroup_file("memory", "memory.limit_in_bytes");
     let usage =
         || -> u64 { c.cgroup_read("memory", "memory.usage_in_bytes").parse().expect("bytes") };
-    // As low as possible.
+    // Sets the limit as low as the kernel accepts.
     let mut low = usage();
     while low > 4096 && fs::write(&limit, low.to_string()).is_ok() {
         low -= 65_536;
@@ -115,7 +115,7 @@ fn exec_at_the_memory_limit(bed: &Bed) {
     for number in 0..20 {
         let outcome = c.exec(&["/bin/true"]);
         assert!(!outcome.died_of_signal(), "{number}: {outcome}");
-        // 137: the OOM killer chose the program itself.
+        // Status 137: the OOM killer chose the program itself.
         let is_told = [0, 137].contains(&outcome.code()) || !outcome.stderr.is_empty();
         assert!(is_told, "{number}: {outcome}");
         if c.status() != "running" {

@@ -53,7 +53,7 @@ fn devices_by_program(bed: &Bed) {
         )
         .make()
         .detached();
-    // /dev/null is allowed and the kernel log is not, in init and in exec.
+    // /dev/null is allowed and the kernel log is denied, for init and for exec.
     c.sh("echo x >/dev/null && head -c 1 /dev/zero >/dev/null").ok();
     let refused = c.sh("mknod /tmp/kmsg c 1 11 && head -c 1 /tmp/kmsg").exits(1);
     assert!(refused.stderr.contains("Operation not permitted"), "{refused}");
@@ -177,7 +177,8 @@ fn update(bed: &Bed) {
     assert_eq!(c.cgroup_read("", "cpuset.cpus"), "0");
 }
 
-/// cgroup v2 limits swap separately; a configuration limits the sum of memory and swap, which must stay the same.
+/// cgroup v2 limits swap separately, while a configuration limits the sum of memory and swap. An update of the memory
+/// limit must not change that sum.
 fn update_of_memory_keeps_the_sum_with_swap(bed: &Bed) {
     let memory = json!({ "memory": { "limit": 33_554_432, "swap": 67_108_864 } });
     let c = limited(bed, memory).make().detached();
@@ -191,7 +192,7 @@ fn update_of_memory_keeps_the_sum_with_swap(bed: &Bed) {
     assert_eq!(read(), ["115343360", "10485760"]);
     update(&["--memory", "-1"]).ok();
     assert_eq!(read(), ["max", "max"]);
-    // Swap that was disabled through its file stays disabled.
+    // If the container's `memory.swap.max` is 0, swap stays disabled.
     let c = limited(bed, json!({ "unified": { "memory.swap.max": "0" } })).make().detached();
     c.id_call("update", &["--memory", "64m"], &[]).run().ok();
     assert_eq!(c.cgroup_read("", "memory.swap.max"), "0");
@@ -270,7 +271,8 @@ fn statistics(bed: &Bed) {
     assert!(event["data"]["memory"]["raw"]["anon"].is_u64(), "{event}");
 }
 
-/// Writing `cgroup.procs` through `unified` would move a process of the host into the container, to be killed with it.
+/// A write to `cgroup.procs` through `unified` would move a process of the host into the container, where it would be
+/// killed together with the container.
 fn unified_takes_no_processes(bed: &Bed) {
     let mut victim = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
     let pid = victim.id().to_string();

@@ -46,7 +46,7 @@ pub fn tool() -> Result<(), String> {
     }
 }
 
-/// A group of the case's own, removed with its descendants when dropped.
+/// A group that belongs to the case; dropping it removes the group with its descendants.
 pub struct Own<'a> {
     bed: &'a Bed,
     /// The group's name.
@@ -181,7 +181,7 @@ fn watched(bed: &Bed) {
     assert!(table.contains(&own.child("one")), "{table}");
 }
 
-/// libcgroup's command line, which uses -g instead of a GROUP, works on either interface.
+/// libcgroup's command line with `-g` instead of a GROUP works on v1 and v2.
 fn made_by_libcgroup_s_line(bed: &Bed) {
     let own = Own::new(bed);
     let (one, two) = (own.child("one"), own.child("two"));
@@ -215,7 +215,7 @@ fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
     heading.zip(lines.next().expect("a row")).collect()
 }
 
-/// If a group exists in one hierarchy only, the figures of other hierarchies are unknown, not zero.
+/// If a group exists in one hierarchy only, the figures from other hierarchies are unknown, not zero.
 fn unknown_is_not_zero(bed: &Bed) {
     let own = Own::new(bed);
     for (group, counted, not) in [
@@ -246,7 +246,7 @@ fn unknown_is_not_zero_on_v2(bed: &Bed) {
     let own = Own::new(bed);
     let name = own.child("one");
     cgroup(bed, &["create", &name]).ok();
-    // If v1 has the controller, it is missing from the start.
+    // If v1 has the memory controller, cgroup v2 lacks it from the start.
     let controllers = own.directory("memory", "").join("cgroup.controllers");
     if fs::read_to_string(controllers).expect("controllers").contains("memory") {
         assert!(recorded(bed, &name)["memory"].parse::<u64>().is_ok());
@@ -278,7 +278,7 @@ fn watched_until_told(bed: &Bed) {
         own.name
     );
     for (end, rest) in [("q", ""), ("s", "; sleep 0.2; printf q"), ("\\003", "")] {
-        // Types only after the first output, and waits for the end.
+        // Presses the key only after the first output, and then waits for the end of `top`.
         let shown = bed.dir.join("typescript");
         let shown = shown.display();
         let seen = |what: &str| format!("until grep -qs '{what}' {shown}; do sleep 0.01; done");
@@ -293,7 +293,7 @@ fn watched_until_told(bed: &Bed) {
         assert_eq!(after, format!("=0\n{before}"), "the terminal is as it was");
         let mut frames: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();
         assert!(!frames.is_empty(), "{text}");
-        // An interrupt may arrive in the middle of a frame.
+        // An interrupt may arrive in the middle of a frame, so the last frame is not checked.
         if frames.len() > 1 {
             frames.pop();
         }
@@ -407,7 +407,8 @@ fn all_or_nothing(bed: &Bed) {
     // In one command the order does not matter.
     set(&["memory.limit_in_bytes=128M", "memory.memsw.limit_in_bytes=256M"]).ok();
     assert_eq!(own.read("memory", "b", "memory.limit_in_bytes"), "134217728");
-    // A child can't exceed its parent, so the parent's value is written first, whatever the order.
+    // The kernel does not let a child exceed its parent, so the parent's value is written first, whatever the order in
+    // the source.
     cgroup(bed, &["set", "--copy-from", &own.child("a"), &own.child("b")]).ok();
 }
 

@@ -29,7 +29,7 @@ fn pinned(bed: &Bed) {
     cgroup(bed, &["pin", "--auto", &a, &b]).ok();
     assert_eq!(own.read("cpuset", "a", "cpuset.cpus"), "0");
     assert_eq!(own.read("cpuset", "b", "cpuset.cpus"), "1");
-    // Within the parent's CPUs.
+    // The CPUs are chosen from the parent's.
     cgroup(bed, &["set", "-r", "cpuset.cpus=1", &own.child("b")]).ok();
     cgroup(bed, &["create", &own.child("b/c")]).ok();
     cgroup(bed, &["pin", &own.child("b/c"), "node:0"]).ok();

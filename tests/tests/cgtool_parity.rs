@@ -123,7 +123,8 @@ fn cgcreate_of_the_article(bed: &Bed) {
         let all: Vec<&str> = controllers.iter().flat_map(|all| all.split(',')).collect();
         same(&own, &all);
     }
-    // dayfly fills a new cpuset's CPUs at once (docs/cgroup-tools.md), so values differ there, but not owners.
+    // dayfly gives a new cpuset its parent's CPUs at once (docs/cgroup-tools.md). Thus the values differ, but the
+    // owners must be the same.
     create("theirs", &["-t", "daemon:daemon"], &["cpuset"]);
     create("ours", &["-t", "daemon:daemon"], &["cpuset"]);
     for file in [".", "tasks", "cpuset.cpus"] {
@@ -160,8 +161,7 @@ fn cgcreate_modes(bed: &Bed) {
     same(&own, &["cpu", "memory"]);
 }
 
-/// Creates the group for libcgroup and the one for dayfly, both by dayfly, in the hierarchies where the cases set
-/// values.
+/// Makes one group for libcgroup and one for dayfly, in all hierarchies where the cases set values. dayfly makes both.
 fn both(bed: &Bed, own: &Own<'_>) -> (String, String) {
     let (t, o) = (own.child("theirs"), own.child("ours"));
     let in_all = |group: &str| format!("cpu,memory,blkio,cpuset,pids,freezer:{group}");
@@ -278,7 +278,7 @@ fn cgexec(bed: &Bed) {
     let ended = ["sh", "-c", "exit 7"];
     assert_eq!(code(theirs(bed, &[&["cgexec", "-g", &g(&t)], &ended[..]].concat())), 7);
     assert_eq!(code(cgroup(bed, &[&["exec", "-g", &g(&o)], &ended[..]].concat())), 7);
-    // Several groups at once.
+    // The request names several groups.
     let args =
         ["-g", &format!("cpu:{o}"), "-g", &format!("memory:{t}"), "cat", "/proc/self/cgroup"];
     let both = cgroup(bed, &[&["exec"], &args[..]].concat()).ok().stdout;
@@ -294,7 +294,8 @@ fn cgdelete(bed: &Bed) {
         cgroup(bed, &["classify", "-g", &format!("pids:{group}"), &pid]).ok();
         (running, pid)
     });
-    // Only one hierarchy: given several, cgdelete 2.0.2 silently leaves all but the first.
+    // The request names only one hierarchy: if it named several, cgdelete 2.0.2 would silently remove the group from
+    // the first one only.
     theirs(bed, &["cgdelete", "-g", &format!("pids:{t}")]).ok();
     cgroup(bed, &["rm", "--move", &format!("pids:{o}")]).ok();
     let place = |pid: &str| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("process");

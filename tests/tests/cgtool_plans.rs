@@ -1,4 +1,4 @@
-//! `dayfly cgroup apply` and its companions: all groups of a plan, or none.
+//! `dayfly cgroup apply` and the other commands on plans: they make all groups of a plan, or none.
 
 use crate::cgtool::{Own, V1, cgroup, pid_of, tool};
 use crate::cgtool_cpus::allowed;
@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
     case!(kept_as_it_can_be_read).needs(tool),
 ];
 
-/// Checks that the controllers are on cgroup v2: on other hosts v1 has them.
+/// Checks that cgroup v2 has the controllers; on other hosts they belong to v1.
 fn controllers() -> Result<(), String> {
     tool()?;
     let all = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
@@ -93,7 +93,7 @@ fn planned_wrongly(bed: &Bed) {
         cgroup(bed, &["apply", &file]).fails_without_log(says);
         assert!(!own.directory("pids", "").exists(), "{rest}: nothing is made");
     }
-    // A limit below the present usage.
+    // The limit is below the present usage.
     cgroup(bed, &["create", group]).ok();
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
     let running = bed.call_bare(&["cgroup", "exec", "-g", group, "sh", "-c", hungry]).spawn();
@@ -138,7 +138,7 @@ fn no_plans(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &plan(bed, "empty.toml", "")]).ok().stdout, "");
 }
 
-/// Two values for the same file or line are rejected: they would alternate each time the plan is applied.
+/// Two values for the same file or line are rejected: each application of the plan would write one over the other.
 fn nothing_is_said_twice(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -167,7 +167,8 @@ fn nothing_is_said_twice(bed: &Bed) {
         cgroup(bed, &["apply", &plan(bed, name, &text)]).fails_without_log(says);
         assert!(!own.directory("cpu", "").exists());
     }
-    // An explicit cpuset overrides the pin; swap is computed from the memory limit, wherever that is set.
+    // An explicit cpuset overrides the pin. v1's limit of memory and swap together is computed from `memory.swap.max`
+    // and the memory limit, whichever comes first in the plan.
     let text = format!(
         "[group.\"{group}\"]\npin = \"cpus:0\"\ncpuset.cpus = \"0-1\"\nmemory.swap.max = \"1M\"\n\
          memory.max = \"64M\"\ncpu.cfs_period_us = 50000\ncpu.cfs_quota_us = 20000\n\
@@ -180,7 +181,7 @@ fn nothing_is_said_twice(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &file]).ok().stdout, "");
 }
 
-/// The kernel formats many values its own way; an applied plan must not show differences because of that.
+/// The kernel prints many values in another form than written. This must not show as a difference of an applied plan.
 fn applied_again_in_the_kernels_words(bed: &Bed) {
     let own = Own::new(bed);
     let text = format!(
@@ -195,7 +196,7 @@ fn applied_again_in_the_kernels_words(bed: &Bed) {
     cgroup(bed, &["apply", &file]).ok();
     assert_eq!(own.read("devices", "", "devices.list"), "c 1:3 rm\nc 1:5 rwm");
     assert_eq!(cgroup(bed, &["diff", &file]).exits(0).stdout, "");
-    // Devices are restored as well.
+    // Rules for devices are restored as well.
     let text = format!(
         "group {} {{\n devices {{ devices.deny = a; devices.allow = \"c 1:7 rwm\"; }}\n\
          pids {{ pids.max = 99999999999999; }}\n}}\n",
@@ -228,7 +229,7 @@ fn rolled_back(bed: &Bed) {
 
 /// Starts applying a long plan, and returns when some of its groups exist.
 fn half_way(bed: &Bed, own: &Own<'_>) -> (String, Running) {
-    // With many hierarchies, fewer groups take long enough.
+    // With many hierarchies, each group takes longer, so fewer groups suffice.
     let count = if bed.view.has_v1() { 60 } else { 400 };
     let groups = (0..count).map(|n| format!("[group.\"{}/g{n}\"]\npids.max = 7\n", own.name));
     let file = plan(bed, "many.toml", &groups.collect::<String>());
@@ -382,7 +383,7 @@ fn values_plans_and_exchange_on_v2(bed: &Bed) {
     assert_eq!(own.read("", "a", "cpu.max"), "25000 50000");
     cgroup(bed, &["pin", &b, "node:0,cores:1"]).ok();
     assert_eq!(own.read("", "b", "cpuset.mems"), "0");
-    // With a limit below its usage, the kernel would kill the process.
+    // The program uses more memory than the limit of the next plan: with that limit the kernel would kill it.
     let hungry = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 60";
     let running = bed.call_bare(&["cgroup", "exec", "-g", &b, "sh", "-c", hungry]).spawn();
     let used = || own.read("", "b", "memory.current").parse::<u64>().expect("number");
@@ -394,7 +395,7 @@ fn values_plans_and_exchange_on_v2(bed: &Bed) {
     let _ = running.wait();
 }
 
-/// The plan's copy is applied at boot exactly as the plan is now, and the unit and the script are valid.
+/// The copy for the next boot has the same content as the plan, and the unit and the script are valid.
 fn kept_as_it_can_be_read(bed: &Bed) {
     let root = bed.dir.join("image");
     let root = root.to_str().expect("path");
@@ -402,7 +403,7 @@ fn kept_as_it_can_be_read(bed: &Bed) {
     let persist =
         |init: &str, file: &str| cgroup(bed, &["persist", "--root", root, "--init", init, file]);
     persist("systemd", &file).ok();
-    // The format is recognised by the content, as the file has no extension.
+    // The plan's name has no extension, so its format is recognised by its content.
     let kept = format!("{root}/etc/dayfly/cgroup/plain.conf");
     assert_eq!(fs::read_to_string(&kept).expect("plan"), fs::read_to_string(&file).expect("plan"));
     let unit = format!("{root}/etc/systemd/system/dayfly-cgroup-plain.service");
@@ -412,7 +413,7 @@ fn kept_as_it_can_be_read(bed: &Bed) {
         let told = bed.program("systemd-analyze", &["verify", "--man=no", &unit]).run().ok();
         assert_eq!(told.output(), "", "{text}");
     }
-    // A plan for another init system replaces it.
+    // When the plan is persisted for another init system, the first unit is removed.
     persist("sysv", &file).ok();
     assert!(fs::metadata(&unit).is_err());
     let script = format!("{root}/etc/init.d/dayfly-cgroup-plain");

@@ -34,7 +34,8 @@ const CASES: &[Case] = &[
     case!(a_hundred_at_once).needs(criu::lacking).unlike_runc().alone(),
 ];
 
-/// Closes the caller's streams, which lead outside the container, and counts in a file of the root filesystem.
+/// A script that closes the standard streams, because they lead outside the container, and then counts in a file of the
+/// root filesystem.
 const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
                        while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
@@ -242,7 +243,7 @@ fn log_is_in_the_work_path(bed: &Bed) {
 
 fn modes_of_cgroups(bed: &Bed) {
     let saved = Saved::counting(bed);
-    // With only v1 or only v2, criu 4.2.1 fails in the other two modes (docs/checkpoint.md).
+    // In the v1 and v2 views, criu 4.2.1 fails in the other two modes (docs/checkpoint.md).
     let modes: &[&str] = match bed.view {
         View::Hybrid => &["soft", "full", "strict", "ignore"],
         View::V1 | View::V2 => &["soft", "ignore"],

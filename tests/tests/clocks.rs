@@ -193,7 +193,7 @@ fn hooks_of_the_host_stay_there(bed: &Bed) {
     assert_eq!(seen, [host.clone(), container, host.clone(), host]);
 }
 
-/// Init's clock differs from the command's, but its row in the trace must not show the difference.
+/// Init's clock differs from the runtime's, but init's row in the trace must not show the difference.
 fn traces_are_of_one_clock(bed: &Bed) {
     let c = shifted(bed.bundle()).make();
     let file = bed.dir.join("trace.jsonl");

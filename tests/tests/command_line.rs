@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
     case!(stop_of_one_that_has_ended).unlike_runc(),
 ];
 
-/// The message of a mistyped command line has two lines, and the exit status is 1.
+/// A mistyped command line causes a message of two lines, and exit status 1.
 fn what_was_meant(bed: &Bed) {
     for (words, message, usage) in [
         (
@@ -126,7 +126,7 @@ fn on_a_terminal(bed: &Bed, columns: u16, args: &[&str]) -> String {
     command.arg("--root").arg(bed.root()).args(args);
     command.stdin(Stdio::null()).stdout(slave).stderr(Stdio::inherit());
     let mut child = command.spawn().expect("execute");
-    // The command holds a copy of the slave.
+    // `command` holds a copy of the slave, which must be closed before the master can be read to its end.
     drop(command);
     let text = console::read_all(master);
     assert!(child.wait().expect("wait").success());
@@ -179,7 +179,7 @@ fn every_command_has_its_own_name(bed: &Bed) {
     assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
 }
 
-/// A missing container, in every command with an id.
+/// Every command with an id reports a missing container.
 fn who_does_not_exist(bed: &Bed) {
     let text = "container does not exist: nobody";
     for verb in [

@@ -53,7 +53,7 @@ fn duration(mut call: impl FnMut()) -> Duration {
         .unwrap_or_default()
 }
 
-/// Asserts that the output of `state` is true.
+/// Asserts that `state` reports an existing process if it reports a container that is not stopped. Returns the status.
 #[track_caller]
 fn assert_truth(c: &Container<'_>) -> String {
     let outcome = c.id_call("state", &[], &[]).run();
@@ -95,7 +95,8 @@ fn killed_create(bed: &Bed) {
     });
     for round in 0..ROUNDS {
         kill_after(c.bundle_call("create", &[]).spawn(), whole * round / ROUNDS);
-        // It was not started. A dying init whose descriptors are closed already can look as if it ran, for a moment.
+        // The container was not started, but for a moment a dying init that has closed its descriptors looks as if its
+        // program ran.
         if assert_truth(&c) == "running" {
             c.wait_status("stopped");
         }
@@ -188,8 +189,8 @@ fn init_killed_from_outside(bed: &Bed) {
 }
 
 fn state_after_a_reused_pid(bed: &Bed) {
-    // The record's pid is not enough: its start time must match too. Reusing a pid is expensive to force, so a zombie
-    // is used: alive in /proc, but dead as a container.
+    // Besides the pid, the start time in the record must match. Reusing a pid is expensive to force, so a zombie takes
+    // its place: a process that exists in /proc but no longer counts as running.
     let c = bed.bundle().args(&["/bin/true"]).make();
     c.create().ok();
     c.start().ok();

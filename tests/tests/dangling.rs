@@ -1,5 +1,5 @@
-//! Dangling links of the image at mount points and device nodes: the target is created inside the root (the image of a
-//! host with systemd-resolved has such an /etc/resolv.conf).
+//! Links of the image with missing targets, at mount points and device nodes: the target is created inside the root.
+//! The image of a host with systemd-resolved has such a link at /etc/resolv.conf.
 
 use crate::binds::{host_dir, text};
 use crate::security::without_mounts;

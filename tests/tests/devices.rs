@@ -178,7 +178,8 @@ fn rules_allow_one(bed: &Bed) {
     reads_alone(bed, "r");
 }
 
-/// In v1's own lists, an `a` means all devices. As with runc, it is ignored in the configuration's rules.
+/// In the lists of v1's device controller, an `a` means all devices. In the rules of a configuration, it is ignored, as
+/// with runc.
 fn rules_with_other_letters(bed: &Bed) {
     reads_alone(bed, "ra");
 }
@@ -225,7 +226,7 @@ fn mknod_allowed_by_default(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "fine\n");
 }
 
-/// The kernel would truncate such numbers, and the node would be another device's.
+/// The kernel would truncate such numbers, so that the node would belong to another device.
 fn numbers_beyond_the_kernels(bed: &Bed) {
     let node = |major: u32, minor: u32| {
         let device = json!({ "type": "c", "path": "/dev/odd", "major": major, "minor": minor });

@@ -1,5 +1,5 @@
-//! Every failure ends the same way: one message, the same on standard error and in the JSON log, runc's exit status,
-//! and nothing left behind.
+//! Every failure ends with the same message on standard error and in the JSON log, printed once, with runc's exit
+//! status, and leaves nothing behind.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
     case!(frozen_cgroup).unlike_runc(),
 ];
 
-/// Asserts that `create`, `run` and `run --detach` of the bundle fail alike and leave nothing.
+/// Asserts that `create`, `run` and `run --detach` of the bundle fail with the same message and leave nothing.
 #[track_caller]
 fn refused(bundle: Bundle<'_>, text: &str) {
     let c = bundle.make();
@@ -81,7 +81,7 @@ fn config_that_is_no_json(bed: &Bed) {
         assert!(outcome.stderr.contains(" at line "), "{outcome}");
         c.assert_gone(message);
     }
-    // Deeper than a parser should recurse.
+    // The nesting is deeper than a parser should recurse.
     fs::write(c.bundle.join("config.json"), "[".repeat(100_000)).expect("write config");
     let _ = c.run().fails_once(1, "at line 1 column ");
     fs::write(c.bundle.join("config.json"), "{\"annotations\":".repeat(10_000)).expect("write");
@@ -99,7 +99,7 @@ fn config_that_cannot_be_read(bed: &Bed) {
     std::os::unix::fs::symlink("config.json", &config).expect("link");
     let _ = c.create().fails_once(1, "too many levels of symbolic links");
     let _ = c.create_with(&["--config", "/dev/null/x"]).fails_once(1, "not a directory");
-    // A file without an end.
+    // /dev/zero never ends.
     let _ = c.create_with(&["--config", "/dev/zero"]).fails_once(1, "file too large");
     let _ = bed.call(&["create", "-b", "/no/such", &c.id]).run().fails_once(1, "chdir /no/such");
     c.assert_gone("config");
@@ -192,7 +192,7 @@ fn root_filesystem(bed: &Bed) {
     refused(bundle, "invalid rootfs: not a directory, or a symlink");
 }
 
-/// Programs that can't be executed, and the text by which engines choose 127 or 126.
+/// Programs that can't be executed, and the text from which engines derive the status 127 or 126.
 const PROGRAMS: &[(&str, &str)] = &[
     ("/no/such", "no such file or directory"),
     ("nowhere-on-the-path", "executable file not found in $PATH"),
@@ -217,7 +217,7 @@ fn program(bed: &Bed) {
     for (program, text) in PROGRAMS {
         let c = with_programs(bed).args(&[program]).make();
         let created = c.create();
-        // Errors that only exec detects are reported by `start`.
+        // `start` reports the errors that only execve(2) detects.
         match created.code() {
             0 => {
                 let _ = c.start().fails_once(1, text);
@@ -233,7 +233,7 @@ fn program(bed: &Bed) {
     }
     refused(bed.bundle().args(&[""]), "");
     refused(set(bed, "/process/cwd", json!("/etc/passwd")), "not a directory");
-    // The container's user can't read it.
+    // The container's user can't read the root filesystem.
     let bundle = bed.bundle().set("/process/user", json!({ "uid": 1000, "gid": 1000 }));
     fs::set_permissions(bundle.rootfs(), fs::Permissions::from_mode(0o700)).expect("chmod");
     refused(bundle.unset("/process/capabilities"), "permission denied");
@@ -300,7 +300,7 @@ fn mounts_that_fail(bed: &Bed) {
 fn paths_too_long(bed: &Bed) {
     let long = format!("/{}", "x".repeat(300));
     let longer = format!("/{}", "directory/".repeat(500));
-    // cgroupfs limits the length of names.
+    // The kernel limits the length of names in cgroup file systems.
     refused(set(bed, "/linux/cgroupsPath", json!(longer)), "file name too long");
     for path in [&long, &longer] {
         refused(set(bed, "/root/path", json!(path)), "file name too long");
@@ -322,7 +322,7 @@ fn paths_too_long(bed: &Bed) {
 }
 
 fn arguments_too_long(bed: &Bed) {
-    // An argument longer than the kernel's MAX_ARG_STRLEN, and too many arguments.
+    // First, one argument is longer than the kernel's MAX_ARG_STRLEN; then there are too many arguments.
     let one = "x".repeat(128 * 1024);
     let many = vec!["x".repeat(1000); 10_000];
     for args in [json!(["/bin/true", one]), json!([vec!["/bin/true".to_owned()], many].concat())] {
@@ -335,7 +335,7 @@ fn arguments_too_long(bed: &Bed) {
     }
     let c = bed.bundle().make().detached();
     let _ = c.exec(&["echo", &"x".repeat(128 * 1024 - 1)]).ok();
-    // The same limit applies to environment variables.
+    // MAX_ARG_STRLEN applies to environment variables, too.
     let env = json!([format!("A={}", "x".repeat(128 * 1024))]);
     let _ = set(bed, "/process/env", env).make().run().fails_once(1, "argument list too long");
 }
@@ -393,7 +393,7 @@ fn sockets_and_files_of_the_caller(bed: &Bed) {
 }
 
 fn no_permission(bed: &Bed) {
-    // A user without a state root or cgroup of its own.
+    // The command runs as a user that has neither a state root nor a cgroup of its own.
     let c = bed.bundle().make();
     fs::set_permissions(&bed.dir, fs::Permissions::from_mode(0o755)).expect("chmod");
     let runtime = bed.dir.join("runtime");
@@ -437,7 +437,7 @@ fn full_disk_elsewhere(bed: &Bed) {
     let _ = c.create_with(&["--pid-file", &path("pid")]).fails_once(1, "no space left on device");
     assert!(!full.path().join("pid").exists());
     c.assert_gone("pid file");
-    // No space for mount points, or for copies.
+    // There is no space for mount points, or for copies.
     drop(full);
     let bundle = bed.bundle();
     fs::rename(bundle.rootfs(), bundle.dir.join("kept")).expect("rename");

@@ -129,7 +129,7 @@ fn in_a_paused_container(bed: &Bed) {
     c.exec(&["true"]).ok();
 }
 
-/// The new process exists, and stays frozen with the others until the container is resumed.
+/// The new process exists, but stays frozen like all others until the container is resumed.
 fn ignore_paused(bed: &Bed) {
     let c = bed.bundle().make().detached();
     c.id_call("pause", &[], &[]).run().ok();
@@ -313,7 +313,7 @@ fn process_file_broken(bed: &Bed) {
 }
 
 fn process_file_has_its_own_defaults(bed: &Bed) {
-    // Capabilities missing from process.json are the container's.
+    // If process.json contains no capabilities, the process has the container's.
     let c = bed.bundle().make().detached();
     let path = write_process(
         bed,
@@ -347,7 +347,7 @@ fn stdin(bed: &Bed) {
 }
 
 fn flags_end_at_the_id(bed: &Bed) {
-    // Words after the id belong to the command, even if they look like flags.
+    // Arguments after the id belong to the command, even if they look like flags.
     let c = bed.bundle().make().detached();
     assert_eq!(c.exec(&["echo", "--user", "-d", "-t"]).ok().stdout, "--user -d -t\n");
     assert_eq!(c.exec(&["sh", "-c", "echo $0 $1", "--cwd", "/x"]).ok().stdout, "--cwd /x\n");
@@ -384,7 +384,7 @@ fn preserve_fds(bed: &Bed) {
 
 fn leaks_no_descriptors(bed: &Bed) {
     let c = bed.bundle().make().detached();
-    // 0, 1, 2 and the directory that ls itself opens.
+    // 3 is the directory that ls itself opens.
     assert_eq!(c.exec(&["ls", "/proc/self/fd"]).ok().stdout, "0\n1\n2\n3\n");
     assert_eq!(c.exec(&["ls", "/proc/1/fd"]).ok().stdout, "0\n1\n2\n");
 }
@@ -482,9 +482,10 @@ fn home_of_the_user(bed: &Bed) {
     assert!(Path::new("/proc/self").exists());
 }
 
-/// Root of a container must not get the host's /dev/null. If the container's /dev has no /dev/null, or another file of
-/// that name, streams from the host's /dev/null are replaced by a new device node. Root of a user namespace can't make
-/// a device node: then input ends at once, and output is discarded.
+/// Root of a container must not get access to the host's /dev/null. If the container's /dev has no /dev/null, or
+/// another file of that name, a new device node replaces streams from the host's /dev/null. Root of a user namespace
+/// can't make a device node: there, standard input becomes an empty pipe, and an output stream from /dev/null is
+/// refused.
 fn streams_without_a_null(bed: &Bed) {
     let dev = bed.dir.join("dev");
     fs::create_dir(&dev).expect("make");
@@ -529,7 +530,7 @@ fn bash() -> Result<(), String> {
     found.then_some(()).ok_or_else(|| "no bash".to_owned())
 }
 
-/// The limit applies to the new process, not to descriptors that are open while it is made.
+/// RLIMIT_NOFILE applies to the new process, not to descriptors that are open while the process is made.
 fn more_descriptors_than_its_limit(bed: &Bed) {
     let path = bed.dir.join("shared");
     fs::write(&path, "shared\n").expect("write");

@@ -46,7 +46,7 @@ pub fn walked() {
     WALKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Leaves out the check for other starts: steps must not depend on the machine's load.
+/// Disables the check for concurrent starts: a container's steps must not depend on the machine's load.
 const WITHOUT: &str = "crowd-check";
 
 pub const KINDS: [&str; 2] = ["fail", "kill"];
@@ -66,12 +66,14 @@ pub fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
     call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", WITHOUT)
 }
 
-/// Asserts that a failed step is reported; a killed one can't report itself.
+/// Asserts that the command fails and, if the kind is `fail`, reports the error; a killed process can't report
+/// anything.
 #[track_caller]
 fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
     assert!(outcome.code() != 0, "{fault}: {outcome}");
     if kind == "fail" {
-        // An init that fails while it waits for `start` can't report it; `start` finds it stopped.
+        // An init that fails while it waits for `start` can't report the error; `start` then finds the container
+        // stopped.
         let words = [
             "input/output error",
             "fault",
@@ -83,7 +85,7 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
     }
 }
 
-/// Kinds of steps that do not occur on this host.
+/// The kinds of steps that do not occur on this host, with the reason.
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
     ("init", "label keys", "wants SELinux: struck by scripts/guest-labels"),

@@ -1,5 +1,5 @@
-//! dayfly under a seccomp filter that lacks newer system calls, as in a container of an older host: dayfly uses
-//! alternatives where they exist; otherwise the error names the refused call.
+//! dayfly under a seccomp filter that denies newer system calls, as in a container of an older host. dayfly uses
+//! alternatives where they exist; where none exists, the error names the denied call.
 
 use crate::binds::{host_dir, text};
 use crate::exec::cgroup::{exec_joins, huge_pages, with_init_below};
@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
 
 const REFUSALS: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
-/// The ways of starting: with every fast path, and without those that the filter affects.
+/// The ways of starting: with every fast path, and without the fast paths that the filter affects.
 const WAYS: [&str; 2] = ["", "clone-into-cgroup,template-namespace,shared-memory,parallel-network"];
 
 fn run(c: &Container<'_>, call: &str, errno: Errno) -> Outcome {
@@ -133,7 +133,7 @@ fn openat2_of_sysctls(bed: &Bed) {
     }
 }
 
-/// Runs through a container's life, each command under the filter.
+/// Runs the commands of a container's life cycle, each under the filter.
 fn life(bed: &Bed, name: &str, errno: Errno) {
     let c = bed.bundle().set("/root/readonly", json!(true)).make();
     let refused = |call: Call| call.refused(name, errno).run();
@@ -191,8 +191,8 @@ fn clone3_in_its_cgroup(bed: &Bed) {
     }
 }
 
-/// clone(2) can't place the process of an exec in init's cgroup either. The container's own cgroup delegates
-/// controllers here, so it can't have processes.
+/// clone(2) can't place the process of an exec in init's cgroup either. Here the container's own cgroup delegates
+/// controllers, so it can't contain processes.
 fn clone3_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);
@@ -207,7 +207,8 @@ fn limits_pids() -> bool {
     v2.is_none_or(|have| have.split_whitespace().any(|name| name == "pids"))
 }
 
-/// Moving into a cgroup is not checked against pids.max, but the limit leaves no room for an intermediate process.
+/// Moving into a cgroup is not checked against pids.max, but the limit does not allow an additional intermediate
+/// process.
 fn clone3_with_one_process_allowed(bed: &Bed) {
     let limit = || json!({ "limit": 1 });
     for errno in REFUSALS {
@@ -231,7 +232,7 @@ fn clone3_with_one_process_allowed(bed: &Bed) {
     }
 }
 
-/// A filter with a listener, together with hooks of every kind.
+/// The filter has a listener, and the container has hooks of every kind.
 fn clone3_with_an_agent(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Fail(sys::Errno::NOMEDIUM));
     for errno in REFUSALS {

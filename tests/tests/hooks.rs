@@ -45,7 +45,7 @@ fn hook(script: &str) -> Value {
     json!({ "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"] })
 }
 
-/// Makes a directory that hooks on both sides of the container see at the same path.
+/// Makes a directory that has the same path for hooks on the host and in the container.
 fn journal<'a>(bed: &Bed, bundle: Bundle<'a>) -> (Bundle<'a>, std::path::PathBuf) {
     let dir = bed.dir.join("journal");
     fs::create_dir(&dir).expect("make journal");
@@ -172,7 +172,8 @@ fn empty_environment(bed: &Bed) {
     }
 }
 
-/// Without `env`, hooks outside the container get the command's environment, and hooks inside get the process's.
+/// Without `env`, createContainer hooks get an empty environment, startContainer hooks get the process's environment,
+/// and all other hooks get the runtime's.
 fn environment_where_none_is_given(bed: &Bed) {
     let (mut bundle, dir) = journal(bed, bed.bundle());
     for kind in KINDS {
@@ -233,7 +234,7 @@ fn confined_hook(dir: &std::path::Path) -> Value {
 }
 
 /// As with runc and crun, startContainer hooks run under the container's seccomp filter. They have the program's
-/// capabilities; CAP_SYS_ADMIN is not kept just because it was needed to load the filter.
+/// capabilities: CAP_SYS_ADMIN is not among these just because loading the filter required it.
 fn start_container_under_the_filter(bed: &Bed) {
     for no_new_privileges in [true, false] {
         for uid in [0, 1000] {

@@ -46,7 +46,7 @@ pub fn tool() -> Result<(), String> {
     tool.exists().then_some(()).ok_or_else(missing)
 }
 
-/// Checks that the kernel can't turn favordynmods off again, so that these cases never turn it on.
+/// Checks that favordynmods can't be turned off again on this kernel: dayfly then does not turn it on.
 fn favordynmods_stays() -> Result<(), String> {
     tool()?;
     match kernel::version() {
@@ -138,7 +138,7 @@ fn check_shows_everything(bed: &Bed) {
     assert!(text.lines().all(|line| line.chars().count() <= 132), "{text}");
     let last = text.lines().last().unwrap_or_default();
     assert!(last.contains("as they should be") && last.ends_with("broken"), "{last}");
-    // Improvements exist unless cgroups are v2 only; no check fails where the suite runs.
+    // A check finds something to improve unless the cgroups are v2 only, and no check fails where the suite runs.
     let improvable = text.lines().any(|line| line.starts_with(" ! "));
     assert_eq!(code, i32::from(improvable), "{text}");
 }
@@ -166,7 +166,8 @@ fn check_as_json(bed: &Bed) {
         }
         assert!(data["rounds"].as_u64().is_some_and(|rounds| rounds > 5), "{id}: {data}");
     }
-    // The time a start takes to enter its cgroup on v1, and the time it would take with the other file.
+    // The check measures how long a start takes to enter its cgroup on v1, and how long it would take with the other
+    // file.
     let own = verdicts.iter().find(|it| it["id"] == "measured.thread_move");
     assert_eq!(own.is_some(), bed.view.has_v1());
     for figure in ["apart_us", "procs_apart_us"] {
@@ -214,7 +215,7 @@ fn check_of_no_host(bed: &Bed) {
 fn check_leaves_nothing(bed: &Bed) {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     let before = mounts();
-    // The remains of a killed check, with a pid that no process can have.
+    // Makes what a killed check would leave, under a pid that no process can have.
     let unified = match bed.view {
         View::V2 => Some("/sys/fs/cgroup"),
         View::Hybrid => Some("/sys/fs/cgroup/unified"),
@@ -243,7 +244,7 @@ fn check_leaves_nothing(bed: &Bed) {
 fn topology_as_numactl_tells_it(bed: &Bed) {
     let numactl = bed.program("numactl", &["--hardware"]).run().ok().stdout;
     let own = bed.call_bare(&["host", "topology"]).run().ok().stdout;
-    // Free memory changes all the time; only its presence is compared.
+    // Free memory changes all the time, so the test only checks that it is printed.
     let lines = |text: &str| -> Vec<String> {
         let fixed = |line: &str| match line.split_once(" free: ") {
             Some((node, free)) if free.ends_with(" MB") => format!("{node} free"),
@@ -374,14 +375,14 @@ fn start_cpus_are_left_again(bed: &Bed) {
         let c = bed.bundle().sh(CPUS).make();
         let _ = c.run_with(&["--start-cpus", words]).ok();
     }
-    // The trace shows when the program got all CPUs back.
+    // The trace shows when the program was allowed to use all CPUs again.
     let c = bed.bundle().sh(CPUS).make();
     let trace = bed.dir.join("trace.jsonl");
     let file = trace.to_str().expect("path");
     assert_eq!(c.run_with(&["--start-cpus", &one, "--trace", file]).ok().stdout, expected);
     let trace = fs::read_to_string(&trace).expect("trace");
     assert!(trace.contains("run on every cpu"), "{trace}");
-    // With `create`, this happens before init waits.
+    // With `create`, this happens before init waits for `start`.
     let c = bed.bundle().sh(CPUS).make();
     c.create_with(&["--start-cpus", &one]).ok();
     let status = fs::read_to_string(format!("/proc/{}/status", c.pid())).expect("status");

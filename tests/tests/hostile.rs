@@ -71,7 +71,7 @@ use dayfly_tests::bed::Bed;
 /// The proof that an attack has succeeded.
 type Evidence = Option<String>;
 
-/// The ways of starting: with every fast path, and the one in which init first sees the host's mounts.
+/// The ways of starting: with every fast path, and without the template, so that init first sees the host's mounts.
 const WAYS: [&str; 2] = ["", "template-namespace"];
 
 /// Asserts that the attack fails.
@@ -122,8 +122,8 @@ const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case 
     case.undefended("")
 }
 
-/// Limits a case to the template: without it, a root filesystem is mounted on the host's, or on the kernel's initial
-/// root.
+/// Limits a case to starts from the template: without it, the root filesystem is mounted on the host's root, or on the
+/// kernel's initial root.
 const fn with_template(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
     case.when(dayfly_tests::runtime::uses_every_fast_path)
 }

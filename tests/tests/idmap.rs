@@ -37,7 +37,7 @@ fn map(host: u32, size: u32) -> Value {
     json!([{ "containerID": 0, "hostID": host, "size": size }])
 }
 
-/// Returns a mount that maps ids 0 to 1999 to 100000 and up (groups: 200000 and up).
+/// Returns a mount that maps uids 0 to 1999 to 100000 and up, and gids 0 to 1999 to 200000 and up.
 fn bind(source: &Path, options: &[&str]) -> Value {
     json!({
         "destination": "/mnt", "type": "bind", "source": source, "options": options,
@@ -104,7 +104,7 @@ fn the_containers_own_user_namespace(bed: &Bed) {
         let mount = json!({ "destination": "/mnt", "source": &dir, "options": options });
         mapped(bed).push("/mounts", mount).sh(&script).make().run()
     };
-    // Without the option, the owners are nobody.
+    // Without the option, the files appear as owned by nobody.
     assert_eq!(run(&["bind"]).stdout, "65534:65534\n65534:65534\n");
     fs::remove_file(dir.join("new")).expect("root of the container may write here");
     assert_eq!(run(&["bind", "idmap"]).ok().stdout, "0:0\n1000:1001\n");

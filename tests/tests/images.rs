@@ -1,4 +1,4 @@
-//! The image store: a layer's content is in its directory, and nothing is written anywhere else.
+//! The image store: a layer's content is in the layer's directory, and nothing is written outside the store.
 
 #[path = "images/bombs.rs"]
 pub mod bombs;
@@ -33,7 +33,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tar::EntryType;
 
-/// These cases depend neither on the view nor on how containers are started.
+/// The cases run in one view only: they depend neither on the view nor on how containers are started.
 const V2: &[View] = &[View::V2];
 
 dayfly_tests::subject!(Tools, CASES);
@@ -152,7 +152,7 @@ fn attributes(bed: &Bed) {
     assert_eq!(fs::read_link(root.join("dir/link")).expect("link"), Path::new("../nowhere"));
     assert_eq!((meta(&long).mtime(), meta(&long).mtime_nsec()), (12345, 500_000_000));
     assert_eq!((meta("dir").mode() & 0o7777, meta("dir").mtime()), (0o1777, 1_000_000_000));
-    // An image must not set the attributes that control overlayfs.
+    // An image must not be able to set the attributes that control overlayfs.
     assert!(xattr("sly", "trusted.overlay.redirect").is_err());
     assert!(xattr("sly", "user.overlay.opaque").is_err());
 }
@@ -221,7 +221,7 @@ fn platforms(bed: &Bed) {
     }
     let outcome = image::call(bed, &["import", source, "--platform", "linux/s390x"]).run().exits(1);
     assert!(outcome.stderr.contains("linux/amd64, linux/arm64, linux/arm/v7"), "{outcome}");
-    // An image without an index.
+    // A layout whose index has only one image.
     let alone = Layout::new(bed.dir.join("alone"));
     let layer = (Layer::new().file("arm64", 0o644, b""), Packing::Gzip);
     alone.index(&[alone.image_for("arm64", &[layer], &Value::Null)]);

@@ -1,4 +1,4 @@
-//! Intel RDT, as far as it can be tested on a machine without it; the rest is tested beside the code.
+//! Intel RDT, as far as it can be tested on a machine without it; unit tests cover the rest.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

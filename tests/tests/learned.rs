@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The calls do not depend on the kind of cgroups.
+/// The cases run in one view only, since the calls do not depend on the cgroup layout.
 const V2: &[View] = &[View::V2];
 
 dayfly_tests::subject!(Tools, CASES);
@@ -69,7 +69,7 @@ fn learn(bed: &Bed, bundle: &Path, more: &[&str]) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path"))
 }
 
-/// Learns to a file; returns the command's outcome, and the profile.
+/// Learns a profile into a file; returns the command's outcome, and the profile.
 fn learned(bed: &Bed, bundle: &Path, more: &[&str]) -> (Outcome, Value) {
     let file = bed.dir.join("learned.json");
     let outcome =
@@ -83,7 +83,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("path")
 }
 
-/// Returns the files that runs have left beside the bundles.
+/// Returns the files that learning has left in the bed beside the bundles.
 fn left(bed: &Bed) -> Vec<String> {
     let entries = fs::read_dir(&bed.dir).expect("list").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -130,8 +130,8 @@ fn what_was_not_made_is_refused(bed: &Bed) {
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
-/// The program tries calls that the former profile refuses, by name or by arguments: the learned profile must not allow
-/// them.
+/// The program tries calls that the bundle's own profile refuses, by name or by arguments: the learned profile must not
+/// allow them.
 fn never_wider_than_before(bed: &Bed) {
     let mut old = engines_profile();
     let rules = old["syscalls"].as_array_mut().expect("rules");
@@ -200,7 +200,7 @@ fn with_a_former_one(bed: &Bed) {
     let (_, first) = learned(bed, &directory, &[]);
     let first_file = bed.dir.join("first.json");
     fs::write(&first_file, first.to_string()).expect("write");
-    // Another program in the same bundle.
+    // Learns another program in the same bundle.
     let (_, alone) = learned(bed, &directory, &["--", "/bin/sh", "-c", "ln -sf /a /tmp/l"]);
     let merge = ["--merge", text(&first_file), "--", "/bin/sh", "-c", "ln -sf /a /tmp/l"];
     let (_, both) = learned(bed, &directory, &merge);
@@ -208,7 +208,7 @@ fn with_a_former_one(bed: &Bed) {
     assert!(makes(&allowed(&first)) && !makes(&allowed(&alone)));
     assert!(allowed(&both).is_superset(&allowed(&first)));
     assert!(allowed(&both).is_superset(&allowed(&alone)));
-    // Merging a file does not add what the bundle's own profile refuses.
+    // A merged profile does not add calls that the bundle's own profile refuses.
     let wide = json!({ "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [{ "names": ["reboot", "mkdir"], "action": "SCMP_ACT_ALLOW" }] });
     fs::write(&first_file, wide.to_string()).expect("write");
@@ -216,7 +216,8 @@ fn with_a_former_one(bed: &Bed) {
     assert!(!allowed(&both).contains("reboot") && allowed(&both).contains("mkdir"));
 }
 
-/// Without no_new_privs the filter is loaded before the last capabilities are dropped.
+/// Without no_new_privs the filter is loaded before the last capabilities are dropped, so it must allow the calls that
+/// drop them.
 fn under_a_filter_loaded_early(bed: &Bed) {
     let (bundle, directory) = engines(bed, "true");
     let _container = bundle.set("/process/noNewPrivileges", json!(false)).make();
@@ -227,7 +228,7 @@ fn under_a_filter_loaded_early(bed: &Bed) {
     run.sh("true").make().run().ok();
 }
 
-/// `create`, `start` and `exec` need no more calls under the filter than `run` did.
+/// `create`, `start` and `exec` make no calls under the filter that `run` does not make.
 fn a_later_exec_has_what_it_needs(bed: &Bed) {
     for no_new_privileges in [true, false] {
         let (bundle, directory) = engines(bed, "ls / >/dev/null; sleep 0.01");
@@ -251,7 +252,7 @@ fn a_run_that_fails(bed: &Bed) {
     let outcome = learn(bed, &directory, &["-o", text(&file)]).run().exits(1);
     let expected = "learning, run 1 of 3: the run failed: exit status 3; nothing is written";
     assert!(outcome.stderr.contains(expected), "{outcome}");
-    // A program that acts differently each time can't be learned from too few runs.
+    // The calls of a program that acts differently each time can't be learned from too few runs.
     let (bundle, directory) =
         engines(bed, "echo x >>/count; [ $(wc -l </count) -lt 3 ] || mkdir /tmp/d");
     let _container = bundle.set("/root/readonly", json!(false)).make();

@@ -1,4 +1,4 @@
-//! create, start, state, kill, delete: their order, and every refusal.
+//! create, start, state, kill, delete: their order, and each case in which they are refused.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::STATE_FIELDS;
@@ -96,7 +96,7 @@ fn state_fields(bed: &Bed) {
 fn create_does_not_run_the_program(bed: &Bed) {
     let c = bed.bundle().sh("touch /ran").make();
     c.create().ok();
-    // Nothing to wait for: the program must not run.
+    // There is no event to wait for, because the program must not run.
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(!c.bundle.join("rootfs/ran").exists());
     c.start().ok();
@@ -211,8 +211,8 @@ fn kill_created(bed: &Bed) {
     c.delete().ok();
 }
 
-/// The init of a created container terminates on the signals that terminate programs, like runc's; other signals have
-/// no effect.
+/// Signals that terminate programs also terminate the init of a created container, as with runc; other signals have no
+/// effect on it.
 fn signals_end_a_created_one(bed: &Bed) {
     for signal in ["TERM", "INT", "HUP", "QUIT", "ABRT"] {
         let c = bed.bundle().make();
@@ -316,7 +316,8 @@ fn kill_stopped_without_pid_namespace(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").args(&["/bin/true"]).make().detached();
     c.wait_status("stopped");
     c.kill("TERM").fails("container not running");
-    // As in runc, all processes left in its cgroup are killed, even if there is none.
+    // As with runc, `kill` succeeds: it kills all processes that are left in the container's cgroup, even if there are
+    // none.
     c.kill("KILL").ok();
 }
 

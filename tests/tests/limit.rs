@@ -1,4 +1,5 @@
-//! The limit of concurrent starts, `dayfly host limit`. Each case has its own IPC namespace, and so its own limit.
+//! The limit of concurrent starts, `dayfly host limit`. Each case has an IPC namespace of its own, and thus a limit of
+//! its own.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -46,7 +47,7 @@ fn alone(test: impl FnOnce() + Send) {
     });
 }
 
-/// Sets a limit of one start, and takes its permit.
+/// Sets a limit of one start, and takes the only permit.
 fn taken() -> (Limit, Permit) {
     let limit = Limit::set(1, LONGEST_WAIT).expect("limit");
     let permit = limit.try_admit().expect("permit");
@@ -111,7 +112,7 @@ fn a_permit_lasts_from_bundle_to_program(bed: &Bed) {
         let running = run(&c);
         wait::until_true("the start to have the permit", || free(&limit) == 0);
         let_go(&pipe);
-        // In the foreground, the permit is free as soon as the program runs.
+        // The permit is released as soon as the program runs, even though `run` stays in the foreground.
         wait::until_true("the permit to be free", || free(&limit) == 1);
         assert_eq!(c.status(), "running");
         c.kill("KILL").ok();
@@ -174,7 +175,7 @@ fn lifted_while_somebody_waits(bed: &Bed) {
         let (limit, permit) = taken();
         let running = run(&two);
         until_waiting(&limit, 1);
-        // A new limit replaces the old one; the waiting start asks the new one.
+        // A new limit replaces the old one, and the waiting start gets a permit of the new limit.
         let other = Limit::set(2, LONGEST_WAIT).expect("limit");
         running.wait().ok();
         drop(permit);
@@ -252,7 +253,7 @@ fn another_users_limit_is_none(bed: &Bed) {
         run(&c).wait().ok();
         drop(permit);
         assert_eq!(limit.state().map(|state| state.free), Some(1));
-        // A limit of root replaces it.
+        // If root sets a limit, it replaces the other user's.
         let own = Limit::set(1, LONGEST_WAIT).expect("limit");
         assert_eq!(Limit::find(), Some(own));
     });

@@ -148,7 +148,8 @@ fn message_of_exec(bed: &Bed) {
     }
 }
 
-/// Calls of init between the filter and the program may need an answer; the agent has the listener by then.
+/// The filter may apply to calls that init makes before it executes the program; the agent must have the listener by
+/// then.
 fn calls_of_the_runtime_itself(bed: &Bed) {
     let names = [
         "execve",
@@ -195,7 +196,7 @@ fn no_agent(bed: &Bed) {
     c.run().fails(what);
     c.run_with(&["--detach"]).fails(what);
     assert!(!c.exists());
-    // A socket without a listener.
+    // Nothing listens on the socket.
     let dead = bed.dir.join("dead.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).expect("bind"));
     let c =
@@ -216,7 +217,7 @@ fn agent_gone(bed: &Bed) {
     let agent = Agent::short_lived(&bed.dir);
     let outcome = asking(bed, &agent).sh("sleep 0.1; mkdir /tmp/d").make().run().exits(1);
     assert!(outcome.stderr.contains("Function not implemented"), "{outcome}");
-    // Between `create` and `start` init has no copy of the listener either.
+    // While init waits for `start`, it has no copy of the listener either.
     let c = asking(bed, &agent).sh("mkdir /tmp/d 2>&1; exit 3").make();
     let created = c.create().ok();
     let _ = (agent.message(), agent.message());
@@ -286,7 +287,7 @@ fn hooks_get_no_descriptor(bed: &Bed) {
     c.wait_status("stopped");
 }
 
-/// startContainer hooks run under the filter, like the program.
+/// startContainer hooks run under the filter, as does the program.
 fn start_container_hooks_ask(bed: &Bed) {
     let agent = refusing(bed);
     for no_new_privileges in [true, false] {
@@ -303,7 +304,7 @@ fn start_container_hooks_ask(bed: &Bed) {
 }
 
 fn same_profile_twice(bed: &Bed) {
-    // The second container finds the filter in the cache.
+    // The second and third containers find the filter in the cache.
     let agent = refusing(bed);
     for _ in 0..3 {
         let outcome = asking(bed, &agent).sh("mkdir /tmp/d").make().run().exits(1);
@@ -323,7 +324,7 @@ fn in_a_user_namespace(bed: &Bed) {
     assert!(outcome.stderr.contains("No medium found"), "{outcome}");
 }
 
-/// A container that waits for an answer that never comes can be removed.
+/// A container can be removed while it waits for an answer of its agent.
 fn killed_while_it_asks(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| {
         std::thread::sleep(std::time::Duration::from_secs(3600));

@@ -55,7 +55,7 @@ fn json_error(bed: &Bed) {
 }
 
 fn json_error_of_init(bed: &Bed) {
-    // An error in init is logged in the same place, once.
+    // An error in init is logged in the same place as others, and only once.
     let c = bed.bundle().mount("bind", "/no/such/source", "/mnt", &["bind"]).make();
     let outcome = c.create().fails("no such file or directory");
     assert!(outcome.stderr.lines().count() <= 3, "{outcome}");

@@ -49,8 +49,8 @@ fn masked_directory_is_empty_and_read_only(bed: &Bed) {
     assert_eq!(outcome.stderr.matches("Read-only file system").count(), 2, "{outcome}");
 }
 
-/// A sysfs is mounted after the network is ready, and the masks above it after the sysfs; the sysfs's mount point may
-/// be missing.
+/// A sysfs is mounted after the network is ready, and masks of directories above it are mounted after the sysfs. The
+/// mount point of the sysfs may be missing.
 fn masks_cover_what_is_mounted_below(bed: &Bed) {
     let c = bed
         .bundle()
@@ -58,7 +58,8 @@ fn masks_cover_what_is_mounted_below(bed: &Bed) {
         .set("/linux/maskedPaths", json!(["/deep"]))
         .sh("ls /deep | wc -l")
         .make();
-    // On a host with busy CPUs init makes its network itself, and nothing is deferred.
+    // Without the check for other starts: on a host with busy CPUs init would make its network itself, and nothing
+    // would be deferred.
     let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
     assert_eq!(call.run().ok().stdout, "0\n");
 }
@@ -73,7 +74,7 @@ fn missing_paths_are_skipped(bed: &Bed) {
     c.run().ok();
 }
 
-/// Engines append to existing lists.
+/// Engines append to lists that may already contain a path.
 fn each_path_once(bed: &Bed) {
     let bundle = bed.bundle();
     fs::write(bundle.rootfs().join("secret"), "secret\n").expect("write");

@@ -23,8 +23,8 @@ type Key = (String, BTreeMap<String, String>);
 /// Parses the text, and checks its format.
 ///
 /// # Panics
-/// If the text is invalid: characters not allowed in names and labels, lines of one name in two places, a line without
-/// a type, a duplicate.
+/// If the text is invalid: a name or label contains characters that are not allowed, lines of one name are not
+/// together, a line has no type, or a line occurs twice.
 fn parse(text: &str) -> BTreeMap<Key, f64> {
     let (mut values, mut done) = (BTreeMap::new(), BTreeSet::new());
     let (mut helped, mut typed) = (String::new(), String::new());
@@ -97,7 +97,7 @@ fn of_one_container(bed: &Bed) {
 }
 
 fn of_all_that_run(bed: &Bed) {
-    // A given state directory must exist, as for `list`.
+    // A state directory that the call names must exist, as for `list`.
     bed.call(&["events", "--format", "prometheus", "--all"])
         .run()
         .fails("no such file or directory");

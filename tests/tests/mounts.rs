@@ -106,7 +106,7 @@ fn tmpfs_over_existing_mode(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "710\n");
 }
 
-/// If the mount point was missing, everyone may write to the tmpfs, as in /tmp.
+/// If the mount point does not exist before, everyone may write to the tmpfs, as in /tmp.
 fn tmpfs_where_nothing_was(bed: &Bed) {
     let c = bed
         .bundle()
@@ -122,7 +122,7 @@ fn tmpfs_where_nothing_was(bed: &Bed) {
     assert!(!lines[3].contains("mode="), "{outcome}");
 }
 
-/// The mount table shows the mode that a tmpfs takes over, so that the mount can be remounted and compared.
+/// The mount table shows the mode that a tmpfs takes from its mount point, so that a remount can keep it.
 fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     let bundle = bed.bundle();
     let data = bundle.rootfs().join("data");
@@ -136,8 +136,8 @@ fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
     assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
 }
 
-/// Mounts that directly follow a tmpfs and lie below it use the tmpfs's descriptor, not a path that may be covered
-/// meanwhile.
+/// Mounts that directly follow a tmpfs and are below it are made through the tmpfs's descriptor, not by a path that
+/// another mount may cover meanwhile.
 fn tmpfs_is_filled_in_the_configs_order(bed: &Bed) {
     let bundle = bed.bundle();
     symlink("t", bundle.rootfs().join("link")).expect("link");
@@ -299,7 +299,7 @@ fn cgroup_mount_v1(bed: &Bed) {
 }
 
 fn cgroup_without_cgroup_namespace(bed: &Bed) {
-    // Even so, only the container's own part is visible (CVE-2023-25809).
+    // Without a cgroup namespace, too, only the container's own cgroup is visible (CVE-2023-25809).
     let c = bed
         .bundle()
         .without_namespace("cgroup")
@@ -365,7 +365,7 @@ fn host_mount_table_unchanged(bed: &Bed) {
 }
 
 fn no_old_root_left(bed: &Bed) {
-    // The container's mount table contains nothing of the host's, not even hidden.
+    // The container's mount table contains no mount of the host, not even a hidden one.
     let c = bed.bundle().sh("cat /proc/self/mountinfo; umount -l / && ls /").make();
     let outcome = c.run();
     let mounts: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains(" - ")).collect();
@@ -409,7 +409,7 @@ fn root_is_a_mount_point(bed: &Bed) {
     assert!(outcome.lines().contains(&"bin"));
 }
 
-/// All options of config.md that do not depend on the file system are supported.
+/// Every option of config.md that does not depend on the type of file system is supported.
 fn every_generic_option(bed: &Bed) {
     let (set, unset) = (
         ["sync", "dirsync", "lazytime", "silent", "iversion", "mand", "nosuid", "nodev", "noexec"],
@@ -438,7 +438,7 @@ fn tmpfs_copy_up_keeps_what_is_asked_for(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "711 5:6\ncopied\n");
 }
 
-/// Engines mount overlays of host directories over volumes.
+/// Engines mount overlays whose layers are directories of the host.
 fn overlay_of_host_directories(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     let upper = bed.dir.join("upper");
@@ -467,7 +467,7 @@ fn overlay_of_host_directories(bed: &Bed) {
     assert!(!lower.join("new").exists());
 }
 
-/// Values that are longer than fsconfig(2) accepts work in combination with all other options.
+/// Values that are too long for fsconfig(2) work together with all other options.
 fn overlay_with_long_options(bed: &Bed) {
     let layers: Vec<String> = (0..4)
         .map(|number| {
@@ -488,7 +488,7 @@ fn overlay_with_long_options(bed: &Bed) {
     }
 }
 
-/// Relative layers are relative to the root, even in combination with host layers.
+/// Relative layers are relative to the root filesystem, even if other layers are on the host.
 fn overlay_of_relative_layers(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     for layers in [format!("{}:relative", text(&lower)), "relative:bin".to_string()] {
@@ -501,8 +501,8 @@ fn overlay_of_relative_layers(bed: &Bed) {
     }
 }
 
-/// Without a mount namespace, an overlay's root is attached nowhere, so the working directory and mount(2) can't reach
-/// it.
+/// Without a mount namespace, an overlay that is the root filesystem is attached nowhere. The working directory and
+/// mount(2) therefore can't reach it.
 fn overlay_without_a_mount_namespace(bed: &Bed) {
     let lower = host_dir(bed, "lower");
     let other = host_dir(bed, "other");
@@ -557,7 +557,7 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     c.run().fails("is on the top of");
 }
 
-/// If the network namespace is joined late, a sysfs is mounted late, too, unless a later mount covers it.
+/// If init joins the network namespace late, it mounts a sysfs late, too, unless a later mount covers the sysfs.
 fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
     let c = bed
         .bundle()
@@ -565,7 +565,8 @@ fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
         .mount("tmpfs", "tmpfs", "/deep", &[])
         .sh("ls -A /deep | wc -l")
         .make();
-    // On a host with busy CPUs init makes its network itself, and nothing is deferred.
+    // Without the check for other starts: on a host with busy CPUs init would make its network itself, and nothing
+    // would be deferred.
     let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
     assert_eq!(call.run().ok().stdout, "0\n");
     let c = bed

@@ -1,4 +1,4 @@
-//! How processes enter v1 cgroups: through which file they move themselves, and where they end up.
+//! How processes enter v1 cgroups: which file they write themselves to, and in which cgroups they end up.
 
 use crate::cgtool::{Own, V1, tool};
 use dayfly_tests::bed::Bed;
@@ -69,7 +69,7 @@ fn moves(call: Call) -> Vec<(PathBuf, String)> {
     moves
 }
 
-/// Asserts that these are one move into `group` in each v1 hierarchy through `file`, made by the moving process itself.
+/// Asserts that the process of the call moves itself into `group` once in each v1 hierarchy, through `file`.
 fn assert_moves(bed: &Bed, call: Call, group: &str, file: &str) {
     let group = group.trim_start_matches('/');
     let mut expected: Vec<_> = legacy(bed)
@@ -147,14 +147,14 @@ fn tool_is_everywhere(bed: &Bed) {
     let exec = ["cgroup", "exec", "-g", &own.name, "cat", "/proc/self/cgroup"];
     let text = bed.call_bare(&exec).run().ok().stdout;
     assert_everywhere(bed, &text, &format!("/{}", own.name));
-    // For the root of the hierarchies there is only this way.
+    // The root of a hierarchy is entered by other code than the groups below it.
     let text = bed.call_bare(&["cgroup", "exec", "-g", "pids:/", "cat", "/proc/self/cgroup"]).run();
     let places = places(&text.ok().stdout);
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");
 }
 
-/// A cpuset made by mkdir has no CPUs and accepts no process: dayfly fills the cpusets that it makes, and reports what
-/// is missing in others.
+/// A cpuset made by mkdir has no CPUs and accepts no process. dayfly gives CPUs to the cpusets that it makes, and
+/// reports what others lack.
 fn cpuset_without_cpus(bed: &Bed) {
     let own = Own::new(bed);
     let directory = own.directory("cpuset", "");
@@ -171,8 +171,8 @@ fn cpuset_without_cpus(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// If a user owns a directory's `cgroup.procs` but not its `tasks`, the move uses `cgroup.procs`; in groups that the
-/// user creates below, the user owns both.
+/// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In groups that the user
+/// creates below it, the user owns both.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

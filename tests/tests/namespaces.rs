@@ -243,7 +243,7 @@ fn joined_mount_survives_the_first(bed: &Bed) {
     second.exec(&["true"]).ok();
 }
 
-/// Removes a namespace from the bundle's own.
+/// Makes a container without these namespaces of its own.
 fn without<'a>(bed: &'a Bed, kinds: &[&str]) -> dayfly_tests::container::Container<'a> {
     let all = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
     let left: Vec<_> = all
@@ -268,7 +268,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     let c = c.detached();
     let own = fs::read_link("/proc/self/ns/mnt").expect("ns");
     assert_eq!(fs::read_link(format!("/proc/{}/ns/mnt", c.pid())).expect("ns"), own);
-    // Its mounts exist, for exec as well, and are not visible elsewhere.
+    // The container's processes, including those of exec, see its mounts, which are not visible elsewhere.
     fs::write(c.bundle.join("rootfs/mark"), "inside\n").expect("write");
     assert_eq!(c.exec(&["cat", "/mark"]).ok().stdout, "inside\n");
     c.sh("test -e /proc/self/stat && test -c /dev/null && test -d /sys/kernel").ok();

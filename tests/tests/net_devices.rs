@@ -14,7 +14,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(moved_under_its_name).needs(pairs),
     case!(moved_under_another_name).needs(pairs),
-    // runc takes the device down first, which removes its IPv6 addresses.
+    // runc sets the device down before it moves it, which removes the IPv6 addresses.
     case!(addresses_are_kept).needs(addresses).unlike_runc(),
     case!(traffic_passes).needs(pairs),
     case!(several_at_once).needs(pairs),
@@ -157,7 +157,7 @@ fn addresses_are_kept(bed: &Bed) {
         "addr add 10.87.0.2/24 dev DEVICE",
         "addr add 10.87.0.3/24 dev DEVICE",
         "addr add fd87::2/64 dev DEVICE nodad",
-        // These two are not kept: one has host scope, the other a limited lifetime.
+        // The first of these two addresses has host scope and the second a limited lifetime, so neither is kept.
         "addr add 10.87.9.9/32 scope host dev DEVICE",
         "addr add 10.88.0.2/24 valid_lft 1000 preferred_lft 1000 dev DEVICE",
         "link set DEVICE up",
@@ -252,7 +252,7 @@ fn parameters_of_the_device(bed: &Bed) {
 }
 
 fn gone_with_the_container(bed: &Bed) {
-    // A virtual device ends with its namespace; only physical ones return to the host.
+    // A virtual device is removed with its namespace; only physical devices return to the host.
     let pair = pair();
     let c = bed.bundle().set("/linux/netDevices", json!({ &pair.device: {} })).make().detached();
     c.delete_force().ok();

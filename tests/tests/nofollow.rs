@@ -47,7 +47,7 @@ fn link_is_made_again(bed: &Bed) {
             .sh(&format!("readlink {destination}; grep -c ' {destination} ' /proc/self/mounts"))
             .make();
         assert_eq!(c.run().exits(1).stdout, "../some/where else\n0\n");
-        // Now the same link exists already.
+        // The mount point is now the link that the first run made.
         assert_eq!(c.run().exits(1).stdout, "../some/where else\n0\n");
     }
 }

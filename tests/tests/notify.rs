@@ -32,7 +32,7 @@ const CASES: &[Case] = &[
 
 const INSIDE: &str = "/run/notify/notify.sock";
 
-/// The service manager's socket, as NOTIFY_SOCKET.
+/// The service manager's socket, whose path is the value of NOTIFY_SOCKET.
 struct Manager {
     socket: UnixDatagram,
     path: PathBuf,
@@ -46,7 +46,7 @@ impl Manager {
         Self { socket, path }
     }
 
-    /// Makes `call` a service of this manager.
+    /// Sets NOTIFY_SOCKET to this manager's socket for the call.
     fn serve(&self, call: Call) -> Call {
         call.env("NOTIFY_SOCKET", self.path.to_str().expect("path"))
     }
@@ -66,7 +66,7 @@ impl Manager {
         nothing
     }
 
-    /// Asserts that the messages are those of a detached command about `c`.
+    /// Asserts that the messages are those that a detached command sends for `c`.
     #[track_caller]
     fn hears_ready(&self, c: &Container<'_>) {
         assert_eq!(self.hear(), "READY=1\n");
@@ -104,9 +104,9 @@ fn run_in_the_foreground(bed: &Bed) {
     wait::until_true("the container to run", || c.exists() && c.status() == "running");
     say(&c, "READY=1");
     assert_eq!(manager.hear(), "READY=1\n");
-    // The command keeps running, and is the main process.
+    // The command keeps running, so it is the service's main process.
     assert_eq!(manager.hear(), format!("MAINPID={}\n", run.pid().as_raw_nonzero()));
-    // Signals are passed on before and after.
+    // The command forwards signals before and after the notification.
     run.signal(Signal::KILL);
     c.delete_force().ok();
 
@@ -203,7 +203,7 @@ fn every_user_may_speak(bed: &Bed) {
         .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
         .sh("stat -c %a /run/notify /run/notify/notify.sock")
         .make();
-    // Whatever the command's umask is.
+    // The container can use the socket whatever the umask of the command is.
     let bundle = c.bundle.to_string_lossy();
     let (runtime, root) = (bed.runtime().to_string_lossy(), bed.root());
     let script = "umask 077; exec \"$@\"";
@@ -284,7 +284,7 @@ fn abstract_socket(bed: &Bed) {
     let _ = run.wait().ok();
 }
 
-/// A `start` that was killed before its message has left the socket.
+/// A `start` that was killed before it sent its message has left the socket.
 fn start_can_be_repeated(bed: &Bed) {
     let manager = Manager::new(bed);
     let c = bed.bundle().make();

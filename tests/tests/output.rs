@@ -64,7 +64,7 @@ fn list_json(bed: &Bed) {
     assert_eq!(list[0]["id"], c.id.as_str());
     assert_eq!(list[0]["owner"], "root");
     assert_eq!(list[0]["pid"], c.pid());
-    // In this order, since tools that cut text rely on it.
+    // The order is fixed, because scripts that parse the text rely on it.
     let order = [
         "ociVersion",
         "id",
@@ -124,11 +124,12 @@ fn list_across_damaged_records(bed: &Bed) {
         let dir = bed.root().join(format!("damaged{number}"));
         fs::create_dir(&dir).expect("make");
         fs::write(dir.join(record), content).expect("write");
-        // In a new directory, the record may still be about to be written.
+        // `list` skips a directory that was just made, because its record may not be written yet. So the directory is
+        // made to look old.
         let long_ago = SystemTime::now() - Duration::from_secs(60);
         fs::File::open(&dir).and_then(|dir| dir.set_modified(long_ago)).expect("age");
     }
-    // A record that can't be read at all.
+    // The record is a directory, which can't be read as a file.
     fs::create_dir_all(bed.root().join("damaged4").join(record)).expect("make");
     for flags in [&["-q"][..], &[], &["--format", "json"]] {
         let outcome = bed.call(&[&["list"][..], flags].concat()).run().ok();
@@ -159,7 +160,7 @@ fn list_after_death(bed: &Bed) {
 fn state_layout(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let outcome = c.id_call("state", &[], &[]).run().ok();
-    // Two spaces of indentation, one key per line, and no annotations if there are none.
+    // The output has two spaces of indentation and one key per line, and omits annotations if there are none.
     let lines = outcome.lines();
     assert_eq!((lines[0], lines[lines.len() - 1]), ("{", "}"));
     let keys: Vec<&str> = lines[1..lines.len() - 1]
@@ -207,7 +208,7 @@ fn features(bed: &Bed) {
     );
     assert!(has("/linux/namespaces", "user") && has("/linux/namespaces", "cgroup"));
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
-    // The annotations that engines must not accept from images.
+    // The annotations that engines must not take over from images.
     assert!(has("/potentiallyUnsafeConfigAnnotations", "org.systemd.property."));
     if features["annotations"]["org.dayfly.version"].is_string() {
         assert!(has("/potentiallyUnsafeConfigAnnotations", "run.dayfly."));

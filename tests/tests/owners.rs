@@ -1,5 +1,5 @@
-//! Namespaces joined together with a user namespace, for each possible owner: the host's user namespace, another
-//! container's, or the joined one.
+//! A container joins a user namespace and a second namespace. The owner of the second one is the host's user namespace,
+//! another container's, or the user namespace that is joined.
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
@@ -44,7 +44,7 @@ fn owner(bundle: Bundle<'_>) -> Container<'_> {
     bundle.push("/linux/namespaces", json!({ "type": "time" })).make().detached()
 }
 
-/// Removes the mounts that only the owner of the namespace may make.
+/// Removes the mounts that require the container's user namespace to own the joined namespace.
 fn without_mounts_of<'a>(mut bundle: Bundle<'a>, kind: &str) -> Bundle<'a> {
     let place = match kind {
         "network" => "/sys",
@@ -65,7 +65,8 @@ fn without_mounts_of<'a>(mut bundle: Bundle<'a>, kind: &str) -> Bundle<'a> {
     bundle
 }
 
-/// Asserts that a container in a user namespace can join the namespace of `owner`, and is in both.
+/// Asserts that a container in a user namespace can join the namespace `kind` of the process `owner`, and is then in
+/// both namespaces.
 #[track_caller]
 fn joins(bundle: Bundle<'_>, kind: (&str, &str), owner: i32, is_its_own: bool) {
     let (name, file) = kind;
@@ -151,8 +152,8 @@ fn caller_comes_back(bed: &Bed) {
     assert_eq!(fs::read_to_string(out).expect("hook"), own.concat());
 }
 
-/// Root of a user namespace that another user made can't return to a namespace that it does not own, so a separate
-/// process enters the namespace to be joined.
+/// Root of a user namespace that another user made can't return to a namespace that it does not own. So a separate
+/// process enters the namespace that the container joins.
 fn in_a_nested_user_namespace(bed: &Bed) {
     let user = User::nested(bed);
     let first = user.plain().make().detached();

@@ -33,7 +33,7 @@ const CASES: &[Case] = &[
     case!(start_at_once).unlike_runc(),
 ];
 
-/// Runs `work` for 0..count on 16 threads; a panic in one ends the case.
+/// Calls `work` with each number below `count`, on 16 threads; a panic in one of them fails the case.
 fn crowd(count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -57,7 +57,7 @@ fn crowd(count: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Returns `count` containers of one bundle.
+/// Returns `count` containers with the same configuration, except for a number in the script.
 fn containers<'a>(bed: &'a Bed, count: usize, script: &str) -> Vec<Container<'a>> {
     (0..count)
         .map(|number| bed.bundle().sh(&script.replace("NUMBER", &number.to_string())).make())
@@ -93,7 +93,7 @@ fn hundred_runs(bed: &Bed) {
     });
 }
 
-/// The fate of a container in the crowd.
+/// What happens to a container in the crowd.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Lives,
@@ -103,12 +103,12 @@ enum Fate {
     StartKilled(u64),
 }
 
-/// Returns two hundred fates, fifty of them bad.
+/// Returns the fates of two hundred containers, of which fifty have a command that is killed.
 fn fates(seed: &mut Seed) -> Vec<Fate> {
     let mut fates = vec![Fate::Lives; 200];
     let mut left = 50;
     while left > 0 {
-        // A start takes some milliseconds alone, and several times that in a crowd.
+        // A start takes some milliseconds if it is the only one, and several times as long in a crowd.
         let moment = match seed.below(2) {
             0 => seed.below(5_000),
             _ => seed.below(40_000),
@@ -131,11 +131,12 @@ fn kill_at(call: Call, microseconds: u64) {
     let _ = running.wait();
 }
 
-/// Of two hundred containers, fifty are killed: the others are unaffected, and nothing of any is left.
+/// The commands of fifty of two hundred containers are killed: the other containers are unaffected, and nothing is left
+/// of any of them.
 fn two_hundred_with_fifty_killed(bed: &Bed) {
     let mut seed = Seed::new("two_hundred_with_fifty_killed");
     let profile = |number: usize| {
-        // Every other container has a filter of its own, so that the cache is written to as well.
+        // Every second container has a different filter, so that starts also write to the cache.
         let error = if number.is_multiple_of(2) { 1 } else { 1 + number };
         json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
             { "names": ["mkdir"], "action": "SCMP_ACT_ERRNO", "errnoRet": error } ] })
@@ -183,7 +184,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
                 kill_at(c.id_call("start", &[], &[]), after);
             }
         }
-        // Whatever happened, its state is reported correctly.
+        // `state` reports the true state, whatever happened.
         let state = c.id_call("state", &[], &[]).run();
         assert!(state.code() == 0 || state.stderr.contains("does not exist"), "{state}");
     });
@@ -202,7 +203,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
 
 fn same_id_at_once(bed: &Bed) {
     let c = bed.bundle().make();
-    // Often enough for two of them to collide before either has the lock.
+    // There are enough rounds for two commands to collide before either has the lock.
     for _ in 0..20 {
         let running: Vec<_> = (0..8).map(|_| c.bundle_call("create", &[]).spawn()).collect();
         let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
@@ -214,8 +215,8 @@ fn same_id_at_once(bed: &Bed) {
     }
 }
 
-/// For a moment, a `state` of a container that does not exist locks what a killed `create` has left. The id must still
-/// count as free.
+/// A `state` of a container that does not exist may lock, for a moment, the directory that a killed `create` has left.
+/// The id must still count as free.
 fn created_while_somebody_looks(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -229,8 +230,9 @@ fn created_while_somebody_looks(bed: &Bed) {
     assert_eq!(c.status(), "created");
 }
 
-/// A `create` is delayed between making its directory and opening it: a `delete` takes the directory for the remains of
-/// a killed `create`, and another `create` makes the container. The first `create` must leave that container alone.
+/// A `create` is delayed between making its directory and opening it. Meanwhile a `delete` mistakes the directory for
+/// the remains of a killed `create`, and another `create` makes the container. The first `create` must leave that
+/// container alone.
 fn directory_is_another_ones(bed: &Bed) {
     let c = bed.bundle().make();
     let directory = bed.root().join(&c.id);
@@ -273,8 +275,8 @@ fn delete_at_once(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The kernel reports a cgroup's changes at most every 10 ms, and does not report the last change if the cgroup is
-/// removed before. A waiting command must notice the removal all the same.
+/// The kernel reports changes of a cgroup at most every 10 ms, and loses the last report if the cgroup is removed
+/// before. A waiting command must notice the removal all the same.
 fn delete_at_once_what_changes(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").sh("sleep 1000 & sleep 1000 & wait").make();
     for _ in 0..8 {
@@ -297,15 +299,16 @@ fn delete_at_once_what_changes(bed: &Bed) {
     }
 }
 
-/// The kernel reports the close of a directory a moment before it releases the directory's lock. A `delete` that tries
-/// to lock in that moment gets no further event. It must notice the release all the same, without constant polling.
+/// The kernel reports that a directory was closed a moment before it releases the directory's lock. A `delete` that
+/// tries to take the lock in that moment gets no further event. It must notice the release all the same, without
+/// constant polling.
 fn delete_waits_for_who_is_at_work(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let works = std::fs::File::open(bed.root().join(&c.id)).expect("open");
     works.lock().expect("lock");
     let begin = Instant::now();
     let deleting = c.id_call("delete", &["--force"], &[]).spawn();
-    // Waits for half a second, in which the command must not poll all the time.
+    // `delete` waits during this half second, in which it must not poll all the time.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!deleting.has_ended() && c.exists());
     // The first field is the CPU time in nanoseconds.
@@ -315,7 +318,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     works.unlock().expect("unlock");
     deleting.wait().ok();
     assert!(!c.exists() && begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    // An emulated machine takes longer, but less than polling all the time would.
+    // The limit is higher on emulated machines, but constant polling would exceed it there, too.
     let much = Duration::from_millis(50) * (wait::patience().as_secs() / 20).clamp(1, 8) as u32;
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }

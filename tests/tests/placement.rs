@@ -36,7 +36,7 @@ fn pinned_by_option(bed: &Bed) {
     assert_eq!(c.run_with(&["--pin", "cpus:1"]).ok().stdout, "Cpus_allowed_list:\t1\n");
     let c = bed.bundle().sh(CPUS).make();
     assert_eq!(c.run_with(&["--pin", "cores:1,no-smt"]).ok().stdout, "Cpus_allowed_list:\t0\n");
-    // The words choose among the configuration's CPUs.
+    // `--pin` chooses among the CPUs of the configuration.
     let cpu = json!({ "cpu": { "cpus": "1" } });
     let c = bed.bundle().set("/linux/resources", cpu).sh(CPUS).make();
     assert_eq!(c.run_with(&["--pin", "node:0"]).ok().stdout, "Cpus_allowed_list:\t1\n");
@@ -59,7 +59,7 @@ fn pinned_wrongly(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The pool of these cases: a size that nothing else uses.
+/// The name of these cases' pool: a size that no other pool has.
 const POOL: &str = "77M";
 
 struct Pool<'a>(&'a Bed);
@@ -118,7 +118,7 @@ fn pools_in_every_view(bed: &Bed) {
     let second = bed.bundle().sh("sleep 60").make();
     second.run_with(&["--pool", POOL, "--detach"]).ok();
     let third = bed.bundle().sh("sleep 60").make();
-    // The older name of the option.
+    // `--tier` is the older name of the option.
     third.run_with(&["--tier", POOL, "--detach"]).ok();
     assert_eq!(pool.state(), (0, 2), "the third makes its own");
     assert!(place(&third).contains("/dayfly-tiers/77M/"));
@@ -139,7 +139,7 @@ fn pools_in_every_view(bed: &Bed) {
     bed.bundle().make().run_with(&["--pool", "many"]).fails("give a size");
 }
 
-/// A running `pool` replaces each group that was used, and ends with the pool.
+/// A running `pool create --stay` replaces each group that a container has taken, and ends with the pool.
 fn replaced(bed: &Bed, pool: &Pool<'_>) {
     let stays = ["cgroup", "pool", "create", POOL, "--count", "2", "--stay"];
     let stays = bed.call_bare(&stays).spawn();
@@ -152,7 +152,7 @@ fn replaced(bed: &Bed, pool: &Pool<'_>) {
     cgroup(bed, &["pool", "create", POOL, "--count", "1"]).ok();
 }
 
-/// Each tenant starts with no usage, peak or event, and with the limit in place.
+/// Each container that gets a group from the pool finds no usage, peak or event in it, and the limit is set.
 fn no_accounting_leaks_between_tenants(bed: &Bed) {
     let pool = Pool::of(bed, "1");
     let limit = (77_u64 << 20).to_string();
@@ -178,7 +178,7 @@ fn no_accounting_leaks_between_tenants(bed: &Bed) {
         };
         assert_eq!(read("memory", files[0]), limit, "tenant {tenant}");
         assert_eq!(count(files[2]), 0, "tenant {tenant}");
-        // Only init is in it, and has used hardly anything.
+        // The group contains only init, which has used hardly any memory.
         assert!(count(files[1]) < 8 << 20, "tenant {tenant}");
         if bed.view.has_v1() {
             let oom = read("memory", "memory.oom_control");

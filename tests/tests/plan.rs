@@ -1,4 +1,4 @@
-//! Features that runc lacks: plans, and options of other callers.
+//! Features that runc lacks: plans, and options of engines other than runc's.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -77,7 +77,7 @@ fn plan_tells_its_rules(bed: &Bed) {
     }
 }
 
-/// A build that disables a defence based on the order of steps breaks the rule about that order.
+/// Disabling a defence that consists in the order of steps violates the rule about this order, and the plan reports it.
 fn plan_tells_a_broken_rule(bed: &Bed) {
     let hook = json!([{ "path": "/bin/true" }]);
     let c = bed.bundle().set("/hooks", json!({ "createRuntime": hook })).make();

@@ -78,7 +78,7 @@ fn home_is_added(bed: &Bed) {
             .set("/process/user", json!({ "uid": uid, "gid": 0 }))
             .sh("env | grep HOME");
         let passwd = bundle.rootfs().join("etc/passwd");
-        // The last line has no line break.
+        // The last line of the file has no line break.
         let mut text = fs::read_to_string(&passwd).expect("passwd");
         text.push_str("last:x:77:77:last:/home/last:/bin/sh");
         fs::remove_file(&passwd).expect("remove");
@@ -109,7 +109,7 @@ fn path_lookup_uses_the_containers_path(bed: &Bed) {
         .make()
         .run()
         .fails("executable file not found in $PATH");
-    // Without a PATH, nothing is searched.
+    // Without a PATH, no directory is searched for the program.
     for env in [json!(["A=b"]), json!(["PATH="]), json!([])] {
         let c = bed.bundle().set("/process/env", env).args(&["pwd"]).make();
         c.run().fails("exec: \"pwd\": executable file not found in $PATH");
@@ -237,7 +237,7 @@ fn rlimit_duplicate(bed: &Bed) {
     assert!(outcome.code() == 1 || outcome.stdout == "64\n", "{outcome}");
 }
 
-/// Returns the five sets of the process that prints them.
+/// Returns the five capability sets in the output.
 fn sets(text: &str) -> [u64; 5] {
     ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(|name| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -258,7 +258,8 @@ fn five_capability_sets(bed: &Bed) {
             .make();
         sets(&c.run().ok().stdout)
     };
-    // For uid 0 without securebits, an exec raises permitted to inheritable | bounding.
+    // For a process of uid 0 without securebits, execve(2) raises the permitted set to the union of inheritable and
+    // bounding.
     let all = json!({
         "bounding": ["CAP_CHOWN", "CAP_KILL", "CAP_NET_RAW"],
         "permitted": ["CAP_CHOWN", "CAP_KILL"],
@@ -323,7 +324,8 @@ fn no_new_privileges(bed: &Bed) {
 
 fn setuid_with_no_new_privileges(bed: &Bed) {
     use std::os::unix::fs::PermissionsExt;
-    // busybox drops root at once; but a process that has gained it can't read its own files in /proc any more.
+    // busybox drops root at once. A process that has gained root by a setuid program can't read its own files in /proc
+    // afterwards.
     let run = |flag: bool| {
         let bundle = bed.bundle();
         let program = bundle.rootfs().join("su/cat");
@@ -428,8 +430,8 @@ fn signal_dispositions_are_default(bed: &Bed) {
         .ok();
     assert!(outcome.stdout.starts_with("SigBlk:\t0000000000000000\n"), "{outcome}");
     assert!(outcome.stdout.ends_with("SigCgt:\t0000000000000000\n"), "{outcome}");
-    // The program ignores no signal that the caller does not ignore, except the two that libc's spawn reserves (32 and
-    // 33), which some runtimes pass on.
+    // The program ignores only signals that the caller ignores. Signals 32 and 33 are an exception: libc reserves them,
+    // and some runtimes pass on that libc's spawn ignores them.
     let ignored = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("SigIgn")).expect("line");
         u64::from_str_radix(line.trim_start_matches("SigIgn:\t"), 16).expect("hex")
@@ -446,10 +448,10 @@ fn terminal_false_means_pipes(bed: &Bed) {
     );
 }
 
-/// A namespace joined by path may turn out to be the host's.
+/// The network namespace that a path names may turn out to be the host's.
 fn sysctl_of_a_joined_namespace(bed: &Bed) {
     let name = "net/core/somaxconn";
-    // The present value: if it were written, the host would be unchanged.
+    // The written value is the present one, so that the host would not change if the write succeeded.
     let value = std::fs::read_to_string(format!("/proc/sys/{name}")).expect("sysctl");
     let refused = "not allowed in host network namespace";
     let join = |path: &str, value: &str| {

@@ -1,4 +1,5 @@
-//! The read-only mount that the runtime runs from, kept for later commands (`cache::kept_program`).
+//! The read-only mount of its own program from which the runtime executes itself. The mount is kept for later commands
+//! (`cache::kept_program`).
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -26,7 +27,7 @@ const CASES: &[Case] = &[
 
 const KEPT: &str = "/run/dayfly-cache/mounts/programs";
 
-/// Checks that the runtime's copy is on a writable mount; otherwise the runtime uses that mount as it is.
+/// Checks that the runtime's copy is on a writable mount; on a read-only mount the runtime makes no mount of its own.
 fn writable() -> Result<(), String> {
     let directory = std::env::temp_dir();
     let statvfs = rustix::fs::statvfs(&directory).map_err(|error| error.to_string())?;
@@ -36,7 +37,7 @@ fn writable() -> Result<(), String> {
     }
 }
 
-/// Copies the runtime to a path that nothing else uses.
+/// Copies the runtime to a path of this case only.
 fn runtime(bed: &Bed, name: &str) -> PathBuf {
     let copy = bed.dir.join(name);
     program::copy(bed.runtime(), &copy);
@@ -49,7 +50,7 @@ fn place(program: &Path) -> PathBuf {
     Path::new(KEPT).join(format!("{:x}-{:x}", stat.dev(), stat.ino()))
 }
 
-/// Returns the path that the runtime runs from while its container does.
+/// Returns the path of the runtime's executable, read while a container runs.
 fn runs_from(bed: &Bed, runtime: &Path, without: &str) -> PathBuf {
     let c = bed.bundle().sh("sleep 1000").make();
     let root = bed.root();
@@ -115,7 +116,7 @@ fn something_else_in_its_place(bed: &Bed) {
     assert!(makes_one(bed, &first));
     unmount(&place, UnmountFlags::DETACH).expect("unmount");
     assert!(makes_one(bed, &first), "there was an empty file");
-    // Another program on a read-only mount.
+    // Another program's read-only mount replaces the kept one.
     mount_bind(&second, &place).expect("bind");
     mount_change(&place, MountPropagationFlags::PRIVATE).expect("private");
     mount_remount(&place, MountFlags::BIND | MountFlags::RDONLY, c"").expect("remount");

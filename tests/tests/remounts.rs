@@ -18,7 +18,7 @@ const CASES: &[Case] = &[
 ];
 
 fn remount_changes_attributes(bed: &Bed) {
-    // It becomes read-only after everything in it is made.
+    // The mount becomes read-only after all mount points and devices in it are made.
     let c = bed
         .bundle()
         .mount("none", "none", "/dev", &["remount", "ro", "noexec"])

@@ -1,4 +1,4 @@
-//! Root filesystems from layers: every mode, what containers see, and what they leave.
+//! Root filesystems from layers, in every mode: what containers see, and what they leave.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -50,7 +50,7 @@ const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
 /// The first id of `--userns auto`.
 const FIRST_ID: u32 = 0x4000_0000;
 
-/// Returns the modes that this kernel supports, for layers on this filesystem; with mapped ids or without.
+/// Returns the modes that this kernel supports for layers on this file system, with or without mapped ids.
 pub fn modes(layers: &Layers, mapped: bool) -> Vec<&'static str> {
     let unmappable = mapped && !can_map(&layers.store);
     let has = |mode: &&str| match *mode {
@@ -88,7 +88,7 @@ pub fn call(c: &Container<'_>, verb: &str, layers: &Layers, flags: &[&str]) -> C
     let own = layers.flags();
     let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
     let leases = layers.leases.to_string_lossy();
-    // The host's grants of ids must not affect tests.
+    // The host's own id ranges must not affect tests.
     c.bundle_call(verb, &all)
         .env("DAYFLY_IDS", &leases)
         .env("DAYFLY_SUBUID", "/dev/null")
@@ -214,7 +214,7 @@ fn changes_in_memory(bed: &Bed) {
 
 fn read_only(bed: &Bed) {
     let layers = Layers::new(bed, 1);
-    // A mount point that the layer lacks.
+    // The image lacks a mount point.
     fs::remove_dir(layers.store.join("layers/base/sys")).expect("rmdir");
     for userns in ["host", "auto"] {
         for mode in modes(&layers, userns == "auto") {
@@ -231,7 +231,8 @@ fn read_only(bed: &Bed) {
     }
 }
 
-/// The layers are on the bed's filesystem and on a tmpfs below it, and one layer is a tmpfs itself.
+/// The first layers are on the bed's file system, another one is on a tmpfs below it, and one layer is itself the root
+/// of a tmpfs.
 fn several_filesystems(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let mut list = fs::read_to_string(&layers.list).expect("read list");
@@ -293,7 +294,7 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     one.sh("echo mine >/mine; chmod 600 /mine /secret; chmod 755 /").ok();
     let root = layers.store.join("containers").join(&one.id).join("upper");
     assert_eq!(fs::metadata(root.join("mine")).expect("file").uid(), first);
-    // As if it had access to the first one's files.
+    // A hard link imitates the case that the second container has access to the first one's files.
     let shared = bed.dir.join("shared");
     fs::create_dir(&shared).expect("mkdir");
     fs::hard_link(root.join("mine"), shared.join("mine")).expect("link");
@@ -318,8 +319,8 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// A range stays taken even if a mount namespace lacks the mount with its owner's directory, or if the directory was
-/// removed: the container still runs with these ids.
+/// A range stays taken even if the directory of its owner is not found, because the mount namespace lacks that mount or
+/// the directory was removed: the container still runs with these ids.
 fn a_range_outlives_its_owners_path(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let auto = ["--userns", "auto", "--detach"];
@@ -369,7 +370,7 @@ fn file_capabilities_are_the_containers(bed: &Bed) {
     fs::create_dir(&program).expect("mkdir");
     let program = program.join("cat");
     dayfly_tests::program::copy(&layers.store.join("layers/base/bin/busybox"), &program);
-    // Version 2, effective: CAP_NET_BIND_SERVICE permitted.
+    // A version 2 capability attribute, effective, with CAP_NET_BIND_SERVICE permitted.
     let mut value = 0x0200_0001u32.to_le_bytes().to_vec();
     value.extend((1u32 << 10).to_le_bytes());
     value.extend([0; 12]);
@@ -418,7 +419,7 @@ fn exec_sees_the_same(bed: &Bed) {
     assert_eq!(c.sh("cat /last /secret; id -u").ok().stdout, "4\nof root\n0\n");
 }
 
-/// Makes an image in the store, as an import does.
+/// Adds an image to the store, in the same form as an import does.
 fn image(bed: &Bed, layers: &Layers, reference: &str) {
     let digest = "0".repeat(64);
     let directory = layers.store.join("images").join(&digest);
@@ -578,8 +579,8 @@ fn killed_at_any_moment(bed: &Bed) {
     }
 }
 
-/// Counts, by the kernel's reports, the mount operations on the host of 100 containers of 50 layers, 16 at a time, each
-/// with its own ids.
+/// Starts 100 containers of 50 layers, 16 at a time, each with its own ids. The mount operations in the host's
+/// namespace are counted by the kernel's reports.
 fn the_kernel_counts_mounts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const LAYERS: usize = 50;
@@ -590,7 +591,7 @@ fn the_kernel_counts_mounts(bed: &Bed) {
         let containers: Vec<Container<'_>> =
             (0..CONTAINERS).map(|_| bed.bundle().args(&["/bin/true"]).make()).collect();
         let flags = ["--userns", "auto", "--rootfs-mode", mode];
-        // The first run makes what is made once per mount namespace.
+        // The first run makes everything that is made once per mount namespace.
         call(&containers[0], "run", &layers, &flags).run().ok();
         let watch = MountWatch::new(namespace.as_fd()).expect("watch");
         let next = std::sync::atomic::AtomicUsize::new(0);
@@ -606,7 +607,7 @@ fn the_kernel_counts_mounts(bed: &Bed) {
             }
         });
         let events = watch.events().expect("events");
-        // The layers, or their parent, and the overlay.
+        // Each container attaches its layers, or their parent directory, and the overlay.
         let each = match mode {
             "per-layer" => LAYERS + 1,
             "parent" => 2,

@@ -1,4 +1,4 @@
-//! Containers of an unprivileged user: id mappings, cgroups, the whole life, and refusals.
+//! Containers of an unprivileged user: id mappings, cgroups, the whole life cycle, and what is refused.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -178,7 +178,8 @@ fn binds_and_devices(bed: &Bed) {
 fn host_network(bed: &Bed) {
     let user = User::new(bed);
     let bundle = || user.single().without_namespace("network").sh("ls /sys/class/net");
-    // Mounting sysfs requires owning the network namespace; the host's sysfs is bound instead, as by crun.
+    // Mounting sysfs requires owning the network namespace; if the caller does not own it, the host's sysfs is
+    // bind-mounted, as by crun.
     assert!(bundle().make().run().ok().lines().contains(&"lo"));
     let write = user.single().without_namespace("network").sh("grep ' /sys ' /proc/self/mountinfo");
     assert!(write.make().run().ok().stdout.contains(" ro,"));
@@ -191,7 +192,7 @@ fn host_network_of_a_nested_root(bed: &Bed) {
     let user = User::nested(bed);
     let host = user.plain().without_namespace("network").sh("ls /sys/class/net").make();
     assert!(host.run().ok().lines().contains(&"lo"));
-    // The network of a pod belongs to the caller.
+    // The caller's user namespace owns the network namespace of the pod.
     let first = user.plain().make().detached();
     let path = format!("/proc/{}/ns/net", first.pid());
     let script = "ls /sys/class/net; grep -c ' - sysfs sysfs rw' /proc/self/mountinfo";
@@ -215,7 +216,7 @@ fn hooks(bed: &Bed) {
     assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
 }
 
-/// Ids are mapped while init is dumpable; the process that executes the container's program is not dumpable.
+/// Init is dumpable while its ids are mapped, but is no longer dumpable when it executes the container's program.
 fn untraceable(bed: &Bed) {
     let user = User::new(bed);
     for bundle in [user.single(), user.ranges()] {
@@ -320,13 +321,13 @@ fn groups_kept(bed: &Bed) {
         (user.ranges(), kept(), "4321 4322"),
         (user.single(), kept(), "4321 4322"),
         (user.ranges().set("/process/user/additionalGids", json!([10])), kept(), "4321 4322"),
-        // With ranges the groups could be dropped, but are not.
+        // With ranges of ids the groups could be dropped, but the annotation keeps them.
         (user.ranges(), json!({ "run.oci.keep_original_groups": "0" }), "4321 4322"),
     ] {
         let c = bundle.set(KEEP, annotations).make();
         c.bundle_call("run", &["--detach"]).env("SETPRIV", &grouped).run().ok();
         assert_eq!(groups(c.pid()), expected);
-        // The same for exec.
+        // The same holds for exec.
         let script = "grep Groups /proc/self/status";
         let call = c.id_call("exec", &["--additional-gids", "10"], &["sh", "-c", script]);
         let call = call.env("SETPRIV", &grouped).run();
@@ -371,7 +372,7 @@ fn state_root(bed: &Bed) {
     assert_eq!(user::owner(&root), user.uid);
     user.bed.call_bare(&["delete", "--force", &c.id]).run().ok();
     assert!(!root.join(&c.id).exists());
-    // Without the variable it is root's directory, as with runc.
+    // Without the variable, the state root is that of root, as with runc.
     let args = ["create", "--bundle", &bundle, &c.id];
     let outcome = user.bed.call_bare(&args).env("WITH", "XDG_RUNTIME_DIR=").run();
     assert!(outcome.code() == 1 && outcome.stderr.contains("/run/dayfly"), "{outcome}");
@@ -439,7 +440,7 @@ fn delegated_cgroup(bed: &Bed) {
     c.wait_status("stopped");
     c.delete().ok();
     assert!(!cgroup.exists());
-    // A named cgroup outside the caller's.
+    // The configuration names a cgroup outside the caller's own.
     let path = user.cgroup().strip_prefix("/sys/fs/cgroup").expect("cgroup").join("named");
     let named = json!(format!("/{}", path.display()));
     let c = user.ranges().set("/linux/cgroupsPath", named.clone()).make().detached();
@@ -503,7 +504,7 @@ fn nested(bed: &Bed) {
         user.plain().set("/process/user", json!({ "uid": 1000, "gid": 1000 })).sh(script).make();
     assert_eq!(c.run().ok().stdout, "1000\n2\ndevice\n0\n");
     assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/theirs")), user.first + 999);
-    // A user namespace inside the user namespace: Podman's keep-id.
+    // A user namespace inside the user namespace, as with Podman's keep-id.
     let map = json!([{ "containerID": 0, "hostID": 1, "size": 1000 },
         { "containerID": 1000, "hostID": 0, "size": 1 }]);
     let c = user
@@ -565,7 +566,7 @@ fn rootless_option(bed: &Bed) {
     for value in ["auto", "true"] {
         assert_eq!(call(value).ok().stdout, "0\n");
     }
-    // The caller then counts as root, and root's cgroup can't be made.
+    // With `false` the caller counts as root, but may not make a cgroup where root's containers have theirs.
     let outcome = call("false");
     assert!(outcome.code() == 1 && outcome.stderr.contains("permission denied"), "{outcome}");
     let outcome = call("maybe");

@@ -54,7 +54,7 @@ fn exit_codes(bed: &Bed) {
 }
 
 fn killed_by_signal_is_128_and_n(bed: &Bed) {
-    // PID 1 of a PID namespace can't signal itself, so the host's PID namespace is used.
+    // PID 1 of a PID namespace can't kill itself with a signal, so the container uses the host's PID namespace.
     for (name, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11), ("USR1", 10)] {
         let c =
             bed.bundle().without_namespace("pid").sh(&format!("kill -{name} $$; sleep 5")).make();
@@ -124,7 +124,7 @@ fn pid_file_of_run(bed: &Bed) {
     c.run_with(&["--detach", "--pid-file", file.to_str().expect("path")]).ok();
     assert_eq!(fs::read_to_string(&file).expect("pid file"), c.pid().to_string());
 
-    // A relative path is relative to the caller, not to the bundle.
+    // A relative path is relative to the caller's working directory, not to the bundle.
     let c = bed.bundle().make();
     c.bundle_call("run", &["--detach", "--pid-file", "here"]).dir(&bed.dir).run().ok();
     assert_eq!(fs::read_to_string(bed.dir.join("here")).expect("pid file"), c.pid().to_string());
@@ -200,7 +200,7 @@ fn preserve_fds(bed: &Bed) {
         .ok();
     let lines = outcome.lines();
     assert_eq!(lines.first(), Some(&"third"));
-    // 3 is passed on, 4 is not (it appears as ls's own directory).
+    // 3 is passed on and 4 is not: the 4 is the directory that ls itself opens.
     assert_eq!(lines[1..], ["0", "1", "2", "3", "4"]);
 }
 
@@ -259,7 +259,7 @@ fn listen_fds_of_create(bed: &Bed) {
     created.wait_output("1 1\nactivated\n");
 }
 
-/// Descriptors meant for a parent of this process are not passed to the container.
+/// If LISTEN_PID names another process, the descriptors are not passed to the container.
 fn listen_fds_of_another_process(bed: &Bed) {
     let c = bed.bundle().sh("echo [$LISTEN_FDS]; ls /proc/self/fd | wc -l").make();
     let path = bed.dir.join("socket");
@@ -302,7 +302,7 @@ fn no_new_keyring(bed: &Bed) {
         let run = c.run_with(&[&["--detach"], flags].concat()).ok();
         let text = run.wait_output("\n");
         let own = format!("_ses.{}", c.id);
-        // A process that joins later has the same keyring, if any.
+        // A process that exec adds later has the same session keyring, if there is one.
         let joined = c.exec(&["cat", "/proc/keys"]).ok().stdout;
         c.delete_force().ok();
         (text.contains(&own), joined.contains(&own))
@@ -322,7 +322,7 @@ fn closed_stdin(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "");
 }
 
-/// Once the command knows that init has executed the program, every other command finds the container.
+/// As soon as the command knows that init has executed the program, every other command must find the container.
 fn exists_once_its_program_runs(bed: &Bed) {
     let pod = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", pod.pid());

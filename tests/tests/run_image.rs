@@ -1,4 +1,4 @@
-//! `run --image` with the options that engines' users know, including invalid ones.
+//! `run --image` with the options that users of engines know, including invalid ones.
 
 #[path = "run_image/background.rs"]
 pub mod in_background;
@@ -66,7 +66,7 @@ fn base() -> Layer {
     APPLETS.iter().fold(layer, link)
 }
 
-/// Imports an image `test` with a shell below these layers.
+/// Imports an image `test` from a layer with a shell and these layers above it.
 fn image_of(bed: &Bed, more: Vec<Layer>) {
     let layout = layout(bed, more);
     image::import(bed, &layout);
@@ -81,7 +81,7 @@ fn layout(bed: &Bed, more: Vec<Layer>) -> Layout {
     layout
 }
 
-/// A layer with users.
+/// Returns a layer with /etc/passwd and /etc/group.
 fn users_layer() -> Layer {
     Layer::new()
         .dir("etc/", 0o755)
@@ -129,7 +129,7 @@ fn nothing_is_left(bed: &Bed) {
     assert!(!mounts_of(bed), "a mount is left");
 }
 
-/// Returns whether the host has a mount in the state root.
+/// Returns whether the host has a mount below the bed's state root.
 fn mounts_of(bed: &Bed) -> bool {
     let text = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     text.contains(path(&bed.root()))
@@ -164,7 +164,7 @@ fn delete(bed: &Bed, id: &str) {
 
 fn short_options(bed: &Bed) {
     image_of(bed, vec![]);
-    // Combined short options, the last of which has a value.
+    // Short options can be combined; the last of them has a value.
     let id = bed.id();
     let outcome = run(bed, &["--rm", "--name", &id, "-ie", "A=b", "--image", "test", "env"]).run();
     let outcome = outcome.ok();
@@ -202,7 +202,8 @@ fn binds_and_memory(bed: &Bed) {
     let ro = outcome.lines().into_iter().find(|line| line.contains(" /ro ")).expect("ro");
     assert!(ro.contains("ro,nosuid,nodev,noexec"), "{outcome}");
     assert!(Path::new(dir).join("new").exists());
-    // Relative to the working directory; parents are mounted before their children, whatever the order.
+    // The paths are relative to the working directory. A parent is mounted before the mounts below it, whatever the
+    // order.
     let id = bed.id();
     let args = [
         "--name",
@@ -220,7 +221,7 @@ fn binds_and_memory(bed: &Bed) {
     fs::write(Path::new(dir).join("below/x"), "").expect("write");
     let outcome = run(bed, &args).dir(Path::new(dir)).run().ok();
     assert_eq!(outcome.stdout, "/data/below/x\n/data/file\n");
-    // Replaces the default mount.
+    // The mount replaces the default mount at /dev/shm.
     let shm = ["--mount", "type=tmpfs,dst=/dev/shm,tmpfs-size=4m"];
     let outcome = sh(bed, &shm, "grep ' /dev/shm ' /proc/mounts").ok();
     assert!(outcome.lines().len() == 1 && outcome.stdout.contains("size=4096k"), "{outcome}");
@@ -330,7 +331,7 @@ fn names_of_users(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// Higher layers remove the file, hide its directory, or replace it by a link to the host's file.
+/// Higher layers remove /etc/passwd, hide its directory, or replace it by a link to the host's file.
 fn names_of_nobody(bed: &Bed) {
     image_of(bed, vec![users_layer()]);
     refused(bed, &["-u", "nobody"], "--user nobody: the image has no user nobody in /etc/passwd");
@@ -350,7 +351,7 @@ fn names_of_nobody(bed: &Bed) {
     for layer in [link, link_alone] {
         image_of(bed, vec![layer]);
         refused(bed, &["-u", "daemon"], "links are not followed");
-        // A number does not need a file.
+        // A numeric user does not need /etc/passwd.
         assert_eq!(sh(bed, &["-u", "5"], "id -u").ok().stdout, "5\n");
     }
 }
@@ -395,7 +396,8 @@ fn files_of_etc(bed: &Bed) {
         let all = [options, &["--hostname", "web.test"]].concat();
         assert_eq!(sh(bed, &all, script).ok().stdout, seen, "{options:?}");
     }
-    // The program may replace the files. With the host's network, they are the host's.
+    // The program may replace the files that dayfly makes in /etc. With the host's network, their content is the
+    // host's.
     sh(bed, &[], "echo x >/etc/new && busybox mv /etc/new /etc/hosts").ok();
     let of_host = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     if fs::read_link("/etc/resolv.conf").is_err() && !of_host.is_empty() {
@@ -406,7 +408,7 @@ fn files_of_etc(bed: &Bed) {
     fs::write(&hosts, "mine\n").expect("write");
     let mine = format!("{}:/etc/hosts", path(&hosts));
     assert_eq!(sh(bed, &["-v", &mine], "cat /etc/hosts").ok().stdout, "mine\n");
-    // A link in place of the directory is left alone.
+    // If the image's /etc is a link, dayfly makes no files there.
     let linked = Layer::new().dir("other/", 0o755).symlink("etc", "other");
     image_of(bed, vec![linked]);
     assert_eq!(sh(bed, &[], "readlink /etc; ls /etc").ok().stdout, "other\n");
@@ -444,7 +446,7 @@ fn names_and_ids_of_images(bed: &Bed) {
         "image tool may be localhost/tool:latest or registry.test/team/tool:latest: name one in full",
     );
     run(bed, &["--image", "tool:2"]).run().fails("no image tool:2 in");
-    // The last part of the name removes one name, and keeps the image's other names.
+    // `rm` with the last part of a name removes that name, and keeps the image's other names.
     image::call(bed, &["rm", "box"]).run().ok();
     prints("localhost/tool");
     nothing_is_left(bed);

@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     case!(thirty_two_bit_calls_are_covered),
 ];
 
-/// Returns a filter that allows everything except by `rules`.
+/// Returns a filter that allows everything that `rules` do not match.
 fn deny(rules: Value) -> Value {
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"], "syscalls": rules })
 }
@@ -61,7 +61,7 @@ fn errno_chosen(bed: &Bed) {
 fn kill_process(bed: &Bed) {
     for action in ["SCMP_ACT_KILL", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL_THREAD"] {
         let filter = deny(json!([{ "names": ["mkdir", "mkdirat"], "action": action }]));
-        // 31 is SIGSYS; the shell reports its child's death.
+        // 31 is SIGSYS: the shell reports the signal that killed its child.
         let outcome = bed
             .bundle()
             .set("/linux/seccomp", filter)
@@ -181,12 +181,12 @@ fn default_action_with_allow_list(bed: &Bed) {
     assert!(outcome.stderr.contains("Operation not permitted"), "{outcome}");
 }
 
-/// Returns a filter that refuses kill(pid, signal) if the second argument matches `test`.
+/// Returns a filter that refuses kill(2) if the second argument, the signal, matches `test`.
 fn kill_filter(test: Value) -> Value {
     deny(json!([{ "names": ["kill"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13, "args": [test] }]))
 }
 
-/// Returns the signal numbers, of a few that are tried, that `filter` does not let `kill` send.
+/// Tries a few signals; returns the numbers of those that `filter` does not allow `kill` to send.
 fn refused_signals(bed: &Bed, filter: Value) -> String {
     let script = "trap '' 1 2 10 12 15; for s in 1 2 10 12 15; do kill -$s $$ 2>/dev/null || printf '%s ' $s; done";
     bed.bundle().set("/linux/seccomp", filter).sh(script).make().run().ok().stdout
@@ -314,7 +314,7 @@ fn log_flag(bed: &Bed) {
 }
 
 fn same_profile_twice(bed: &Bed) {
-    // The second container finds what the first one cached.
+    // The second and third containers find in the cache what the first has compiled.
     let filter =
         deny(json!([{ "names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 5 }]));
     for _ in 0..3 {
@@ -333,7 +333,7 @@ fn same_profile_twice(bed: &Bed) {
 }
 
 fn thirty_two_bit_calls_are_covered(bed: &Bed) {
-    // A filter for one architecture blocks calls of the others.
+    // A filter for one architecture blocks the calls of all other architectures.
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"],
         "syscalls": [{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }],
@@ -353,14 +353,14 @@ fn errno_of_an_action_without_one(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
 }
 
-/// The filter forbids execve(2), write(2) and exit(2): the command must detect the failure of exec all the same.
+/// The filter forbids execve(2), write(2) and exit(2): the command must detect all the same that the exec failed.
 fn filter_that_forbids_to_end(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [{ "names": ["mkdir"], "action": "SCMP_ACT_ALLOW" }],
     });
     let c = bed.bundle().set("/linux/seccomp", filter).make();
-    // It ends like a program that the filter kills.
+    // The process ends as if the filter had killed its program.
     c.run().exits(132);
     assert!(!c.exists());
     c.create().ok();

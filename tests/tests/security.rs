@@ -1,5 +1,5 @@
-//! Hostile images and processes. Every case checks at its end that the host is unchanged. Whether the container ran is
-//! less important. Attacks known from CVEs are in `hostile`.
+//! Hostile images and processes. Every case checks at its end that the host is unchanged; whether the container has run
+//! is less important. Attacks known from CVEs are in `hostile`.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -62,7 +62,8 @@ fn dev_is_a_symlink_and_a_tmpfs_goes_there(bed: &Bed) {
     }
 }
 
-/// Without HOME in the environment, the home directory is looked up in a file that the image or the container wrote.
+/// Without HOME in the environment, the home directory is looked up in /etc/passwd, which the image or the container
+/// has written.
 fn passwd_is_no_ordinary_file(bed: &Bed) {
     const LINKS: [&str; 7] = [
         "/dev/zero",
@@ -143,7 +144,7 @@ fn ptmx_is_a_file(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "pts/ptmx\n");
 }
 
-/// Returns a name that only the host's root directory has, for this test.
+/// Returns a path that exists on the host, but not in containers.
 fn host_only(bed: &Bed) -> String {
     bed.dir.to_string_lossy().into_owned()
 }
@@ -157,8 +158,8 @@ pub fn copy_of_runtime(bed: &Bed) -> (PathBuf, Vec<u8>) {
 }
 
 fn runtime_is_not_reachable_from_exec(bed: &Bed) {
-    // CVE-2019-5736: a process opens /proc/PID/exe of the runtime while it is inside, and writes to it after it has
-    // exited.
+    // CVE-2019-5736: a process of the container opens /proc/PID/exe of the runtime while the runtime is inside, and
+    // writes to that file after the runtime has exited.
     let script = "echo ready; while :; do for p in /proc/[0-9]*; do
         case $(readlink $p/exe) in */busybox|'') ;; *) ( exec 9<$p/exe; echo caught; usleep 20000; echo overwritten >/proc/self/fd/9 ) 2>/dev/null ;; esac
         done; done";
@@ -177,7 +178,7 @@ fn runtime_is_not_reachable_from_exec(bed: &Bed) {
 }
 
 fn runtime_as_the_program(bed: &Bed) {
-    // Executing /proc/self/exe runs the runtime itself inside; it must not be writable from there.
+    // Executing /proc/self/exe runs the runtime itself inside the container, from where it must not be writable.
     let (copy, bytes) = copy_of_runtime(bed);
     let bundle = bed.bundle();
     symlink("/proc/self/exe", bundle.rootfs().join("bin/tool")).expect("link");
@@ -268,7 +269,7 @@ fn environment_does_not_leak(bed: &Bed) {
 }
 
 fn rootfs_entries_of_wrong_type(bed: &Bed) {
-    // Files where directories are expected, and vice versa.
+    // The image has files where directories are expected, and vice versa.
     let bundle = bed.bundle();
     fs::remove_dir(bundle.rootfs().join("dev")).expect("remove");
     fs::write(bundle.rootfs().join("dev"), "a file").expect("write");
@@ -292,7 +293,7 @@ fn tmp_copy_up_of_a_symlink(bed: &Bed) {
 }
 
 fn mount_over_proc_is_refused(bed: &Bed) {
-    // CVE-2019-16884: with a volume over /proc, writes of labels have no effect.
+    // CVE-2019-16884: a volume over /proc would make the writes of labels ineffective.
     let dir = bed.dir.join("fake");
     fs::create_dir(&dir).expect("make");
     let c = bed
@@ -307,8 +308,8 @@ fn mount_over_proc_is_refused(bed: &Bed) {
 }
 
 fn exec_of_a_replaced_shell(bed: &Bed) {
-    // If a program is replaced while the container runs, exec runs the new one; the runtime itself reads only the
-    // program from the rootfs.
+    // If the container replaces a program while it runs, exec runs the new program. The runtime itself reads no other
+    // file of the rootfs than the program.
     let c = bed.bundle().make().detached();
     fs::write(c.bundle.join("rootfs/etc/passwd"), "x".repeat(1_000_000)).expect("write");
     fs::write(c.bundle.join("rootfs/etc/group"), "\0\0\n:::::\n").expect("write");

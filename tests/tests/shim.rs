@@ -136,7 +136,7 @@ impl<'a> Task<'a> {
         self.shim.call(Method::Delete, &request).expect("delete")
     }
 
-    /// Ends the container and the shim.
+    /// Ends the container, deletes it, and shuts down the shim.
     #[track_caller]
     fn finish(self) {
         if self.state().status != status::STOPPED {
@@ -310,7 +310,7 @@ fn missing_program(bed: &Bed) {
 }
 
 impl Task<'_> {
-    /// Deletes a container that has not started, and ends the shim.
+    /// Deletes a container that was not started, and shuts down the shim.
     fn exec_refused(self) {
         let request = DeleteRequest { id: self.id(), ..DeleteRequest::default() };
         match self.shim.call::<DeleteResponse>(Method::Delete, &request) {
@@ -398,7 +398,7 @@ fn pause_resume_update(bed: &Bed) {
     assert_eq!(task.state().status, status::RUNNING);
     let topics = task.shim.events.topics_to(topic::TASK_RESUMED);
     assert_eq!(topics[2..], [topic::TASK_PAUSED, topic::TASK_RESUMED]);
-    // SIGKILL reaches a frozen container.
+    // SIGKILL also ends a frozen container.
     task.shim.call::<Empty>(Method::Pause, &pause).expect("pause");
     task.finish();
 }
@@ -494,7 +494,7 @@ fn slow_hook_keeps_nobody(bed: &Bed) {
     let container = bed.bundle().args(&["sleep", "1000"]).set("/hooks/createRuntime", hook).make();
     let shim = Shim::start(&container);
     let create = shim.send(Method::Create, &creation(&container, None));
-    // The shim answers others meanwhile.
+    // The shim answers other requests while the hook blocks the creation.
     assert!(shim.pid() > 0);
     assert!(shim.answer_within(create, Duration::from_millis(20)).is_none());
     std::fs::write(&gate, "go\n").expect("open the gate");

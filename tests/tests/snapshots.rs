@@ -1,5 +1,5 @@
-//! Root filesystems from containerd's lists of mounts: assembled by descriptor; and mounted at their path in the
-//! bundle, for programs that expect them there.
+//! Root filesystems from containerd's lists of mounts. They are assembled by descriptor, or, for programs that expect
+//! the root filesystem in the bundle, mounted at that path.
 
 mod host;
 mod refused;
@@ -47,11 +47,11 @@ const CASES: &[Case] = &[
     case!(a_hundred_and_no_mount_of_the_hosts).unlike_runc().alone().needs(watch),
 ];
 
-/// The host's uid and gid of root in containers with mapped ids.
+/// The uid and gid on the host that a container with mapped ids has for its root.
 const ROOT: (u32, u32) = (100_000, 200_000);
 const MAPS: [&str; 2] = ["uidmap=0:100000:65536", "gidmap=0:200000:65536"];
 
-/// A snapshot of [`Layers`], like those of containerd's overlay snapshotter.
+/// A snapshot with the layers of [`Layers`], like those of containerd's overlay snapshotter.
 struct Snapshot {
     layers: Layers,
     dir: PathBuf,
@@ -68,7 +68,7 @@ impl Snapshot {
         list.lines().rev().collect::<Vec<_>>().join(":")
     }
 
-    /// Makes a new upper and work directory; returns their options.
+    /// Makes a new upper and a new work directory; returns the mount options that name them.
     fn upper(&self, name: &str) -> [String; 2] {
         let (upper, work) = (self.upper_of(name), self.dir.join(name).join("work"));
         for path in [&upper, &work] {
@@ -81,7 +81,7 @@ impl Snapshot {
         self.dir.join(name).join("fs")
     }
 
-    /// Returns the mount of a writable container.
+    /// Returns the mount for a writable container.
     fn active(&self, name: &str, more: &[&str]) -> Value {
         let [work, upper] = self.upper(name);
         let lower = format!("lowerdir={}", self.lower());
@@ -111,7 +111,7 @@ fn call(c: &Container<'_>, verb: &str, mounts: &[Value], flags: &[&str]) -> Call
     c.bundle_call(verb, &[&["--rootfs-mounts", &file], flags].concat())
 }
 
-/// Returns the host's mounts that belong to a case.
+/// Returns the mounts in the host's namespace that belong to this case.
 fn on_host(bed: &Bed) -> Vec<String> {
     let dir = bed.dir.display().to_string();
     let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
@@ -199,7 +199,7 @@ fn ids_of_layers_are_mapped(bed: &Bed) {
     let before = snapshot.layers.fingerprint();
     for mode in modes(&snapshot.layers, true).into_iter().filter(|mode| *mode != "copy") {
         let root = snapshot.active(mode, &MAPS);
-        // As the snapshotter does for a container with these ids.
+        // The snapshotter changes the owner in this way for a container with these ids.
         chown(snapshot.upper_of(mode), Some(ROOT.0), Some(ROOT.1)).expect("chown");
         let script =
             "stat -c '%u:%g %a' / /secret /of-user; echo x >>/secret; cat /secret; sleep 1000";
@@ -223,7 +223,7 @@ fn ids_of_layers_are_mapped(bed: &Bed) {
     assert_eq!(snapshot.layers.fingerprint(), before);
 }
 
-/// Without `uidmap=` and `gidmap=`, containerd has changed the owners of files itself.
+/// Without the options `uidmap=` and `gidmap=`, containerd has already changed the owners of the files.
 fn shifted_layers_stay_as_they_are(bed: &Bed) {
     let snapshot = Snapshot::new(bed, 1);
     let base = PathBuf::from(snapshot.base());
@@ -247,7 +247,7 @@ fn binds(bed: &Bed) {
     for (kind, options) in [("bind", &["rw", "rbind"][..]), ("bind", &[]), ("rbind", &["rw"])] {
         let outcome = run(kind, options).ok();
         assert!(outcome.stdout.starts_with("x\n"), "{options:?}: {outcome}");
-        // The path within its own file system, which may be mounted anywhere.
+        // The table shows the path within the file system, which may be mounted anywhere.
         let name = base.rsplit('/').next().unwrap_or_default();
         assert!(outcome.stdout.contains(&format!("/{name} / rw")), "{outcome}");
     }
@@ -363,7 +363,7 @@ fn names_with_colons_and_commas(bed: &Bed) {
     }
 }
 
-/// Propagation, masks, a read-only root, exec, state and delete work as with any other root filesystem.
+/// Propagation, masks, a read-only root, exec, state and delete work as they do for any other root filesystem.
 fn the_life_of_one(bed: &Bed) {
     let snapshot = Snapshot::new(bed, 3);
     for (propagation, flags) in
@@ -406,7 +406,7 @@ fn without_a_mount_namespace(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// After a SIGKILL at any moment of a run, no mount is left, and `delete --force` removes the rest.
+/// After a SIGKILL at any moment of a run, no mount is left, and `delete --force` removes everything else.
 fn killed_in_between(bed: &Bed) {
     const ROUNDS: u32 = 15;
     let snapshot = Snapshot::new(bed, 10);
@@ -443,7 +443,8 @@ fn watch() -> Result<(), String> {
     }
 }
 
-/// Counts, by the kernel's reports, the mount operations on the host of 100 containers, 16 at a time.
+/// Starts 100 containers, 16 at a time. The mount operations in the host's namespace are counted by the kernel's
+/// reports.
 fn a_hundred_and_no_mount_of_the_hosts(bed: &Bed) {
     const CONTAINERS: usize = 100;
     const AT_A_TIME: usize = 16;
@@ -457,7 +458,7 @@ fn a_hundred_and_no_mount_of_the_hosts(bed: &Bed) {
             (c, root)
         })
         .collect();
-    // The first run makes what is made once per mount namespace.
+    // The first run makes everything that is made once per mount namespace.
     let first = bed.bundle().args(&["/bin/true"]).make();
     call(&first, "run", &[snapshot.active("first", &[])], &[]).run().ok();
     let namespace = fs::File::open("/proc/self/ns/mnt").expect("mnt");

@@ -99,7 +99,7 @@ impl Scope<'_> {
         self.is_gone();
     }
 
-    /// Asserts that neither directory nor unit is left.
+    /// Asserts that neither the cgroup nor the unit is left.
     #[track_caller]
     fn is_gone(&self) {
         assert!(!self.directory().exists(), "{} is left", self.directory().display());
@@ -150,7 +150,7 @@ fn life(bed: &Bed) {
     assert_eq!(c.show("Slice"), "dftest-inner.slice");
     assert_eq!(c.show("Delegate"), "yes");
     assert_eq!(c.show("DefaultDependencies"), "no");
-    // Only init: the process that held the scope until then has exited.
+    // The scope contains only init: the process that was in the scope before init has exited.
     let pid = c.container.pid();
     assert_eq!(c.read("cgroup.procs"), pid.to_string());
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
@@ -195,7 +195,7 @@ fn limits(bed: &Bed) {
         ("memory.high", "50331648"),
         ("memory.oom.group", "1"),
         ("pids.max", "50"),
-        // As systemd rounds it.
+        // systemd rounds the quota to this value.
         ("cpu.max", "13000 100000"),
         ("cpu.weight", "174"),
         ("cpuset.cpus", "0"),
@@ -219,7 +219,7 @@ fn limits(bed: &Bed) {
     c.delete();
 }
 
-/// The process that holds the scope until init exists does not count against init's limit.
+/// The process that is in the scope until init exists does not count against init's limit.
 fn one_task(bed: &Bed) {
     let c = scope(bed, limited(bed, json!({ "pids": { "limit": 1 } })), "system.slice").detached();
     assert_eq!((c.read("pids.max"), c.read("pids.current")), ("1".into(), "1".into()));
@@ -240,7 +240,7 @@ fn update(bed: &Bed) {
     c.delete();
 }
 
-/// After a daemon-reload, systemd writes the limits of its units again: they must be equal to ours.
+/// After a daemon-reload, systemd writes the limits of its units again. They must equal those that dayfly has set.
 fn daemon_reload(bed: &Bed) {
     let resources = json!({ "memory": { "limit": 67_108_864 }, "pids": { "limit": 50 } });
     let c = scope(bed, limited(bed, resources), "system.slice").detached();
@@ -334,7 +334,7 @@ fn stubborn_processes(bed: &Bed) {
     assert!(since.elapsed().as_secs() < 60, "took {:?}", since.elapsed());
 }
 
-/// Two containers can't share a unit, and the second one leaves the first alone.
+/// Two containers can't share a unit, and the second container must leave the first one alone.
 fn unit_in_use(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "system.slice").detached();
     let path = json!(format!("system.slice:test:{}", c.container.id));
@@ -347,7 +347,7 @@ fn unit_in_use(bed: &Bed) {
     c.delete();
 }
 
-/// A start that fails late removes the scope.
+/// A start that fails late removes its scope.
 fn failed_start(bed: &Bed) {
     let c = scope(bed, bed.bundle().args(&["/no/such/program"]), "system.slice");
     c.call("run", &["--detach"]).fails("no such file");
@@ -379,7 +379,7 @@ fn private_socket(bed: &Bed) {
     let args = ["--systemd-cgroup", "run", "--detach", "--bundle", &bundle, &c.container.id];
     let program = bed.runtime().to_string_lossy().into_owned();
     let root = bed.root().to_string_lossy().into_owned();
-    // A tmpfs hides the bus's socket, for this command only.
+    // For this command only, a tmpfs hides the bus's socket.
     let script = "mount -t tmpfs none /run/dbus && exec \"$@\"";
     let mut all = vec!["-m", "--propagation", "private", "sh", "-c", script, "sh", &program];
     all.extend(["--root", &root]);

@@ -68,7 +68,7 @@ impl Scope<'_> {
         self.call_with("", verb, flags)
     }
 
-    /// Runs a command with these additions to the environment.
+    /// Runs a command with the environment variables `with` added.
     fn call_with(&self, with: &str, verb: &str, flags: &[&str]) -> Outcome {
         self.container.scope_call(verb, flags).env("WITH", with).run()
     }
@@ -107,7 +107,7 @@ impl Scope<'_> {
         self.is_gone();
     }
 
-    /// Asserts that neither directory nor unit is left.
+    /// Asserts that neither the cgroup nor the unit is left.
     #[track_caller]
     fn is_gone(&self) {
         wait::until_true("the unit to go", || self.show("LoadState") == "not-found");
@@ -124,7 +124,7 @@ fn life(bed: &Bed) {
     assert_eq!(c.show("ActiveState"), "active");
     assert_eq!(c.show("Slice"), "user.slice");
     assert_eq!(c.show("Delegate"), "yes");
-    // Only init: the process that held the scope until then has exited.
+    // The scope contains only init: the process that was in the scope before init has exited.
     let pid = c.container.pid();
     assert_eq!(c.read("cgroup.procs"), pid.to_string());
     c.container.start().ok();
@@ -154,7 +154,7 @@ fn default_unit(bed: &Bed) {
     c.delete();
 }
 
-/// As with Podman: the caller is root of a user namespace, and the bus sees the caller with another uid.
+/// The caller is root of a user namespace, as with Podman, and has another uid for the bus.
 fn in_a_user_namespace(bed: &Bed) {
     let mut user = User::managed(bed);
     user.nest();
@@ -224,7 +224,7 @@ fn limits_and_update(bed: &Bed) {
     c.delete();
 }
 
-/// The message names the unit that must delegate the controller, and nothing is left.
+/// The error names the unit that must delegate the controller, and nothing is left.
 fn missing_controller(bed: &Bed) {
     let user = User::managed(bed);
     let path = user.manager().join("cgroup.controllers");
@@ -250,7 +250,7 @@ fn missing_controller(bed: &Bed) {
     }
 }
 
-/// A start that fails late removes the scope.
+/// A start that fails late removes its scope.
 fn failed_start(bed: &Bed) {
     let user = User::managed(bed);
     let c = scope(&user, user.single().args(&["/no/such/program"]));
@@ -258,7 +258,7 @@ fn failed_start(bed: &Bed) {
     c.is_gone();
 }
 
-/// Two containers can't share a unit, and the second one leaves the first alone.
+/// Two containers can't share a unit, and the second container must leave the first one alone.
 fn unit_in_use(bed: &Bed) {
     let user = User::managed(bed);
     let c = scope(&user, user.single()).detached();
@@ -287,7 +287,7 @@ fn killed_creates(bed: &Bed) {
     }
 }
 
-/// When the user's systemd ends, its scopes end, too. The rest of a container can be deleted without the user's
+/// When the user's systemd ends, its scopes end, too. What is left of a container can be deleted without the user's
 /// systemd.
 fn end_of_the_users_systemd(bed: &Bed) {
     let mut user = User::managed(bed);
@@ -313,7 +313,7 @@ fn no_bus(bed: &Bed) {
     c.is_gone();
 }
 
-/// A stale socket of a bus is reported.
+/// The error reports a bus socket on which nothing listens.
 fn nobody_on_the_bus(bed: &Bed) {
     let mut user = User::managed(bed);
     user.end_systemd();

@@ -1,5 +1,5 @@
-//! The fast start and the slow ones: the same container with every fast path, without each of them and without any; and
-//! what is under a root that covers the template.
+//! Fast and slow starts: the container is the same with every fast path, without each of them and without any. It is
+//! also tested what a container finds under its root, which covers the template.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -63,8 +63,8 @@ pub(crate) fn with_capabilities<'a>(bundle: Bundle<'a>, more: &[&str]) -> Bundle
     )
 }
 
-/// Waits until a start uses all fast paths, and returns its trace: while one start makes the template, others do not
-/// use it. The load of the host is ignored here.
+/// Waits until a start uses all fast paths, and returns the trace of that start: while one start makes the template,
+/// others start without it. The load of the host is ignored here.
 fn await_all(bed: &Bed) -> String {
     let c = bed.bundle().args(&["/bin/true"]).make();
     let mut trace = String::new();
@@ -110,7 +110,7 @@ fn unknown_fast_path(bed: &Bed) {
     }
 }
 
-/// Prints what a container sees of itself, except ids.
+/// Prints everything that a container sees of itself, without ids that change each time.
 const REPORT: &str = r#"
     sed -e 's/^[0-9]* [0-9]* [^ ]* //' -e 's/\(shared\|master\|propagate_from\):[0-9]*/\1/g' \
         /proc/self/mountinfo | sort
@@ -133,7 +133,7 @@ const REPORT: &str = r#"
     echo END
 "#;
 
-/// Returns a container that uses everything that a start can do in more than one way.
+/// Returns a container with every property that a start can set up in more than one way.
 pub(crate) fn rich(bundle: Bundle<'_>) -> Bundle<'_> {
     with_capabilities(bundle, &["CAP_MKNOD"])
         .set(
@@ -184,7 +184,7 @@ fn assert_same(c: &Container<'_>, verbs: &[&str]) {
     }
 }
 
-/// Returns the lines that only one of two texts has.
+/// Returns the lines that only one of the two texts contains.
 fn difference(first: &str, second: &str) -> String {
     let only = |one: &str, other: &str, mark: char| -> String {
         one.lines()
@@ -220,7 +220,7 @@ fn same_container_in_a_user_namespace(bed: &Bed) {
 }
 
 fn same_container_on_a_root_that_propagates(bed: &Bed) {
-    // The root is a mount of its own, whose propagation to the host is as configured.
+    // The root is a separate mount, whose propagation to the host is as configured.
     for (name, tag) in [("rshared", " shared"), ("rslave", " master"), ("rprivate", " ")] {
         let bundle = rich(bed.bundle()).set("/linux/rootfsPropagation", json!(name));
         let rootfs = bundle.rootfs();
@@ -249,7 +249,8 @@ fn hooks_see_the_host(bed: &Bed) {
     let rootfs = bundle.rootfs();
     let rootfs = rootfs.display();
     for kind in ["prestart", "createRuntime", "createContainer", "poststart"] {
-        // Prints the rootfs at its path in the bundle, whether the container's mounts are on it, and the host's files.
+        // Prints the rootfs at its path in the bundle, whether the container's mounts are on it, and which of the
+        // host's files are visible.
         let script = format!(
             "exec >{journal}/{kind} 2>&1; ls {rootfs}; test -e {rootfs}/proc/self && echo mounted;
              ls {rootfs}/../config.json; readlink /proc/self/ns/mnt; cat >/dev/null"
@@ -269,7 +270,8 @@ fn hooks_see_the_host(bed: &Bed) {
             for seen in ["bin", "etc", &config] {
                 assert!(lines.contains(&seen), "{kind} without {way}: {text}");
             }
-            // createContainer runs before the root is left, so it sees the host's mounts and the container's.
+            // createContainer hooks run before the old root is unmounted, so they see both the host's mounts and the
+            // container's.
             let inside = kind == "createContainer";
             assert_eq!(lines.contains(&"mounted"), inside, "{kind} without {way}: {text}");
             assert_eq!(!lines.contains(&own.as_str()), inside, "{kind} without {way}: {text}");
@@ -278,11 +280,11 @@ fn hooks_see_the_host(bed: &Bed) {
     }
 }
 
-/// The capabilities with which a container can leave its root as far as the kernel allows.
+/// The capabilities that allow a container to leave its root, as far as the kernel allows that at all.
 const LEAVERS: &[&str] = &["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"];
 
 fn root_can_not_be_left(bed: &Bed) {
-    // nsenter -r -w is chroot(2) with a working directory outside.
+    // nsenter -r -w calls chroot(2), but keeps a working directory outside the new root.
     let script = "touch /mine; mkdir /tmp/jail
         nsenter -r/tmp/jail -w/ ./bin/busybox sh -c 'cd ../../../../..; ./bin/busybox ls -A'
         nsenter -r/tmp/jail -w/bin ./busybox sh -c 'cd ..; cd ..; ./bin/busybox ls -A'
@@ -313,7 +315,7 @@ fn root_can_not_be_left(bed: &Bed) {
     }
 }
 
-/// Returns a script that unmounts the root, and runs `then` at the remaining root, with busybox in the working
+/// Returns a script that unmounts the root, and then runs `then` at the root that remains. Busybox is in the working
 /// directory.
 fn behind_the_root(then: &str) -> String {
     format!(
@@ -338,7 +340,7 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
 }
 
 fn template_can_not_be_changed(bed: &Bed) {
-    // All containers share its file system; below it is the kernel's initial root.
+    // All containers share the template's file system; the mount below it is the kernel's initial root.
     let change = behind_the_root(
         "./busybox mount -o remount,rw dayfly / && echo writable
          ./busybox mount -o remount,bind,rw dayfly / && echo writable
@@ -354,8 +356,8 @@ fn template_can_not_be_changed(bed: &Bed) {
 }
 
 fn fresh_proc_with_sys_admin(bed: &Bed) {
-    // CAP_SYS_ADMIN over the mount namespace can remove masks, by umount or perhaps a fresh proc, with runc as here. No
-    // way of starting may give more access.
+    // A process with CAP_SYS_ADMIN over the mount namespace can remove masks by umount(2), and perhaps by mounting a
+    // new proc. This is the same with runc. No way of starting may give more access than another.
     let script = "mount -t proc proc /mnt; echo $?; umount -l /proc/keys; echo $?";
     let bare = || with_capabilities(bed.bundle(), &["CAP_SYS_ADMIN"]).sh(script);
     for (bundle, expected) in [(bare(), Some("0\n0\n")), (mapped(bare()), None)] {

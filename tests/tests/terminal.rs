@@ -135,14 +135,14 @@ fn socket_missing(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Runs `script`, with the runtime's command line for `run` in its `"$@"`, in a session whose terminal has 30 rows and
-/// 60 columns. Standard output is not a terminal.
+/// Runs `script` in a session whose terminal has 30 rows and 60 columns. Its `"$@"` is the command line of `run`, and
+/// its standard output is not the terminal.
 fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     let bundle = c.bundle.to_string_lossy();
     session(c.bed, script, &["run", "--bundle", &*bundle, &*c.id])
 }
 
-/// Runs the same with another command line of the runtime.
+/// Does the same with another command line of the runtime.
 fn session(bed: &Bed, script: &str, args: &[&str]) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)
@@ -177,7 +177,7 @@ fn size_of_a_terminal_that_is_not_standard_input(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/process/terminal", json!(true))
-        // The size is set while the program already runs.
+        // The size is set when the program may already be running.
         .sh("until stty size 2>/dev/null | grep -q 60; do :; done; stty size")
         .make();
     let outcome = in_a_terminal(&c, "exec timeout 20 \"$@\" </dev/null");
@@ -243,7 +243,7 @@ fn exec_tty_size(bed: &Bed) {
     assert_eq!(read_all(socket.receive().0), "11 22\r\n");
 }
 
-/// Combined letters as users type them; `-i` has no effect.
+/// Options may be combined, as users type them; `-i` has no effect.
 fn exec_it(bed: &Bed) {
     let c = bed.bundle().make().detached();
     for flags in [&["-it"][..], &["-ti"], &["-i", "-t"]] {

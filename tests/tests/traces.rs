@@ -1,4 +1,4 @@
-//! Traces: complete, of every command, up to a failure, and separate.
+//! Traces: of every command, complete up to a failure, and in separate files.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -92,8 +92,8 @@ fn times_add_up(bed: &Bed) {
 }
 
 fn every_planned_step_is_there(bed: &Bed) {
-    // Whether there is a network maker depends on the host's load, and whether there is a template on whether another
-    // start is just making it.
+    // A separate process makes the network only if the host's load is low, and the template is not used while another
+    // start makes it. Both are disabled, so that the steps do not depend on this.
     let without = "parallel-network,template-namespace";
     let alike = |call: Call| call.env("DAYFLY_WITHOUT", without).run().ok();
     let c = bed.bundle().args(&["/bin/true"]).make();
@@ -106,8 +106,8 @@ fn every_planned_step_is_there(bed: &Bed) {
     for step in plan["init"].as_array().expect("steps") {
         let text = |key: &str| step[key].as_str().unwrap_or_default().to_owned();
         let planned = format!("{} {}", text("step"), text("object")).trim().to_owned();
-        // The keyring's name contains the container's, which a plan lacks; and the plan is that of `create`, which
-        // announces when it is ready and waits for a start with few descriptors.
+        // The keyring's name contains the container's id, which a plan does not know. The plan is for `create`, which
+        // has more steps: init announces that it is ready, and waits for `start` with few descriptors.
         let named = planned.replace(".plan", &format!(".{}", c.id));
         if !["await", "announce", "release"].iter().any(|word| planned.starts_with(word)) {
             assert!(done.contains(&named), "{planned:?} is not in {done:#?}");
@@ -147,7 +147,7 @@ fn create_start_kill_and_delete(bed: &Bed) {
 
     let of = |command: &str| read(&bed.dir.join(format!("{}-{command}.jsonl", c.id)));
     let create = of("create");
-    // Init continues after create has ended.
+    // Init continues after `create` has ended, so its last step varies.
     let last = &row(&create, "init").spans.last().expect("spans").name;
     let goes_on = ["announce ready", "await commit", "release descriptors", "await start"];
     assert!(goes_on.contains(&last.as_str()), "{last}");
@@ -184,11 +184,11 @@ fn exec_in_a_container(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// Returns the row that fails first, in a trace up to the failure.
+/// Returns the row of the process that failed first, in a trace that ends with the failure.
 fn failure(line: &Timeline) -> (&Row, &trace::Span) {
     let failed = |row: &&Row| row.spans.iter().any(|span| span.errno != 0);
     let failed: Vec<&Row> = line.rows.iter().filter(failed).collect();
-    // Init's failure is also the host's.
+    // If init fails, the host's row fails as well.
     let row = *failed.last().unwrap_or_else(|| panic!("nothing failed: {line:#?}"));
     let at = row.spans.iter().position(|span| span.errno != 0).expect("failed");
     assert_eq!(at + 1, row.spans.len(), "something after the failure: {row:#?}");
@@ -219,7 +219,7 @@ fn a_failure_in_each_phase(bed: &Bed) {
         ("sysctl", "init", Phase::Platform, "write sysctl", |bundle| {
             bundle.set("/linux/sysctl", json!({ "net.core.no_such": "1" }))
         }),
-        // Above the kernel's own limit of descriptors (fs.nr_open), which no process may exceed.
+        // The limit is above the kernel's own limit of descriptors (fs.nr_open), which no process may exceed.
         ("rlimit", "init", Phase::Security, "limit resources", |bundle| {
             let limit = 1_u64 << 62;
             let nofile = json!({ "type": "RLIMIT_NOFILE", "soft": limit, "hard": limit });
@@ -243,7 +243,7 @@ fn a_failure_in_each_phase(bed: &Bed) {
     }
 }
 
-/// The trace of a start that is killed halfway shows the step.
+/// If init is killed during a start, the trace shows at which step.
 fn an_init_that_is_killed(bed: &Bed) {
     let script = "read state; pid=${state#*\\\"pid\\\":}; kill -9 ${pid%%[,\\}]*}";
     let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
@@ -353,7 +353,7 @@ fn asked_for_by_annotation(bed: &Bed) {
     }
 }
 
-/// Annotations must not be able to fill /run: the oldest traces are removed.
+/// Containers traced by annotation must not fill /run: the oldest traces are removed.
 fn annotations_fill_nothing(bed: &Bed) {
     const MOST: usize = 256;
     fs::create_dir_all(SPOOL).expect("make");

@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
     case!(setgroups),
 ];
 
-/// Returns a bundle whose container root is 100000 outside.
+/// Returns a bundle whose root has the host id 100000.
 pub fn mapped(bed: &Bed) -> Bundle<'_> {
     let bundle = bed.bundle();
     chown_tree(&bundle.rootfs());
@@ -96,8 +96,8 @@ fn devices_are_bound(bed: &Bed) {
     );
 }
 
-/// A device has the requested number, mode and owner, whatever the host's device of that name has. runc binds the
-/// host's device instead.
+/// A device has the requested number, mode and owner, even if the host's device of that name has others. runc
+/// bind-mounts the host's device instead.
 fn devices_as_they_are_asked_for(bed: &Bed) {
     let node = |path: &str, mode: u32, uid: u32, gid: u32| {
         json!({ "path": path, "type": "c", "major": 1, "minor": 3, "fileMode": mode,
@@ -135,8 +135,8 @@ fn devices_as_they_are_asked_for(bed: &Bed) {
     show(joining.unset("/linux/uidMappings").unset("/linux/gidMappings"));
 }
 
-/// Root without CAP_MKNOD on the host, as in a container, gets the host's devices, whose owner appears as nobody
-/// inside. These devices are on read-only mounts.
+/// If the runtime's root lacks CAP_MKNOD on the host, as in a container, the container gets the host's devices. They
+/// appear as owned by nobody, and are on read-only mounts.
 fn devices_of_who_may_not_make_them(bed: &Bed) {
     let masked = mapped(bed).set("/linux/maskedPaths", json!(["/proc/keys"]));
     let script = "stat -c '%t:%T %u' /dev/null /dev/zero
@@ -160,8 +160,8 @@ fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
     bed.program("python3", &["-c", script, &path]).run().ok();
 }
 
-/// Mounting sysfs requires owning the network namespace: otherwise the host's sysfs is bind-mounted read-only, with all
-/// mounts below it, as crun does.
+/// Mounting sysfs requires owning the network namespace. If the container does not own it, the host's sysfs is
+/// bind-mounted read-only with all mounts below it, as by crun.
 fn sysfs_of_the_hosts_network(bed: &Bed) {
     let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
         grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";
@@ -176,7 +176,7 @@ fn sysfs_of_the_hosts_network(bed: &Bed) {
     let path = format!("/proc/{}/ns/user", first.pid());
     let joining = || mapped(bed).join_namespace("user", &path);
     nets(joining().unset("/linux/uidMappings").unset("/linux/gidMappings"));
-    // For a network namespace that it owns, a new sysfs is mounted.
+    // If the container's user namespace owns the network namespace, a new sysfs is mounted.
     let net = format!("/proc/{}/ns/net", first.pid());
     let own = joining().unset("/linux/uidMappings").unset("/linux/gidMappings");
     let own = own.join_namespace("network", &net).sh("ls /sys/class/net").make();
@@ -190,7 +190,7 @@ fn terminal_files_and_pts(bed: &Bed) {
 }
 
 fn namespaces_belong_to_it(bed: &Bed) {
-    // Root of the user namespace may configure a network that it owns.
+    // Root of the user namespace may configure a network namespace that the user namespace owns.
     let caps = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"];
     let c = mapped(bed)
         .set(
@@ -231,8 +231,8 @@ fn kernel_file_systems(bed: &Bed) {
     );
 }
 
-/// The mqueue file system is created together with its IPC namespace. The owner of its root appears as nobody unless
-/// root of the container created the namespace.
+/// The mqueue file system is created together with its IPC namespace. Its root appears as owned by nobody unless root
+/// of the container has created that namespace.
 fn file_systems_are_its_roots(bed: &Bed) {
     let show = "stat -c '%u %n' /dev /dev/pts /dev/shm /dev/mqueue";
     let expected = ["0 /dev", "0 /dev/pts", "0 /dev/shm", "0 /dev/mqueue"];
@@ -287,7 +287,7 @@ fn join_by_path(bed: &Bed) {
 }
 
 fn namespace_without_mappings(bed: &Bed) {
-    // Callers rely on default mappings; runc refuses this.
+    // Some callers configure no mappings and rely on default ones; runc refuses such a configuration.
     let c = bed
         .bundle()
         .push("/linux/namespaces", json!({ "type": "user" }))
@@ -313,9 +313,9 @@ fn several_ranges(bed: &Bed) {
 }
 
 fn no_way_around_the_masks(bed: &Bed) {
-    // Neither a fresh proc nor unmounting gets around the masks, for root of a user namespace as engines configure it;
-    // and even with all capabilities of that namespace, nothing leads to the host's tree. (With its CAP_SYS_ADMIN the
-    // masks themselves can be removed, as with runc: the user namespace owns the mount namespace.)
+    // Root of a user namespace, as engines configure it, can get around the masks neither by a new proc nor by
+    // unmounting. Even with all capabilities in that namespace, it can't reach the host's tree. (With CAP_SYS_ADMIN it
+    // can remove the masks themselves, as with runc, because the user namespace owns the mount namespace.)
     let script = "cat /proc/keys; mkdir -p /tmp/p; mount -t proc proc /tmp/p && cat /tmp/p/keys; \
                   umount /proc/keys; umount -l /; cat /proc/keys; ls /";
     for caps in [&["CAP_SYS_CHROOT", "CAP_DAC_OVERRIDE"][..], &["CAP_SYS_ADMIN", "CAP_SYS_CHROOT"]]

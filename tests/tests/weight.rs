@@ -1,8 +1,8 @@
-//! The weight of each command: the system calls and the user-space instructions of the runtime's own processes, counted
-//! one by one, with everything cached that a second start finds cached.
+//! The weight of each command: the system calls and the user-space instructions of the runtime's own processes. They
+//! are counted one by one, with everything in the caches that a second start finds there.
 //!
-//! `tests/weight.json` contains the measured weights, for each kernel measured on, since other kernels need other
-//! calls. A command that is [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.
+//! `tests/weight.json` contains the measured weights for each kernel, since other kernels need other calls. A command
+//! that is more than [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::CAPABILITIES;
@@ -32,11 +32,11 @@ const CASES: &[Case] = &[
     case!(delete).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
 ];
 
-/// How many percent heavier than measured a command may be.
+/// The maximum increase over the measured weight, in percent.
 const SLACK: u64 = 3;
-/// The number of additional instructions allowed for longer paths, since each byte is processed.
+/// The number of additional instructions allowed because paths may be longer: each byte of a path is processed.
 const PATHS: u64 = 600;
-/// The maximum number of counts of a command, once everything is cached.
+/// How often a command is counted at most, once everything is cached.
 const ROUNDS: usize = 5;
 /// Counting stops after this many instructions.
 const BOUND: u64 = 5_000_000;
@@ -69,8 +69,8 @@ fn delete(bed: &Bed) {
     weigh(bed, "delete", prepare, |c| vec!["delete".into(), c.id.clone()]);
 }
 
-/// Returns the container that engines start all day: Podman's defaults with its seccomp profile. If the command waits
-/// for the program, the program exits at once.
+/// Returns a typical container of engines: Podman's defaults with its seccomp profile. If the command waits for the
+/// program, the program exits at once.
 fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
     let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
@@ -112,7 +112,7 @@ fn weigh(
         report
     };
     let _cold = count(Mode::Syscalls);
-    // Stepping through a container's creation takes half a minute, so once is enough.
+    // Stepping through the creation of a container takes half a minute, so `create` is not stepped.
     let is_stepped = command != "create";
     let once = || {
         let report = count(Mode::Syscalls);
@@ -127,8 +127,8 @@ fn weigh(
         Weight { calls, instructions: instructions.unwrap_or_default() }
     };
     let is_enough = |weight: &Weight| !updating() && heavier(command, weight).is_none();
-    // Whether two signals arrive one by one or together, and whether an answer arrives within a tenth of a second,
-    // varies: the minimum counts.
+    // The minimum counts, because two signals may arrive one by one or together, and an answer may arrive before or
+    // after a timeout of a tenth of a second.
     let mut weight = once();
     for _ in 1..ROUNDS {
         if is_enough(&weight) {
@@ -144,10 +144,10 @@ fn weigh(
 }
 
 fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
-    // A fixed environment, since a program processes each variable.
+    // The environment is fixed, since a program processes each variable.
     let command =
         Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    // The same start, however busy the host is.
+    // Without this check, the steps do not depend on how busy the host is.
     let command = command.env("DAYFLY_WITHOUT", "crowd-check");
     let command = command.arg("--root").arg(bed.root()).args(args);
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
@@ -189,12 +189,12 @@ fn heavier(command: &str, weight: &Weight) -> Option<String> {
     (!heavier.is_empty()).then_some(text)
 }
 
-/// A present count, and the one measured before.
+/// A present count, and the count in the file.
 struct Sum {
     what: &'static str,
     now: u64,
     before: u64,
-    /// The allowed difference besides [`SLACK`], for causes outside the program.
+    /// The allowed difference besides [`SLACK`], because of causes outside the program.
     allowed: u64,
 }
 

@@ -23,7 +23,7 @@ const CASES: &[Case] = &[
 
 const ROUNDS: u32 = 12;
 
-/// Whether a process is criu, by its name: criu changes its command line.
+/// Returns whether a process is criu, by /proc/PID/comm: criu changes its command line.
 fn is_criu(process: &Path) -> bool {
     fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "criu")
 }
@@ -42,7 +42,7 @@ fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
-    // A criu that has not called execve(2) yet is not visible: look several times.
+    // A child that is about to execute criu does not have its name yet, so none may be found in 20 consecutive checks.
     let mut looks = 0;
     wait::until_true("criu to end", || {
         let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry.path()));
@@ -65,14 +65,14 @@ fn duration(call: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Starts the container. Returns how long a checkpoint of it takes, too.
+/// Starts a container. Returns it, and the duration of a checkpoint.
 fn timed_checkpoint(bed: &Bed) -> (Saved<'_>, Duration) {
     let saved = Saved::counting(bed);
     let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
     (saved, whole)
 }
 
-/// Saves the container and deletes it. Returns how long a restore takes, too.
+/// Saves a container and deletes it. Returns it, and the duration of a restore.
 fn timed_restore(bed: &Bed) -> (Saved<'_>, Duration) {
     let saved = Saved::counting(bed);
     saved.checkpoint(&[]).ok();
@@ -81,7 +81,7 @@ fn timed_restore(bed: &Bed) -> (Saved<'_>, Duration) {
     (saved, whole)
 }
 
-/// Asserts that the container either counts or is gone.
+/// Asserts that the container either continues to count or has stopped or been removed.
 #[track_caller]
 fn assert_whole(saved: &Saved<'_>) -> bool {
     let c = &saved.c;
@@ -102,7 +102,7 @@ fn killed_checkpoint(bed: &Bed) {
         let running = saved.checkpoint_call(&[]).spawn();
         kill_call(running, whole * round / ROUNDS);
         if !assert_whole(&saved) {
-            // criu had completed the checkpoint.
+            // The container no longer exists, so criu had completed the checkpoint.
             saved.restore(&[]).ok();
             saved.counts();
         }

@@ -49,7 +49,7 @@ fn filters(bed: &Bed) {
     assert!(refused.stderr.contains("not supported"), "{refused}");
 }
 
-/// Checks masked files from a program that was saved itself.
+/// The program that is saved and restored checks the masked files itself.
 fn masks(bed: &Bed) {
     let script = "exec </dev/null >/dev/null 2>&1; while :; do { \
                   cat /proc/keys /proc/kcore | wc -c; echo x >/proc/kcore && echo written; \
@@ -77,7 +77,7 @@ fn masks(bed: &Bed) {
     assert_eq!(before, "0\n1\nread-only\n");
     let after = saved.c.sh("cat /proc/1/mountinfo").ok().stdout;
     assert_eq!(places(&after), places(&mounts));
-    // The file is covered by a separate mount, through which it cannot be changed.
+    // The mask is a separate mount, through which the file can't be changed.
     saved.c.sh("chmod 600 /proc/keys").exits(1);
     let mode = fs::metadata("/dev/null").map(|stat| std::os::unix::fs::MetadataExt::mode(&stat));
     assert_eq!(mode.expect("stat") & 0o777, 0o666);
@@ -91,7 +91,7 @@ fn rights_of_another_user(bed: &Bed) {
     kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
 }
 
-/// criu reads limits by prlimit(2), which requires this capability for processes of another user.
+/// Checks for CAP_SYS_RESOURCE: criu reads limits by prlimit(2), which requires it for processes of another user.
 fn may_read_limits() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -176,7 +176,7 @@ fn bind_mounts(bed: &Bed) {
     assert!(!data.join("own/kept").exists());
 }
 
-/// Joined namespaces, as in a pod.
+/// Namespaces that the container joins, as in a pod.
 fn joined_namespaces(bed: &Bed) {
     let holder = bed.bundle().make().detached();
     let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
@@ -298,7 +298,8 @@ fn connections(bed: &Bed) {
     saved.counts();
 }
 
-/// A datagram socket connected to a socket of the host, whose directory is bound into the container.
+/// A datagram socket in the container is connected to a socket of the host. The directory of the host's socket is
+/// bind-mounted into the container.
 fn sockets_that_lead_outside(bed: &Bed) {
     let dir = bed.dir.join("sockets");
     fs::create_dir(&dir).expect("mkdir");

@@ -122,7 +122,7 @@ fn damaged_images(bed: &Bed) {
         saved.restore(&[]).fails(name);
         fs::write(&path, &whole).expect("write");
     }
-    // Other bytes of the same length: criu detects them, and nothing is left of the restore.
+    // criu detects a file with other bytes of the same length, and nothing is left of the restore.
     let core = names.iter().find(|name| name.starts_with("core-")).expect("core");
     let path = saved.images.join(core);
     let whole = fs::read(&path).expect("read");
@@ -166,9 +166,10 @@ fn configurations(bed: &Bed) {
     assert!(!bed.dir.join("images").exists());
 }
 
-/// An open file outside the container: the error contains criu's reason, and the container keeps running.
+/// A process of the container has an open file outside the container. The error contains criu's reason, and the
+/// container keeps running.
 fn what_criu_refuses(bed: &Bed) {
-    // Its standard streams are files of the test.
+    // The container's standard streams are files of the test, outside the container.
     let saved = Saved::running(bed.bundle().sh("while :; do sleep 1; done"));
     let outcome = saved.checkpoint(&[]).fails("criu failed: type DUMP errno 0: Error (");
     assert!(outcome.stderr.contains("dump.log)"), "{outcome}");

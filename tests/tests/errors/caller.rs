@@ -1,4 +1,4 @@
-//! Unusual callers: signals they ignore, cgroups they are in, files they leave behind.
+//! Unusual callers: the signals they ignore, the cgroups they are in, the files they leave behind.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::console::FdSocket;
@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     case!(pid_file_that_is_no_file).unlike_runc(),
 ];
 
-/// Returns a call of the runtime that is executed by the command line `through`.
+/// Returns a call of the runtime by way of another program: `through` is the command line that executes it.
 fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
@@ -56,7 +56,7 @@ fn children_are_ignored(bed: &Bed) {
     }
     let c = bed.bundle().make().detached();
     through(&c, &ignoring, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
-    // With --detach, nothing waits for the process, and its init may end before its pid is known.
+    // With --detach, the command does not wait for the process, which may exit before its pid is known.
     for _ in 0..20 {
         let outcome =
             through(&c, &ignoring, "exec", &["--detach", &c.id, "/no/such/program"]).run();
@@ -66,8 +66,8 @@ fn children_are_ignored(bed: &Bed) {
     through(&c, &ignoring, "delete", &["--force", &c.id]).run().ok();
 }
 
-/// A supervisor has emptied its own cgroup through cgroup.kill, and continues in it. Linux 6.14 and newer then kill
-/// children that are cloned from there into another cgroup.
+/// A supervisor has killed all processes of its cgroup through cgroup.kill, and the command runs in that cgroup. Linux
+/// 6.14 and newer then kill children that are cloned from there into another cgroup.
 fn cgroup_was_killed(bed: &Bed) {
     let own = killed_cgroup(bed);
     let inside = inside(&own);
@@ -85,7 +85,7 @@ fn cgroup_was_killed(bed: &Bed) {
     c.start().ok();
     through(&c, &inside, "exec", &[&c.id, "sh", "-c", "exit 8"]).run().exits(8);
     through(&c, &inside, "delete", &["--force", &c.id]).run().ok();
-    // The order matters: shells reset SIGCHLD, even if it was ignored.
+    // SIGCHLD must be ignored last, because shells reset it even if it was ignored.
     let ignoring = [&inside[..], &["env", "--ignore-signal=CHLD"]].concat();
     for through_what in [&inside[..], &ignoring] {
         through(&c, through_what, "run", &["--detach"]).run().ok();
@@ -141,7 +141,7 @@ fn inside(own: &Path) -> [&str; 4] {
     ["sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", path]
 }
 
-/// The temporary file for the pid file is created anew, never an existing one reused.
+/// The temporary file for the pid file is always a new file; an existing file of that name is never reused.
 fn link_beside_the_pid_file(bed: &Bed) {
     let precious = bed.dir.join("precious");
     fs::write(&precious, "precious").expect("write");
@@ -162,7 +162,7 @@ fn leftover_beside_the_pid_file(bed: &Bed) {
     assert!(!bed.dir.join(".pid").exists());
 }
 
-/// A failed command removes the pid file that it has written, but no other.
+/// A failed command removes the pid file that it has written, but keeps a pid file that existed before.
 fn pid_file_that_the_caller_has(bed: &Bed) {
     let pid_file = bed.dir.join("pid");
     let path = pid_file.to_str().expect("path");

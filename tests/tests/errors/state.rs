@@ -56,7 +56,7 @@ fn damages(whole: &[u8]) -> Vec<Vec<u8>> {
 fn full_state_root(bed: &Bed) {
     let c = bed.bundle().make();
     {
-        // No inode for the directory, or for its content.
+        // There is no inode for the directory, or none for its content.
         for inodes in 1..=3 {
             let _mounted = small_root(bed, &format!("nr_inodes={inodes}"));
             let _ = c.create().fails_once(1, "no space left on device");
@@ -112,7 +112,7 @@ fn state_root_of_wrong_type(bed: &Bed) {
     }
     let _ = c.create().fails_once(1, "not a directory");
     fs::remove_file(bed.root()).expect("remove");
-    // A file in place of a container's directory.
+    // A file takes the place of a container's directory.
     fs::create_dir(bed.root()).expect("make");
     let place = bed.root().join(&c.id);
     fs::write(&place, "").expect("write");
@@ -135,11 +135,11 @@ fn damaged_record(bed: &Bed) {
         fs::create_dir_all(bed.root().join(&c.id)).expect("make");
         fs::write(record(&c), damage).expect("write");
         let state = c.id_call("state", &[], &[]).run();
-        // A stopped container's record may be damaged where no command needs it.
+        // `state` of a stopped container may succeed if the damage affects a part of the record that no command needs.
         if state.code() == 0 {
             assert!(state.stdout.contains("stopped"), "{number}: {state}");
         } else if number == 0 {
-            // As if `create` had been killed before it wrote anything.
+            // The empty record counts as a container whose `create` was killed before it wrote anything.
             let _ = state.fails_once(1, "does not exist");
         } else {
             let _ = state.fails_once(1, "is damaged");
@@ -150,7 +150,7 @@ fn damaged_record(bed: &Bed) {
             told += 1;
         }
         c.delete_force().ok();
-        // The cgroup is no longer known.
+        // Without the record, `delete --force` does not know the cgroup, so the test removes it.
         leak::sweep(bed.view, std::slice::from_ref(&c.id));
         c.assert_gone(&format!("damage {number}"));
     }
@@ -170,7 +170,7 @@ fn damaged_record_of_a_living_container(bed: &Bed) {
         let whole = fs::read(record(&c)).expect("record");
         fs::write(record(&c), &damages(&whole)[number]).expect("write");
         let _ = c.create().fails_once(1, "");
-        // Either the process is found from the rest of the record, or the record is kept.
+        // `delete --force` either finds the process by the undamaged rest of the record, or keeps the record.
         let deleted = c.delete_force();
         if deleted.code() == 0 {
             found += 1;
@@ -197,7 +197,7 @@ fn record_of_another_user(bed: &Bed) {
     c.assert_gone("foreign record");
 }
 
-/// The owner of an id's directory may hold its lock forever, so commands do not wait for it.
+/// The other user owns the directory and may hold its lock forever, so commands do not wait for the lock.
 fn directory_of_another_user(bed: &Bed) {
     let id = bed.id();
     let place = bed.root().join(&id);
@@ -211,7 +211,7 @@ fn directory_of_another_user(bed: &Bed) {
     fs::remove_dir(place).expect("remove");
 }
 
-/// Every command detects any flipped bit of a record, before an exec gets other rights.
+/// Every command detects a flipped bit in a record, so that an exec can't get other rights by it.
 fn bits_of_a_record(bed: &Bed) {
     const HEADER: usize = 40;
     let c = bed.bundle().set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_ALLOW" })).make();
@@ -234,14 +234,14 @@ fn bits_of_a_record(bed: &Bed) {
         }
     }
     fs::write(record(&c), &whole).expect("write");
-    // After an update by a command, the record is still valid.
+    // A record that a command has updated is valid.
     let _ = c.id_call("update", &["--memory-swap", "100000000", "--memory", "90000000"], &[]).run();
     assert_eq!(rights().ok().stdout, expected);
     c.delete_force().ok();
     c.assert_gone("a record with all its bits");
 }
 
-/// Of a record of another version, only the process is read; `delete --force` kills that process.
+/// Commands read nothing but the process from a record of another version; `delete --force` kills that process.
 fn record_of_another_version(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let pid = c.pid();
@@ -286,7 +286,7 @@ fn record_is_no_ordinary_file(bed: &Bed) {
     other.assert_gone("special records");
 }
 
-/// No command blocks on another kind of file in place of the socket that `start` connects to, or of the other files.
+/// No command blocks if a file of another type replaces the socket that `start` connects to, or one of the other files.
 fn start_is_no_socket(bed: &Bed) {
     for kind in ["fifo", "zero", "directory", "socket", "sparse", "link"] {
         let c = bed.bundle().make().detached();
@@ -301,7 +301,7 @@ fn start_is_no_socket(bed: &Bed) {
     }
 }
 
-/// Puts another kind of file at one of dayfly's paths.
+/// Puts a file of another type at a path that dayfly uses.
 fn put(place: &Path, kind: &str, target: &Path) {
     let mode = Mode::from_raw_mode(0o600);
     match kind {

@@ -25,7 +25,7 @@ const CASES: &[Case] = &[
     case!(follows_init_below_its_cgroup).on(&[View::V2]).when(huge_pages),
 ];
 
-/// Returns the CPUs that this process may use, as the kernel lists them.
+/// Returns the CPUs on which this thread may run, in the kernel's list format.
 fn own_cpus() -> String {
     let status = fs::read_to_string("/proc/thread-self/status").expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -45,7 +45,7 @@ pub fn huge_pages() -> bool {
     have.split_whitespace().any(|name| name == "hugetlb")
 }
 
-/// Returns the path of a process on cgroup v2.
+/// Returns the path of a process's cgroup on v2.
 fn unified_path(pid: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()
@@ -103,7 +103,7 @@ fn sub_cgroup_missing(bed: &Bed) {
     let (missing, outside) =
         if bed.view.has_v1() { ("memory:nope", "memory:../../..") } else { ("nope", "../../..") };
     c.exec_with(&["--cgroup", missing], &["true"]).exits(255);
-    // A path that climbs out of the container's cgroup is cut off there.
+    // A `..` can't lead above the container's cgroup.
     let outcome = c.exec_with(&["--cgroup", outside], &["cat", "/proc/self/cgroup"]);
     assert!(outcome.code() == 255 || !outcome.stdout.contains("/.."), "{outcome}");
 }
@@ -133,7 +133,7 @@ fn cpus_of_the_caller_do_not_stay(bed: &Bed) {
     assert_eq!((told(&ran.stdout), told(&joined.stdout)), (wanted.clone(), wanted));
 }
 
-/// A container with a writable cgroup tree and no cgroup namespace can move its init to another cgroup.
+/// If its cgroup tree is writable and it has no cgroup namespace, a container can move its init to another cgroup.
 fn follows_init_to_another_cgroup(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let own = c.cgroup_file("", "");
@@ -148,8 +148,8 @@ fn follows_init_to_another_cgroup(bed: &Bed) {
     wait::until_true("an empty cgroup", || fs::remove_dir(&other).is_ok());
 }
 
-/// Starts a container that delegates a controller to a cgroup of its own, with its init there; also returns that
-/// cgroup's path. From then on only leaf cgroups can have processes.
+/// Starts a container that moves its init to a child cgroup and delegates a controller to that cgroup, so that only
+/// leaf cgroups can contain processes. Returns the container and the child's path.
 pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     let limit = json!([{ "pageSize": "2MB", "limit": 0 }]);
     let c = bundle.set("/linux/resources/hugepageLimits", limit).make().detached();
@@ -162,7 +162,7 @@ pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     (c, path)
 }
 
-/// In a container with a PID namespace, an intermediate process enters first.
+/// In a container with a PID namespace, an intermediate process moves into the cgroup first.
 fn follows_init_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

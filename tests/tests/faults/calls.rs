@@ -31,14 +31,14 @@ const CASES: &[Case] = &[
 /// 0]`.
 type Descent = Vec<usize>;
 
-/// A system call of a process; the first is 0.
+/// The system call before which a process is killed; `number` counts the calls of that process from 0.
 #[derive(Clone)]
 struct Moment {
     whose: Descent,
     number: usize,
 }
 
-/// The processes of a command, and the number of calls that each has made. Kills a process at one moment.
+/// The processes of a command, and the calls that each of them has made. Kills one of them at a given moment.
 #[derive(Default)]
 struct Family {
     command: Option<Pid>,
@@ -61,7 +61,8 @@ impl Listener for Family {
                 *number += 1;
                 self.members.insert(pid, descent);
             }
-            // A user's call begins with a script that becomes the user; helpers and hooks are other programs.
+            // For a user, the command starts with a script that becomes the user and then executes dayfly. Helpers and
+            // hooks execute other programs.
             Event::Executed { command, .. } => {
                 let is_ours = command.first().is_some_and(|name| name.ends_with("dayfly"));
                 match is_ours && self.command == Some(pid) {
@@ -90,7 +91,7 @@ impl Listener for Family {
     }
 }
 
-/// A command, its preparation, and the check after it.
+/// A command, the preparation before it, and the check after it.
 struct Walk<'a> {
     prepare: &'a dyn Fn(),
     call: &'a dyn Fn() -> Call,
@@ -115,7 +116,7 @@ impl Walk<'_> {
                 let last = Moment { whose: whose.clone(), number };
                 let mut family = Family { last: Some(last), ..Family::default() };
                 let outcome = call().followed_by(&mut family);
-                // The call may not have occurred this time.
+                // The process may not have reached this call this time.
                 if !family.has_killed {
                     continue;
                 }
@@ -128,10 +129,10 @@ impl Walk<'_> {
     }
 }
 
-/// Walks through a command that makes a container, which must not remain.
+/// Walks through a command that makes a container. Nothing of the container may be left after each kill.
 fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
     let check = |fault: &str, outcome: &Outcome| {
-        // A kill that late looks like the end of a killed program.
+        // A process killed before execve(2) looks like a program that was killed.
         let quiet = outcome.code() == 0 || outcome.died_of_signal() || fault.ends_with("execve");
         assert!(quiet || !outcome.stderr.is_empty(), "{fault}: {outcome}");
         c.delete_force().ok();
@@ -165,7 +166,7 @@ fn joined(bed: &Bed) {
     making(&c, &nothing, &|| c.bundle_call("create", &[]));
 }
 
-/// Walks through `exec` in a container that must continue unaffected.
+/// Walks through `exec` in a container that must not be affected.
 fn executing(c: &Container<'_>, left: &dyn Fn() -> Vec<String>) {
     let there = || (leak::processes(std::slice::from_ref(&c.id)).len(), left());
     let before = there();

@@ -1,4 +1,4 @@
-//! The steps of root's commands outside the plan's lists, and those of `run` and `exec`.
+//! The steps of root's commands that are not in the plan's lists, and those of `run` and `exec`.
 
 use super::ground::Ground;
 use super::{KINDS, fault_points, faulty, walk_through, walked};
@@ -86,8 +86,8 @@ pub fn patient(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The steps for the pid file and the pidfd: the file is removed together with its container, unless no process is left
-/// to do so.
+/// The steps for the pid file and the pidfd. The command removes the pid file together with the container, unless it
+/// was killed.
 fn announcements(bed: &Bed) {
     let directory = bed.dir.join("announced");
     fs::create_dir(&directory).expect("make");
@@ -201,8 +201,8 @@ fn hooks_of_the_end(bed: &Bed) {
     walked();
 }
 
-/// The process that makes init from inside a joined user namespace: init also holds the channel, so the channel does
-/// not close when the intermediate process ends.
+/// The steps of the process that makes init from inside a joined user namespace. Init also holds the channel to the
+/// runtime, so the channel does not close when this intermediate process ends.
 fn intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let user = format!("/proc/{}/ns/user", first.pid());
@@ -225,8 +225,8 @@ fn intermediate(bed: &Bed) {
     walked();
 }
 
-/// If the intermediate process has memory of its own, init may overtake it: by then, init may have reported its
-/// readiness or its error.
+/// An intermediate process with memory of its own may be slower than init: when it continues, init may already have
+/// reported that it is ready, or its error.
 fn late_intermediate(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let joining = |kinds: &[&str]| {

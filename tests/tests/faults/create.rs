@@ -1,4 +1,4 @@
-//! The ways of creating a container that have steps of their own.
+//! Containers whose creation has steps of its own.
 
 use super::commands::patient;
 use super::walk::Walk;
@@ -73,7 +73,7 @@ fn with_attributes(bed: &Bed) {
     walked();
 }
 
-/// The steps for id-mapped mounts, an overlay, network devices of the host, a seccomp agent, a time namespace.
+/// The steps for id-mapped mounts, an overlay, network devices of the host, a seccomp agent and a time namespace.
 fn with_things_of_the_host(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| Answer::Continue);
     let map = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);

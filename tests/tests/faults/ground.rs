@@ -1,4 +1,4 @@
-//! The commands to walk through for every caller, with all their fault points.
+//! Walks through the fault points of all commands, for any caller.
 
 use super::walk::Walk;
 use super::{KINDS, faulty, walk_through};
@@ -9,22 +9,22 @@ use dayfly_tests::steps::{self, Step};
 use dayfly_tests::{leak, wait};
 use serde_json::{Value, json};
 
-/// An owner of containers, and their kind.
+/// The callers of a walk: how to make their bundles, and how to find what their containers leave.
 pub struct Ground<'a> {
     /// Returns a new bundle.
     pub bundle: Box<dyn Fn() -> Bundle<'a> + 'a>,
-    /// Returns remains that a container's id does not identify.
+    /// Returns those remains that can't be found by the container's id.
     pub left: Box<dyn Fn() -> Vec<String> + 'a>,
 }
 
-/// Returns a process file for a program that exits at once, with all that `exec` supports.
+/// Returns a process file for a program that exits at once, with every property that `exec` supports.
 fn process() -> Value {
     json!({ "args": ["/bin/true"], "cwd": "/", "user": { "uid": 0, "gid": 0 }, "oomScoreAdj": 377,
         "execCPUAffinity": { "initial": "0", "final": "0" } })
 }
 
 impl<'a> Ground<'a> {
-    /// Makes root's bundles, whose remains are all identified by an id.
+    /// Returns the [`Ground`] for root's bundles: all remains can be found by the container's id.
     pub fn new(bundle: impl Fn() -> Bundle<'a> + 'a) -> Self {
         Self { bundle: Box::new(bundle), left: Box::new(Vec::new) }
     }
@@ -65,8 +65,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Walks through the steps of `create` or `run` outside the plan's lists, and asserts that there are at `least`
-    /// that many. The container of a `run` may have ended before the failure.
+    /// Walks through the steps of `create` or `run` that are not in the plan's lists, and asserts that their number is
+    /// at `least` this. The container of a `run` may have ended before the failure.
     pub fn besides(&self, verb: &str, call: &dyn Fn(&Container<'_>) -> Call, least: usize) {
         let c = (self.bundle)().args(&["/bin/true"]).make();
         for kind in KINDS {
@@ -168,7 +168,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Records the step that was made to fail, as the error names it. The walk kills the process at the same step
+/// Adds the step that the error names to `named`, if its kind is `fail`; the walk kills the process at the same step
 /// afterwards.
 pub fn note(
     named: &mut Vec<Option<Step>>,

@@ -1,4 +1,4 @@
-//! The steps that need AppArmor or SELinux, on kernels that have them: `scripts/guest-labels`. All other steps are
+//! The steps that need AppArmor or SELinux, on kernels with these modules: `scripts/guest-labels`. All other steps are
 //! tested without emulation.
 
 use super::walk::Walk;

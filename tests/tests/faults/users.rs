@@ -36,8 +36,8 @@ fn managed_users() -> Result<(), String> {
     fault_points().and_then(|()| can_be_managed())
 }
 
-/// Returns the ground for containers of `user`. Its remains are the user's processes, and the cgroups in the user's
-/// own.
+/// Returns the [`Ground`] for containers of `user`. What they leave are processes of the user, and cgroups below the
+/// user's cgroup.
 fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
     Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
 }
@@ -103,8 +103,8 @@ fn nested_besides(bed: &Bed) {
     besides(&ground(&User::nested(bed), User::plain));
 }
 
-/// The steps of containers of a pod. For a user, the intermediate process joins the user namespace; in a user namespace
-/// of another user, it joins only the PID namespace.
+/// The steps of containers of a pod. For an ordinary user, the intermediate process joins the pod's user namespace; for
+/// root of a nested user namespace, it joins only the PID namespace.
 fn joined(bed: &Bed) {
     for (user, is_nested) in [(User::new(bed), false), (User::nested(bed), true)] {
         let bundle = || if is_nested { user.plain() } else { user.single() };

@@ -1,4 +1,4 @@
-//! Makes every step of a plan's two lists fail or kill its process: during `create`, or after `start`.
+//! Makes every step in the two lists of a plan fail, or kill its process, during `create` or after `start`.
 
 use super::{KINDS, WITHOUT, assert_told, faulty};
 use dayfly_tests::bundle::Bundle;
@@ -15,7 +15,7 @@ pub struct Walk<'a> {
     pub flags: Vec<String>,
     /// Runs before each `create`.
     pub prepare: Box<dyn Fn() + 'a>,
-    /// Returns a user's remains that the container's id does not identify.
+    /// Returns those remains that can't be found by the container's id.
     pub left: Box<dyn Fn() -> Vec<String> + 'a>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         self.c.bundle_call("create", &flags)
     }
 
-    /// Makes a step fail and kill its process; returns whether the step is executed after `start`.
+    /// Makes a step fail, and then kill its process; returns whether the step is executed after `start`.
     pub fn strike(&self, step: &Step) -> bool {
         let c = &self.c;
         let mut after_start = false;
@@ -74,18 +74,18 @@ impl<'a> Walk<'a> {
                 assert_told(&created, kind, &fault);
                 assert!(kind == "kill" || names(&created, step), "{fault}: {created}");
             } else {
-                // A step of init after the start.
+                // `create` succeeded, so this is a step of init after the start.
                 assert_eq!(step.actor, "init", "{fault} did not strike");
                 assert_waits_alone(c, &fault);
                 let start = c.start();
-                // An init killed after its start looks like a killed program.
+                // If init is killed after the start, this looks like the end of its program.
                 match (kind, start.code()) {
                     ("kill", 0) => c.wait_status("stopped"),
                     _ => assert_told(&start, kind, &fault),
                 }
                 after_start = true;
             }
-            // A failed command has cleaned up itself.
+            // A command that failed has cleaned up by itself.
             if kind == "kill" || created.code() == 0 {
                 c.delete_force().ok();
             }
@@ -95,14 +95,14 @@ impl<'a> Walk<'a> {
         after_start
     }
 
-    /// Makes every step fail, and finally none.
+    /// Makes every step fail, one at a time; finally starts the container without a fault.
     pub fn take(&self) {
         let steps = self.steps();
         let of = |actor: &str| steps.iter().filter(|step| step.actor == actor).count();
         assert!(of("parent") > 6 && of("init") > 15, "{steps:?}");
         let after_start = steps.iter().filter(|step| self.strike(step)).count();
         assert!(after_start >= 1, "exec is after start");
-        // The id can be used again.
+        // The container's id can be used again.
         let c = &self.c;
         self.create().env("DAYFLY_WITHOUT", WITHOUT).run().ok();
         c.start().ok();
@@ -126,13 +126,13 @@ fn names(outcome: &Outcome, step: &Step) -> bool {
     by_itself || found.is_some_and(|found| found.name == step.name)
 }
 
-/// Asserts that an init that waits for `start` has no open descriptor but the socket that it listens on.
+/// Asserts that the only open descriptor of an init that waits for `start` is the socket that it listens on.
 #[track_caller]
 fn assert_waits_alone(c: &Container<'_>, fault: &str) {
     let state = c.state();
     if state["status"] == "created" {
         let pid = state["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("pid");
-        // After `state` has connected, its connection remains open for a moment.
+        // The connection of `state` remains open for a moment.
         wait::until_none(&format!("descriptors besides the socket after {fault}"), || {
             let open = leak::descriptors(pid);
             if open.len() <= 1 && open.iter().all(|fd| fd.starts_with("socket:")) {

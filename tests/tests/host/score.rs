@@ -30,7 +30,7 @@ fn score_for_schedulers(bed: &Bed) {
     let report = score(bed, &["--quick"]);
     assert_eq!((&report["version"], &report["source"]), (&json!(1), &json!("measured quickly")));
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {report}"));
-    // The score follows from the curve in the same document, as documented.
+    // The score can be computed from the curve in the same document, by the documented formula.
     let points = report["curve"]["points"].as_array().expect("points");
     let done = |point: &Value| number(&point["per_second"]);
     let most = points.iter().map(done).fold(0.0, f64::max);
@@ -84,7 +84,7 @@ fn score_of_recorded_curves(bed: &Bed) {
     );
     assert_eq!(report["width"], written["advice"][0]["starts"]);
 
-    // Another host, given by its files: one that slows down scores worse than one that does not.
+    // Of two other hosts, given by their files, the one that slows down has the lower score.
     let root = bed.dir.join("sysroot");
     for (file, text) in [
         ("proc/sys/kernel/osrelease", "6.17.0\n"),
@@ -108,7 +108,7 @@ fn score_of_recorded_curves(bed: &Bed) {
     let expected = [score_of(2.0).round(), score_of(0.25).round()];
     assert_eq!([flat["score"].as_f64(), slow["score"].as_f64()], expected.map(Some), "{flat}");
     assert_eq!((flat["kept"].as_f64(), slow["kept"].as_f64()), (Some(1.0), Some(0.25)));
-    // A host whose kernel can't start containers, however flat its curve.
+    // The score of a host whose kernel can't start containers, however flat its curve.
     let release = bed.dir.join("sysroot/proc/sys/kernel/osrelease");
     fs::write(release, "5.10.0\n").expect("write");
     let broken = of(10.0, 10.0);

@@ -24,7 +24,7 @@ fn exec_inherits_capabilities(bed: &Bed) -> Evidence {
     if sets.stdout != "CapInh:\t0000000000000000\n" {
         return Some(sets.stdout);
     }
-    // The same where the container has others: bit 13 must be in neither set.
+    // The same for a container with inheritable capabilities: bit 13 must be in neither set.
     let inheritable = json!(["CAP_CHOWN"]);
     let c = bed.bundle().set("/process/capabilities/inheritable", inheritable).make().detached();
     let script = "grep -E 'Cap(Inh|Amb)' /proc/self/status";
@@ -64,18 +64,18 @@ fn exec_cgroup_climbs_out(bed: &Bed) -> Evidence {
     outside.then(|| format!("it runs in another container's cgroup: {}", outcome.stdout))
 }
 
-/// A network device's name becomes a netlink attribute with a 16-bit length: the part of a longer name that exceeds it
-/// would be parsed as further attributes.
+/// A network device's name becomes a netlink attribute with a 16-bit length. If the name is longer, the length wraps,
+/// and the rest of the name would be parsed as further attributes.
 fn overlong_netlink_attribute(bed: &Bed) -> Evidence {
-    /// The rest of the name after its length has wrapped.
+    /// The part of the name that the kernel reads as the name, because the length has wrapped.
     const NAME: &str = "hostile8";
-    /// The header of IFLA_IFALIAS, with the flag NLA_F_NET_BYTEORDER so that no byte is NUL: 257 bytes including the
-    /// header.
+    /// The header of an attribute IFLA_IFALIAS with a length of 257 bytes, including the header. The flag
+    /// NLA_F_NET_BYTEORDER is set so that no byte is NUL.
     const HEADER: &str = "\u{1}\u{1}\u{14}@";
     let pair = Pair::new().expect("veth");
     let alias = "injected".repeat(32);
     let mut name = format!("{NAME}{HEADER}{alias}");
-    // Including the terminating NUL.
+    // The length includes the terminating NUL.
     let filler = 0x1_0000 + NAME.len() - 1 - name.len();
     name.push_str(&"x".repeat(filler));
     let c = bed

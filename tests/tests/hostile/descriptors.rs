@@ -22,8 +22,8 @@ const CASES: &[Case] = attacks! {
     inherited_directory without "close-range",
 };
 
-/// The container makes the runtime execute itself inside the container, keeps it alive by a pipe that nobody reads,
-/// opens its executable, and writes to that file after the runtime has exited.
+/// The container makes the runtime execute itself inside the container, and blocks it with a pipe that nobody reads. It
+/// opens the runtime's executable, and writes to that file after the runtime has exited.
 fn runtime_is_overwritten(bed: &Bed) -> Evidence {
     let script = r#"
         busybox mkfifo /tmp/pipe
@@ -141,7 +141,7 @@ fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     c.sh(&script).ok().stdout
 }
 
-/// The exec's process is stopped at its first step, so that it shows what it has inherited.
+/// The process of an exec is stopped at its first step, so that the container can inspect what it has inherited.
 fn newborn_of_exec(bed: &Bed) -> Evidence {
     let c = tracer(bed).make().detached();
     let mut seen = None;
@@ -151,8 +151,8 @@ fn newborn_of_exec(bed: &Bed) -> Evidence {
     Some(seen.expect("it never stopped")).filter(|seen| !seen.is_empty())
 }
 
-/// The init of a container that joins another container's PID namespace is stopped at its first step, so that it shows
-/// what it has inherited.
+/// The init of a container that joins another container's PID namespace is stopped at its first step, so that the other
+/// container can inspect what it has inherited.
 fn newborn_of_a_pod(bed: &Bed) -> Evidence {
     let first = tracer(bed).make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());

@@ -1,6 +1,6 @@
-//! Host inodes that containers can reach: root of the container must not change them.
+//! Inodes of the host that containers can reach: root of the container must not be able to change them.
 //!
-//! The device files are the machine's own, so the attacks set the mode and owner that the files have already.
+//! The device files are the machine's own, so the attacks set the mode and owner that the files already have.
 
 use super::{Evidence, WAYS, falls, holds, with_template};
 use crate::exec::with_null_output;
@@ -61,7 +61,7 @@ const CASES: &[Case] = &[
     attack!(mask_of_a_directory),
 ];
 
-/// The host's devices that containers have.
+/// The devices that containers have and that may be the host's own.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom"];
 
@@ -78,7 +78,7 @@ fn inode(path: &Path) -> String {
     text
 }
 
-/// Returns the changes of the host's inodes made by `act`.
+/// Calls `act`; returns how the host's inodes have changed.
 fn changed(paths: &[PathBuf], act: impl FnOnce()) -> Evidence {
     let all = || paths.iter().map(|path| inode(path)).collect::<Vec<_>>();
     let before = all();
@@ -94,7 +94,7 @@ fn devices() -> Vec<PathBuf> {
     DEVICES.iter().map(PathBuf::from).collect()
 }
 
-/// Returns a script that makes every change root can make to the inode behind a path, with the present values.
+/// Returns a script that makes every change that root can make to an inode, but sets the present values.
 fn tamper(paths: &[&str]) -> String {
     format!(
         "for p in {}; do chmod $(stat -Lc %a $p) $p; chown $(stat -Lc %u:%g $p) $p; touch $p
@@ -135,8 +135,8 @@ fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     })
 }
 
-/// Attacks standard streams of exec if the container lacks /dev/null. The attack uses descriptor 3, because the shell's
-/// standard output is a pipe while it reads the file's mode, and the machine's own device must keep its mode.
+/// Attacks the standard streams of exec in a container without /dev/null. The attack uses descriptor 3: the script
+/// reads the mode through a pipe, which would be standard output, and the machine's device must keep its mode.
 fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     c.sh("rm /dev/null").ok();
@@ -146,16 +146,16 @@ fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     })
 }
 
-/// Returns the bundle of a container in a user namespace with all capabilities there that concern files and mounts.
+/// Returns the bundle of a container in a user namespace. It has all capabilities there that concern files and mounts.
 fn with_rights(bed: &Bed) -> Bundle<'_> {
     const MORE: [&str; 5] =
         ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_FSETID", "CAP_LINUX_IMMUTABLE", "CAP_DAC_READ_SEARCH"];
     with_capabilities(mapped(bed), &MORE)
 }
 
-/// First, mounts and superblocks are made writable as far as possible, except those of lent devices before Linux 6.15:
-/// CAP_SYS_ADMIN in the user namespace can make these writable, and then change their times, as every user of the host
-/// can.
+/// First makes mounts and superblocks writable as far as possible. Before Linux 6.15 the devices are the host's own and
+/// are left out: CAP_SYS_ADMIN in the user namespace can make them writable, and can then change their times, as can
+/// every user of the host.
 fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     let c = with_rights(bed).make().detached();
     let paths: Vec<&str> = DEVICES.into_iter().chain(["/proc/keys", "/proc/timer_list"]).collect();
@@ -167,8 +167,8 @@ fn devices_of_a_user_namespace(bed: &Bed) -> Evidence {
     })
 }
 
-/// A container that can't make device nodes gets the host's. It may write to these nodes like every user of the host,
-/// and must not be able to do anything else to them.
+/// A container that can't make device nodes gets the host's. It may write to these devices, as may every user of the
+/// host, but must not be able to do anything else to their inodes.
 fn devices_of_a_user(bed: &Bed) -> Evidence {
     let user = User::new(bed);
     let c = user.ranges().sh(&tamper(&DEVICES)).make();
@@ -177,8 +177,8 @@ fn devices_of_a_user(bed: &Bed) -> Evidence {
     })
 }
 
-/// As in `runtime_is_overwritten`, but the executable is run as a program inside, and kept alive by a pipe that nobody
-/// reads.
+/// Like `runtime_is_overwritten`, but the container runs the executable as a program, and blocks it with a pipe that
+/// nobody reads.
 fn runtime(bed: &Bed) -> Evidence {
     let tamper = tamper(&["$p/exe"]);
     let script = format!(
@@ -205,8 +205,8 @@ fn runtime(bed: &Bed) -> Evidence {
     })
 }
 
-/// The container's own cgroup, wherever it is visible: without a cgroup namespace, the host's tree is mounted. Times
-/// are not compared, since the kernel generates these files when they are read.
+/// Attacks the directory of the container's own cgroup wherever it is visible: without a cgroup namespace, the host's
+/// tree is mounted. Times are not compared, since the kernel generates these files when they are read.
 fn cgroup_directory(bed: &Bed) -> Evidence {
     let c = bed.bundle().without_namespace("cgroup").make().detached();
     let procs = c.cgroup_file("pids", "cgroup.procs");
@@ -217,7 +217,7 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
             format!("{}: {:o} {}:{}", path.display(), stat.mode(), stat.uid(), stat.gid())
         })
     };
-    // On v1 the container's own directory of each hierarchy is bound.
+    // On v1 the container's own directory is bind-mounted in each hierarchy.
     let seen = match bed.view.has_v1() {
         true => "/sys/fs/cgroup/pids".to_owned(),
         false => directory.to_string_lossy().into_owned(),
@@ -231,10 +231,11 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// Attacks the file system below the root of all containers that start from the template; each has a copy of its mount.
-/// A container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything there for others.
+/// Attacks the file system under the root of all containers that start from the template, of which each has its own
+/// mount. A container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything in it that
+/// others see.
 fn template(bed: &Bed) -> Evidence {
-    // A template for this case only, in a mount namespace of its own.
+    // This case has a template of its own, in a separate mount namespace.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
         while [ $# -gt 0 ]; do $RUNTIME --root $ROOT run --detach --bundle $1 $2 || exit; shift 2; done";
     let containers = [bed.bundle().make(), bed.bundle().make()];
@@ -278,7 +279,8 @@ fn files_of_layers(bed: &Bed) -> Evidence {
     })
 }
 
-/// Each container has an empty file system of its own: a file that one container writes there is not visible in others.
+/// Each masked directory is an empty file system of its own container: a file that one container writes there is not
+/// visible in others.
 fn mask_of_a_directory(bed: &Bed) -> Evidence {
     let c = with_rights(bed).set("/linux/maskedPaths", json!(["/root", "/var"])).make().detached();
     let other =

@@ -28,8 +28,8 @@ const CASES: &[Case] = attacks! {
     terminal_is_a_kernel_file without "pty-peer",
 };
 
-/// Runs bundles with every way of starting: with a link to `victim` by its absolute path, and with a relative link that
-/// climbs there; `make` gets the path.
+/// Runs bundles in every way of starting, each with two links to `victim`: one with its absolute path, and a relative
+/// one that climbs out of the rootfs. `make` gets the link's target.
 fn run_with_links<'a>(
     bed: &'a Bed,
     victim: &Victim,
@@ -79,7 +79,7 @@ fn device_dangles(bed: &Bed) -> Evidence {
     })
 }
 
-/// The source lies in an earlier mount, where the container's owner has put links.
+/// The source of the bind is below an earlier mount, where the container's owner has put links.
 fn bind_source_leads_outside(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     run_with_links(bed, &Victim::new(bed), |bundle, target| {
@@ -169,7 +169,8 @@ fn null_is_a_kernel_file(bed: &Bed) -> Evidence {
     None
 }
 
-/// The file bound over /dev/console is the one at the container's /dev/pts/N.
+/// /dev/console is a bind mount of the file at the container's /dev/pts/N, which the attack makes a link to a kernel
+/// file.
 fn terminal_is_a_kernel_file(bed: &Bed) -> Evidence {
     let name = "/proc/sys/kernel/domainname";
     let volume = bed.dir.join("pts");
@@ -187,13 +188,13 @@ fn terminal_is_a_kernel_file(bed: &Bed) -> Evidence {
             }),
         )
         .mount("bind", "/dev/pts/ptmx", "/dev/pts/ptmx", &["bind"])
-        // The kernel looks here for the file system of a bound ptmx.
+        // For a bind-mounted ptmx, the kernel looks for the devpts file system at `pts` beside it.
         .mount("bind", "/dev/pts", "/dev/pts/pts", &["bind"])
         .set("/process/terminal", json!(true))
         .sh(&format!("echo direct >{name}; echo hit >/dev/console; cat {name} >/result"))
         .make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
-    // Looking up the name by number allocates, which init must not do in the command's memory.
+    // Looking up the terminal's name by number allocates memory, which an init in the command's memory must not do.
     let way = if bed.is_undefended() { "shared-memory" } else { "" };
     let call = c.bundle_call("run", &["-d", "--console-socket", &socket.arg()]);
     let started = call.env("DAYFLY_WITHOUT", way).run();

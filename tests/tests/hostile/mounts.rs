@@ -1,4 +1,4 @@
-//! Attacks on the mounts that hide kernel files, by mounts of the container's own.
+//! Attacks on the mounts that hide kernel files, by mounts that the container makes.
 
 use super::{Evidence, attacks};
 use crate::userns::mapped;
@@ -13,8 +13,8 @@ const CASES: &[Case] = attacks! {
     fresh_sysfs_without_masks without "old-tree",
 };
 
-/// Runs a script that mounts a new proc or sysfs. The kernel allows such a mount in a user namespace only if the mount
-/// namespace already shows an unobstructed one.
+/// Runs a script that mounts a new proc or sysfs. In a user namespace the kernel allows such a mount only if the mount
+/// namespace already contains a mount of that file system that nothing covers.
 fn fresh(bed: &Bed, script: &str) -> Evidence {
     let kinds: [fn(&Bed) -> Bundle<'_>; 2] = [Bed::bundle, mapped];
     for (number, kind) in kinds.into_iter().enumerate() {

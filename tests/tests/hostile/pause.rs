@@ -1,4 +1,4 @@
-//! Stops init halfway, so that an attack happens at exactly that moment.
+//! Stops init at a given step, so that the attack happens exactly then.
 
 use dayfly_tests::container::Container;
 use dayfly_tests::runtime::{Call, Outcome};
@@ -6,8 +6,8 @@ use dayfly_tests::wait;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// Runs a command whose init stops before the first step named `step` (as `dayfly plan` prints it), and calls
-/// `meanwhile` while it is stopped. If the start fails before that step, init does not stop.
+/// Runs a command whose init stops before its first step with the name `step` (as `dayfly plan` prints it), and calls
+/// `meanwhile` while init is stopped. If the start fails before that step, init does not stop.
 #[track_caller]
 pub fn paused(call: Call, step: &str, meanwhile: impl FnOnce()) -> Outcome {
     let (reader, writer) = std::io::pipe().expect("pipe");

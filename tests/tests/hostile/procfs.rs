@@ -22,7 +22,8 @@ const CASES: &[Case] = attacks! {
     cgroup_of_the_host_is_writable without "cgroup-read-only",
 };
 
-/// The attack redirects a write of the runtime (here of a sysctl, in the CVE of a label) to a file of the volume.
+/// A volume is mounted over /proc, and redirects a write of the runtime to one of its files. In the CVE the runtime
+/// wrote a label; here it writes a sysctl.
 fn volume_over_proc(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     let file = volume.join("sys/kernel/domainname");
@@ -46,8 +47,8 @@ fn volume_over_proc(bed: &Bed) -> Evidence {
         .then(|| format!("the volume caught what was meant for the kernel: {caught}"))
 }
 
-/// /proc is a link into a volume. After proc is mounted at its target, a neighbour on the volume replaces the target,
-/// and the masks cover the replacement.
+/// /proc is a link into a volume. After proc is mounted at the link's target, another process with access to the volume
+/// replaces that directory, so that the masks cover the replacement.
 fn linked_proc_is_exchanged(bed: &Bed) -> Evidence {
     let volume = bed.dir.join("volume");
     fs::create_dir_all(volume.join("proc")).expect("make");
@@ -89,8 +90,8 @@ fn linked(bed: &Bed, name: &str, file: &str) -> Evidence {
     None
 }
 
-/// Before a sysctl is written, a process that can write to the rootfs replaces the tree at /proc: a link in it
-/// redirects the write to another kernel file.
+/// Before a sysctl is written, a process that can write to the rootfs replaces the tree at /proc. A link in the new
+/// tree redirects the write to another kernel file.
 fn sysctl_is_redirected(bed: &Bed) -> Evidence {
     let bundle = bed.bundle();
     let rootfs = bundle.rootfs();
@@ -111,7 +112,7 @@ fn sysctl_is_redirected(bed: &Bed) -> Evidence {
 
 /// Without a cgroup namespace, the container's mount shows the host's cgroup tree.
 fn cgroup_of_the_host_is_writable(bed: &Bed) -> Evidence {
-    // The container's own directory, wherever it is visible: nothing is made in other cgroups.
+    // Tries to make a directory in the container's own cgroup, wherever it is visible, and in no other cgroup.
     let id = bed.id();
     let dirs = match bed.view.has_v1() {
         true => "/sys/fs/cgroup/*/".to_owned(),

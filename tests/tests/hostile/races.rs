@@ -1,5 +1,5 @@
-//! A neighbour on a shared volume repeatedly exchanges a directory for a link to the host, while containers that mount
-//! into it start.
+//! A process with access to a shared volume repeatedly exchanges a directory for a link to the host, while containers
+//! start that have mounts below this directory.
 
 use super::{Evidence, attacks};
 use dayfly_tests::bed::Bed;
@@ -21,7 +21,7 @@ const CASES: &[Case] = attacks! {
     dangling_link_is_exchanged without "resolve-in-root",
 };
 
-/// Returns how long to start containers, unless an attack succeeds first.
+/// Returns how long to start containers if no attack succeeds before.
 fn patience(bed: &Bed) -> Duration {
     Duration::from_secs(if bed.is_undefended() { 20 } else { 2 })
 }
@@ -36,7 +36,7 @@ fn parent_is_exchanged(bed: &Bed) -> Evidence {
     })
 }
 
-/// The mount point is a link with a missing target, which is created below the directory that the neighbour exchanges.
+/// The mount point is a link with a missing target. The target is created below the directory that is being exchanged.
 fn dangling_link_is_exchanged(bed: &Bed) -> Evidence {
     race(bed, |bundle| {
         let place = bundle.rootfs().join("volume/place");

@@ -1,5 +1,5 @@
-//! Attacks of a container's root on its standard streams under the shim: they are the shim's pipes, never containerd's
-//! FIFOs on the host.
+//! Attacks of a container's root on its standard streams under the shim. The streams must be pipes of the shim, never
+//! containerd's FIFOs on the host.
 
 use super::{Evidence, holds};
 use dayfly_tests::bed::Bed;
@@ -22,7 +22,7 @@ const CASES: &[Case] = &[
     Case::new("streams_of_a_user", streams_of_a_user).unlike_runc(),
 ];
 
-/// Runs the script to its end; returns its status, its output and the changes.
+/// Runs the script to its end. Returns its status, its output, and the changes of the host's FIFOs.
 #[track_caller]
 fn run(bed: &Bed, user: u32, options: Options, script: &str, pipes: &str) -> (u32, String, String) {
     let bundle = bed.bundle().set("/process/user", json!({ "uid": user, "gid": user }));

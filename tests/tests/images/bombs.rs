@@ -1,5 +1,5 @@
-//! Images of a few kilobytes that would take gigabytes of memory, or hours. Each is rejected by a named limit, in
-//! bounded memory and time.
+//! Images of a few kilobytes whose import would take gigabytes of memory, or hours. Each is rejected by a limit that
+//! the error names, in bounded memory and time.
 
 use super::{V2, visible};
 use dayfly_tests::bed::Bed;
@@ -28,10 +28,10 @@ const CASES: &[Case] = &[
     case!(documents).on(V2).when(uses_every_fast_path).needs(python),
 ];
 
-/// The bounds of an import that unpacks only a few kilobytes, in KiB and in CPU seconds.
+/// The memory in KiB and the CPU time in seconds that an import which unpacks only a few kilobytes may use.
 const MEMORY: u64 = 256 << 10;
 const TIME: f64 = 60.0;
-/// The time after which an import is given up. Other cases use the CPUs as well.
+/// The time after which an import is killed. It is longer than the CPU time, because other cases also use the CPUs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Runs a program and prints its peak memory in KiB, and its CPU time in seconds.
@@ -51,7 +51,7 @@ fn python() -> Result<(), String> {
     }
 }
 
-/// A tmpfs mounted for the bed's store, so that the speed of a disk does not matter.
+/// A tmpfs mounted for the bed's store, so that times do not depend on a disk.
 struct Memory<'a>(&'a Bed);
 
 impl<'a> Memory<'a> {
@@ -106,7 +106,7 @@ fn refused(bed: &Bed, layers: Vec<Layer>, text: &str) {
     bounded(bed, &image::layout(bed, "layout", layers), Some(text));
 }
 
-/// 3.5 KB for 200 000 directories.
+/// An archive of 3.5 KB makes 200 000 directories.
 fn directories_without_entries(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let down = "a/".repeat(2030);
@@ -124,13 +124,13 @@ fn directories_without_entries(bed: &Bed) {
         let options = ["import", source, "--name", "test", "--max-entries", most];
         image::call(bed, &options).run()
     };
-    // 3000 files in 10 directories each; the directories have no entries.
+    // There are 3000 files, each below 10 directories that have no entries of their own.
     let outcome = call("32999").exits(1);
     assert!(outcome.stderr.contains("--max-entries"), "{outcome}");
     call("33000").ok();
 }
 
-/// A global header applies to every entry.
+/// A global header applies to every entry that follows it.
 fn headers_for_every_entry(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let global = |records: &[(&str, &[u8])]| {
@@ -152,12 +152,12 @@ fn headers_for_every_entry(bed: &Bed) {
     let names = named(60_000);
     let many: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
     refused(bed, vec![files(global(&many), 800)], "names are");
-    // The maximum for one file, on more files than the ratio allows.
+    // The names are as many as one file may have, and apply to more files than the ratio allows.
     refused(bed, vec![files(global(&many[..5000]), 2000)], "--max-ratio");
-    // Long names, all of them in every entry.
+    // Every entry has a long link target.
     let path = "n/".repeat(2000);
     refused(bed, vec![files(global(&[("linkpath", path.as_bytes())]), 20_000)], "--max-ratio");
-    // A name has one value, the last one.
+    // Values for the same name replace each other, so only the last one is kept.
     let same = [("SCHILY.xattr.user.a", &[b'x'; 60_000][..]); 30];
     let global = (0..6).fold(Layer::new(), |layer, _| layer.raw(&trimmed(&global(&same))));
     bounded(bed, &image::layout(bed, "same", vec![global.symlink("l", "f")]), None);
@@ -193,7 +193,7 @@ fn maps_of_holes(bed: &Bed) {
     header.as_gnu_mut().expect("gnu").isextended[0] = 1;
     old.header(&mut header, b"");
     let mut block = [b'0'; 512];
-    // The flag that another block follows.
+    // This byte announces that another block follows.
     block[504] = 1;
     let old = old.raw(&block.repeat(100_000));
     refused(bed, vec![old], "more than 131072 parts");
@@ -207,7 +207,7 @@ fn with_window(window: u32, text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("zstd")
 }
 
-/// Decoding a zstd frame allocates its window: several large windows must not be allocated at the same time.
+/// Decoding a zstd frame allocates its window: an import must not allocate several large windows at the same time.
 fn windows(bed: &Bed) {
     let too_long = "wants a window of zstd of 256 MiB, and 128 MiB is the most that is read";
     for (window, count, refused) in [(27, 1, None), (27, 6, None), (28, 1, Some(too_long))] {
@@ -236,7 +236,7 @@ fn windows(bed: &Bed) {
             image::call(bed, &["rm", "test"]).run().ok();
         }
     }
-    // An archive that is compressed as a whole, where a frame after the first has the large window.
+    // An archive that is compressed as a whole. Its second frame has the large window.
     let archive = bed.dir.join("long.tar");
     let frames = [with_window(20, b"short"), with_window(28, &[0; 1 << 20])].concat();
     std::fs::write(&archive, frames).expect("write");
@@ -258,7 +258,7 @@ fn layers_that_are_too_much_together(bed: &Bed) {
     bounded(bed, &layout, Some("the image unpacks to more than 200 times its size"));
 }
 
-/// A name of ten bytes leads down and up again for minutes.
+/// Resolving a name of ten bytes follows links up and down the tree for minutes.
 fn links_through_links(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let down = "d/".repeat(700);
@@ -274,7 +274,7 @@ fn links_through_links(bed: &Bed) {
     refused(bed, vec![layer], "too many links");
 }
 
-/// Replacing a directory must not search all directories.
+/// Replacing a directory must not require a search through all directories.
 fn directories_replaced(bed: &Bed) {
     let _memory = Memory::mount(bed);
     let base = "p/".repeat(40);
@@ -298,7 +298,7 @@ fn copies_of_holes(bed: &Bed) {
     let meta = std::fs::metadata(copy).expect("copy");
     let blocks = std::os::unix::fs::MetadataExt::blocks(&meta);
     assert!(meta.len() == 20_000_000_000 && blocks < 64, "{blocks} blocks");
-    // The copy counts as bytes like any other.
+    // The bytes of the copy count like those of any other file.
     let source = layout.dir.to_str().expect("path");
     image::call(bed, &["rm", "test"]).run().ok();
     let few = ["import", source, "--name", "test", "--max-bytes", "30000000000"];

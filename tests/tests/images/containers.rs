@@ -1,4 +1,4 @@
-//! From an image to its container, until nothing remains of either.
+//! From the import of an image to its container, until nothing is left of either.
 
 use super::V2;
 use dayfly_tests::bed::Bed;
@@ -28,8 +28,8 @@ const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// Prints the expected effects of the layers: a removed file, a replaced directory, a user and a directory of the
-/// image.
+/// Prints what the layers and the image's configuration must result in: a file is removed, a directory is replaced, and
+/// the user and the working directory are the image's.
 const LOOK: &str =
     "id -u; id -g; pwd; echo $A; ls /gone /replaced; cat /shared; echo x >/srv/new; ls /srv";
 const SEEN: &str = "7\n8\n/srv\nb\n/replaced:\nnew\nabove\nnew\n";
@@ -101,7 +101,7 @@ fn run(bed: &Bed, options: &[&str], command: &[&str]) -> Call {
         .env("DAYFLY_SUBGID", "/dev/null")
 }
 
-/// Asserts that containers have left nothing in the store or among the ranges.
+/// Asserts that containers have left nothing in the store and no id range.
 #[track_caller]
 fn nothing_is_left(bed: &Bed) {
     for directory in
@@ -145,7 +145,7 @@ fn its_digest_names_an_image(bed: &Bed) {
     run(bed, &["--image", &digest[..7]], &[]).run().fails("no image");
 }
 
-/// A killed container and a killed mount leave mounts below their directories on the host.
+/// A container and a mount that were killed leave mounts on the host, below their directories in the store.
 fn gc_counts_mounts(bed: &Bed) {
     let store = image::store(bed);
     let directories = [store.join("containers/killed"), store.join("mounts/killed")];
@@ -157,7 +157,7 @@ fn gc_counts_mounts(bed: &Bed) {
                 mount("tmpfs", &place, "tmpfs", MountFlags::empty(), None).expect("mount");
             }
         }
-        // Two mounts at one place.
+        // Two mounts are stacked at one path.
         let twice = directories[0].join("mnt/1");
         mount("tmpfs", &twice, "tmpfs", MountFlags::empty(), None).expect("mount");
         symlink(bed.dir.join("nowhere"), directories[0].join("owner")).expect("link");
@@ -176,7 +176,7 @@ fn gc_counts_mounts(bed: &Bed) {
     assert_eq!(gc(&["gc"]), "2 directories, 5 mounts, 0 ranges of ids removed\n");
     assert_eq!(mounts(), 0);
     assert!(!directories.iter().any(|directory| directory.exists()));
-    // `image gc` is for containers of images, whose directories it removes; mounts have commands of their own.
+    // `image gc` removes directories of containers; mounts of images have commands of their own.
     leave();
     let told = gc(&["image", "gc"]);
     assert!(told.starts_with("1 directory of containers and 3 mounts removed\n"), "{told}");
@@ -211,7 +211,7 @@ fn a_mounts_image_is_kept(bed: &Bed) {
     nothing_is_left(bed);
 }
 
-/// In a user namespace overlayfs keeps its marks in `user.overlay`, here in the user's own store.
+/// In a user namespace overlayfs keeps its attributes in `user.overlay`. Here the layers are in the user's own store.
 fn root_of_a_user_namespace(bed: &Bed) {
     let layout = layout(bed);
     let user = User::nested(bed);
@@ -256,7 +256,7 @@ fn a_user_is_told_what_it_takes(bed: &Bed) {
     let at = base.join("home");
     let outcome = user.bed.call_bare(&["rootfs", "mount", "test", path(&at)]).run().exits(1);
     assert!(outcome.stderr.contains(told), "{outcome}");
-    // With only its own id, and no tty group.
+    // Only the user's own id is mapped, and the tty group is not.
     let script = format!("{told} {}/dayfly run --image test 'id -u; cat /shared'", base.display());
     let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run();
     assert!(outcome.stderr.contains("unmapped gid 8"), "{outcome}");

@@ -1,4 +1,5 @@
-//! Concurrent commands on one store: imports, killed and interrupted ones, and holders of its lock.
+//! Concurrent commands on one store: imports, some of which are killed or interrupted, and processes that hold the
+//! store's lock.
 
 use super::{V2, visible};
 use dayfly_tests::bed::Bed;
@@ -68,7 +69,7 @@ fn killed_imports(bed: &Bed) {
         let killed = running.wait().died_of_signal();
         let named = image::store(bed).join("refs/test:latest").exists();
         if named {
-            // A named image must be complete.
+            // An image with a name must be complete.
             let out = bed.dir.join(format!("out{round}"));
             image::call(
                 bed,
@@ -88,7 +89,7 @@ fn killed_imports(bed: &Bed) {
 }
 
 fn an_interrupted_import(bed: &Bed) {
-    // While its layers are being unpacked.
+    // The signal arrives while the layers are being unpacked.
     let layout = long_one(bed);
     let running =
         image::call(bed, &["import", layout.dir.to_str().expect("path"), "--name", "test"]).spawn();
@@ -102,7 +103,7 @@ fn an_interrupted_import(bed: &Bed) {
     }
 }
 
-/// Holds the lock of a store with one image, as another command does, until it is dropped.
+/// Makes a store with one image, and takes its lock, as another command does. Returns the file that holds the lock.
 fn held(bed: &Bed, how: FlockOperation) -> File {
     let layer = Layer::new().file("file", 0o644, b"");
     image::import(bed, &image::layout(bed, "layout", vec![layer]));
@@ -115,7 +116,8 @@ fn layers(bed: &Bed) -> usize {
     fs::read_dir(image::store(bed).join("layers")).expect("layers").count()
 }
 
-/// A command waits, as long as `--wait` allows, for another command that removes images, and then reports that command.
+/// A command waits for another command that removes images. After the time of `--wait` it fails, and its error names
+/// the other command.
 fn who_removes_is_waited_for(bed: &Bed) {
     let lock = held(bed, FlockOperation::NonBlockingLockExclusive);
     let out = bed.dir.join("out");
@@ -137,13 +139,13 @@ fn who_removes_is_waited_for(bed: &Bed) {
         assert!(line.contains("longer with --wait SECONDS"), "{outcome}");
         assert!(!fs::exists(out).expect("out"), "{outcome}");
     }
-    // The command waits for the lock's release.
+    // The command continues as soon as the lock is released.
     let export = image::call(bed, &["export", "test", out]).spawn();
     export.until_it_waits();
     flock(&lock, FlockOperation::Unlock).expect("unlock");
     export.wait().ok();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("lock");
-    // A name can be removed nevertheless.
+    // A name can be removed while the lock is held.
     let begin = Instant::now();
     let outcome = image::call(bed, &["rm", "test", "--wait", "2"]).run().ok();
     about(2, begin);
@@ -156,7 +158,8 @@ fn who_removes_is_waited_for(bed: &Bed) {
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
 }
 
-/// Imports rely on content that has no name yet, so removals that would have to wait for them are left to a later gc.
+/// Imports rely on content that has no name yet. A removal would have to wait for them, so it leaves such content to a
+/// later gc.
 fn who_relies_is_not_waited_for(bed: &Bed) {
     let lock = held(bed, FlockOperation::NonBlockingLockShared);
     let out = bed.dir.join("out");

@@ -33,7 +33,7 @@ fn exports_are_the_same_image(bed: &Bed) {
         .dir("./", 0o755)
         .file("file", 0o4755, &[3; 100_000])
         .link("hard", "file")
-        // One entry replaces another: the archive contains both.
+        // The second entry replaces the first: the archive contains both.
         .file("twice", 0o644, b"first")
         .file("twice", 0o644, b"second");
     let top = Layer::new()
@@ -61,7 +61,7 @@ fn exports_are_the_same_image(bed: &Bed) {
         let out = bed.dir.join(format!("out{at}"));
         let out = out.to_str().expect("path");
         image::call(bed, &[&["export", "test", out], *options].concat()).run().ok();
-        // Import into an empty store, so that every layer is unpacked and checked.
+        // Imports into an empty store, so that every layer is unpacked and checked.
         let other = bed.dir.join(format!("other{at}"));
         let other = other.to_str().expect("path");
         image::call(bed, &["import", out, "--name", "again", "--store", other]).run().ok();
@@ -102,7 +102,8 @@ fn archives_of_engines(bed: &Bed) {
         let image = image::store(bed).join("refs/registry.test%2Fweb:2");
         assert_eq!(fs::read(image::layers(&image)[0].join("file")).expect("file"), b"contents");
         image::call(bed, &["rm", "registry.test/web:2"]).run().ok();
-        // Compressed as a whole, from standard input; a zstd stream may begin with a skippable frame.
+        // The archive is compressed as a whole and read from standard input; a zstd stream may begin with a skippable
+        // frame.
         let plain = file.to_str().expect("path");
         bed.program("gzip", &["-k", plain]).run().ok();
         bed.program("zstd", &["-q", "-k", plain]).run().ok();
@@ -144,8 +145,8 @@ fn docker_archive(path: &Path, config: &[u8], layer: &[u8]) {
     archive.finish().expect("archive");
 }
 
-/// A layer whose diff-id is in the store is not unpacked. Its content is checked all the same, because only the diff-id
-/// identifies it.
+/// A layer whose diff-id is already in the store is not unpacked again. Its content is checked all the same, because
+/// nothing but the diff-id identifies it.
 fn a_damaged_layer_that_is_there(bed: &Bed) {
     let sound = Layer::new().file("file", 0o644, b"contents").archive();
     let mut damaged = sound.clone();

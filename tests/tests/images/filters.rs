@@ -1,4 +1,4 @@
-//! The seccomp filter of an image's containers: dayfly's own, whatever else is installed.
+//! The seccomp filter of containers from images. dayfly provides it, whatever else is installed.
 
 use super::V2;
 use dayfly_tests::bed::Bed;
@@ -21,7 +21,7 @@ const CASES: &[Case] = &[
     case!(profiles_by_name).on(V2).when(uses_every_fast_path).needs(programs),
 ];
 
-/// Calls, with their results under the filter, and the architecture if it matters.
+/// A program that makes system calls and prints their results, and the architecture if it matters.
 const PROBE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -165,7 +165,7 @@ fn config(bed: &Bed) -> PathBuf {
     image::store(bed).join("refs/test:latest/config.json")
 }
 
-/// /usr/share/containers is empty, both at the import and at the run.
+/// /usr/share/containers is hidden by an empty directory, for the import and for the run.
 fn without_the_engines_file(bed: &Bed) {
     let layout = layout(bed);
     let (store, id) = (image::store(bed), bed.id());
@@ -194,7 +194,7 @@ fn verdicts(bed: &Bed) {
     let wrong: Vec<_> =
         VERDICTS.iter().filter(|(name, wanted)| found.get(*name) != Some(wanted)).collect();
     assert!(wrong.is_empty(), "wanted {wrong:?}, found {found:?}");
-    // The probe detects the filter: without it the kernel answers differently.
+    // Without the filter, the probe prints other results, so it does detect the filter.
     import(bed, &layout, &["--seccomp", "none"]).ok();
     let open = said(&run(bed).run().ok());
     assert_eq!(open.get("mode"), Some(&0));
@@ -205,7 +205,7 @@ fn verdicts(bed: &Bed) {
     }
 }
 
-/// An image that was imported before profiles existed has no profile, and is not marked as unconfined.
+/// An image from before profiles existed has no profile, but is not marked as unconfined either.
 fn an_image_of_an_older_import(bed: &Bed) {
     let layout = layout(bed);
     import(bed, &layout, &[]).ok();

@@ -93,13 +93,13 @@ fn what_leads_out_stays_inside(bed: &Bed) {
     let out = victim.to_str().expect("path");
     let up = format!("{}{out}", "../".repeat(30));
     let layer = Layer::new()
-        // Absolute names are relative to the layer.
+        // Absolute names are taken as relative to the layer.
         .file("/absolute", 0o644, b"inside")
         .symlink("by-path", out)
         .file("by-path/file", 0o644, b"evil")
         .symlink("by-dots", &up)
         .file("by-dots/file2", 0o644, b"evil")
-        // A link replaces a directory, and a file that is written afterwards.
+        // A link replaces a directory, and a file is then written through the link.
         .dir("swap/", 0o755)
         .symlink("swap", out)
         .file("swap/file3", 0o644, b"evil")
@@ -122,7 +122,7 @@ fn what_leads_out_stays_inside(bed: &Bed) {
     }
 }
 
-/// Files that are not archives of images, or that unpack to too much.
+/// Files that are not archives of images, or whose content is too large.
 fn bombs_around_images(bed: &Bed) {
     let import = |source: &str, options: &[&str], text: &str| {
         let all = [&["import", source, "--name", "test"], options].concat();
@@ -130,7 +130,7 @@ fn bombs_around_images(bed: &Bed) {
         assert!(outcome.stderr.contains(text), "lacks {text:?}: {outcome}");
         assert_eq!(visible(bed), Vec::<PathBuf>::new(), "left by {outcome}");
     };
-    // A file without an end.
+    // /dev/zero never ends.
     import("/dev/zero", &[], "is no archive");
     let file = |name: &str, bytes: &[u8]| {
         let path = bed.dir.join(name);
@@ -153,7 +153,7 @@ fn bombs_around_images(bed: &Bed) {
         .exits(1);
     assert!(outcome.stderr.contains("standard input has more than 1000000 bytes"), "{outcome}");
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
-    // A name of 64 GB of holes.
+    // An entry whose name would be 64 GB of holes.
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(EntryType::GNULongName);
     header.set_path("././@LongLink").expect("name");
@@ -186,7 +186,7 @@ fn bombs(bed: &Bed) {
     let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
     let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
     refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
-    // Links that lead ever deeper, beyond the length of a path and the size of a stack.
+    // Each link leads deeper than the one before, beyond the maximum length of a path and the size of a stack.
     let down = vec!["d"; 1000].join("/");
     let deep = (0..30).fold(Layer::new(), |layer, at| {
         let above = if at == 0 { String::new() } else { format!("l{}/", at - 1) };
@@ -228,7 +228,7 @@ fn damaged_blobs(bed: &Bed) {
         &|layout, manifest, _| {
             let path = blob(layout, manifest);
             let mut bytes = fs::read(&path).expect("blob");
-            // In the header of gzip, where nothing else would detect it.
+            // Flips a bit in the gzip header, where no other check would detect it.
             bytes[4] ^= 1;
             fs::write(path, bytes).expect("write");
         },

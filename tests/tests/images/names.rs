@@ -23,7 +23,7 @@ const CASES: &[Case] = &[
     case!(a_containers_image_is_kept).on(V2).when(uses_every_fast_path).needs(image::needed),
 ];
 
-/// Checks for strace, which makes single system calls fail.
+/// Checks for strace, with which a case makes a single system call fail.
 fn strace() -> Result<(), String> {
     image::needed()?;
     let works = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
@@ -70,7 +70,7 @@ fn names_and_their_removal(bed: &Bed) {
     image::call(bed, &["inspect", &digest[..20]]).run().ok();
     image::call(bed, &["rm", digest]).run().ok();
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
-    // All requested names are removed, or none.
+    // A command removes either all names that it is given, or none.
     import(&one, "one");
     image::call(bed, &["rm", "one", "two"]).run().exits(1);
     kept(2);
@@ -121,7 +121,8 @@ fn names_of_docker_hub(bed: &Bed) {
     assert!(outcome.stderr.contains("but team/box:latest"), "{outcome}");
 }
 
-/// A default name, taken from the source's directory, may move from another image: a warning says so.
+/// A default name is taken from the source's directory, and may belong to another image already. It then moves to the
+/// new image, with a warning.
 fn names_from_where_an_image_is(bed: &Bed) {
     let import = |directory: &str, contents: &[u8], options: &[&str]| {
         fs::create_dir_all(bed.dir.join(directory)).expect("make");
@@ -140,8 +141,8 @@ fn names_from_where_an_image_is(bed: &Bed) {
     assert!(outcome.stderr.contains("perhaps with k, m, g or t"), "{outcome}");
 }
 
-/// The slower of two commands finds that the name is gone, at its lookup or at its removal. Neither is a failure of the
-/// store.
+/// Several commands remove the same name. The slower ones find that it does not exist, either when they look it up or
+/// when they remove it; neither counts as a failure of the store.
 fn many_remove_the_same_name(bed: &Bed) {
     let layout = image::layout(bed, "layout", vec![Layer::new().file("file", 0o644, b"")]);
     let source = layout.dir.to_str().expect("path");
@@ -163,7 +164,7 @@ fn many_remove_the_same_name(bed: &Bed) {
     }
 }
 
-/// Forces the race: the name exists at the lookup, but not at the removal.
+/// Forces the race of the previous case: the name exists at the lookup, but not at the removal.
 fn one_that_is_gone_when_it_is_removed(bed: &Bed) {
     image::import(bed, &image::layout(bed, "layout", vec![Layer::new().file("f", 0o644, b"")]));
     let store = image::store(bed);

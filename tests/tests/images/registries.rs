@@ -1,4 +1,4 @@
-//! Registries that send too slowly or too little: given up in bounded time, and at once after a signal.
+//! Registries that send too slowly or too little: a pull ends in bounded time, and at once after a signal.
 
 use super::{V2, visible};
 use dayfly_tests::bed::Bed;
@@ -42,13 +42,13 @@ enum Way {
     Breaks(usize),
     /// Sends the header, and then nothing.
     Stalls,
-    /// Sends this many bytes the first time, and then nothing; the rest at the next request.
+    /// Sends this many bytes at the first request, and then nothing; sends the rest at the next request.
     StallsOnce(usize),
-    /// Sends this many bytes the first time, and closes the connection; then answers 503 this many times; then sends
-    /// the rest.
+    /// Sends this many bytes at the first request, and closes the connection; answers the given number of requests with
+    /// 503; then sends the rest.
     Refuses(usize, usize),
-    /// Supports no ranges: sends this many bytes, twice as many the second time and so on, and closes the connection
-    /// each time.
+    /// Does not support ranges. Sends this many bytes and closes the connection, with twice as many bytes at the second
+    /// request, and so on.
     Anew(usize),
 }
 
@@ -63,7 +63,7 @@ impl Registry {
         Self::serve_long(400_000, manifests, layers)
     }
 
-    /// Starts a registry whose layer has a file of `length` bytes.
+    /// Starts a registry whose layer contains a file of `length` bytes.
     fn serve_long(length: u32, manifests: Way, layers: Way) -> Self {
         let noise: Vec<u8> =
             (0..length).map(|at| (at.wrapping_mul(at ^ 0x5bd1_e995) >> 7) as u8).collect();
@@ -140,7 +140,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, usize)> {
     }
 }
 
-/// Answers a request after `before` others; returns whether the connection stays open.
+/// Answers a request that `before` others preceded; returns whether the connection stays open.
 fn answer(mut stream: &TcpStream, body: &[u8], from: usize, way: Way, before: usize) -> bool {
     let way = match way {
         Way::StallsOnce(_) | Way::Refuses(..) if before == 0 => way,
@@ -185,7 +185,7 @@ fn answer(mut stream: &TcpStream, body: &[u8], from: usize, way: Way, before: us
     }
 }
 
-/// Asserts that a pull is given up within `limit`, with this error.
+/// Asserts that a pull fails within `limit`, with this error.
 #[track_caller]
 fn given_up(bed: &Bed, registry: &Registry, limit: Duration, text: &str) {
     let begin = Instant::now();
@@ -209,16 +209,16 @@ fn one_that_breaks_off(bed: &Bed) {
     assert_eq!(registry.asked.load(Ordering::Relaxed), 4);
 }
 
-/// The transfer is resumed as long as each attempt adds 64 KiB.
+/// The transfer continues as long as each attempt receives at least 64 KiB more.
 fn one_that_breaks_off_and_goes_on(bed: &Bed) {
     let registry = Registry::serve(Way::Sound, Way::Breaks(70_000));
     registry.pull(bed, &[]).run().ok();
-    // 400 KB, and each attempt may lose its last piece.
+    // The layer has 400 KB, and each attempt may lose the last piece that was sent.
     let asked = registry.asked.load(Ordering::Relaxed);
     assert!((6..=8).contains(&asked), "{asked}");
 }
 
-/// The rest is requested again after any error. If the new request fails, its error is reported.
+/// After any error in mid-transfer, the rest is requested again. If the new request fails, the pull reports that error.
 fn errors_in_mid_transfer(bed: &Bed) {
     for (way, asked) in [(Way::StallsOnce(70_000), 2), (Way::Refuses(70_000, 1), 3)] {
         let registry = Registry::serve(Way::Sound, way);
@@ -232,13 +232,14 @@ fn errors_in_mid_transfer(bed: &Bed) {
     assert_eq!(registry.asked.load(Ordering::Relaxed), 4);
 }
 
-/// Each attempt sends the received bytes again: tolerated up to eight times a blob's length.
+/// Each attempt receives bytes again that were received before: a pull accepts this up to eight times the blob's
+/// length.
 fn one_without_ranges(bed: &Bed) {
     let registry = Registry::serve(Way::Sound, Way::Anew(70_000));
     registry.pull(bed, &[]).run().ok();
     assert_eq!(registry.asked.load(Ordering::Relaxed), 6);
     image::call(bed, &["rm", &format!("127.0.0.1:{}/x:latest", registry.port)]).run().ok();
-    // 2 MB would take 29 attempts; by the 22nd, 231 times 70 KB were sent in vain.
+    // A blob of 2 MB would take 29 attempts. After the 22nd, 231 times 70 KB were received in vain.
     let registry = Registry::serve_long(2_000_000, Way::Sound, Way::Anew(70_000));
     given_up(bed, &registry, Duration::from_secs(40), "given up after 1540000 of");
     assert_eq!(registry.asked.load(Ordering::Relaxed), 22);
@@ -274,7 +275,7 @@ fn the_lock_is_not_waited_for_for_ever(bed: &Bed) {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: {outcome}", begin.elapsed());
     let who = format!("process {} (", pull.pid().as_raw_nonzero());
     assert!(outcome.stderr.contains(&who) && outcome.stderr.contains("--wait"), "{outcome}");
-    // A waiting command reacts to signals as well.
+    // A command that waits reacts to signals as well.
     let gc = image::call(bed, &["gc"]).spawn();
     gc.until_it_waits();
     let begin = Instant::now();

@@ -24,7 +24,7 @@ fn merged(bed: &Bed, layers: &[PathBuf], script: &str) -> String {
     let mount = bed.dir.join("merged");
     fs::create_dir_all(&mount).expect("make mount point");
     let lower: Vec<String> = layers.iter().rev().map(|layer| layer.display().to_string()).collect();
-    // overlayfs requires two layers, or an upper one.
+    // overlayfs requires at least two layers, or an upper layer.
     let empty = bed.dir.join("empty");
     fs::create_dir_all(&empty).expect("make empty layer");
     let command = format!(
@@ -58,11 +58,11 @@ fn whiteouts_as_overlayfs_sees_them(bed: &Bed) {
         .dir("hidden/", 0o755)
         .file("hidden/new", 0o644, b"new")
         .file("hidden/.wh..wh..opq", 0o644, b"")
-        // Removed and created again in the same layer.
+        // A name is removed and created again in the same layer.
         .file(".wh.again", 0o644, b"")
         .dir("again/", 0o755)
         .file("again/new", 0o644, b"new")
-        // A whiteout beside its replacement.
+        // A whiteout is in the same layer as the file that replaces the removed one.
         .file("file", 0o644, b"above")
         .file(".wh.file", 0o644, b"")
         .file(".wh..wh.plnk", 0o644, b"");
@@ -91,7 +91,7 @@ fn what_layers_below_decide(bed: &Bed) {
     let script =
         "stat -c '%a %F' tmp && readlink lib && cat usr/lib/more linked && stat -c %a linked";
     assert_eq!(merged(bed, &layers, script), "1777 directory\nusr/lib\nmorebase750\n");
-    // This layer is stored under an id that includes the layers below, unlike the others.
+    // Unlike the others, this layer is stored under an id that depends on the layers below it.
     let info: Value =
         serde_json::from_slice(&fs::read(image.join("info.json")).expect("info")).expect("json");
     let own = |at: usize| {

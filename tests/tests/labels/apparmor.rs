@@ -26,11 +26,11 @@ const CASES: &[Case] = &[
     case!(features).needs(profiles),
 ];
 
-/// Allows everything; linux_process_apparmor_profile of runtime-tools uses it too.
+/// A profile that allows everything, with the name that linux_process_apparmor_profile of runtime-tools uses.
 const SECURE: &str = "acme_secure_profile";
-/// Denies writing /refused, and chown.
+/// A profile that denies writing /refused, and chown(2).
 pub const CONFINED: &str = "dayfly-confined";
-/// Denies writing /other.
+/// A profile that denies writing /other.
 const OTHER: &str = "dayfly-other";
 const UNKNOWN: &str = "dayfly-no-such-profile";
 
@@ -62,7 +62,7 @@ fn profile(bed: &Bed) {
     assert_eq!(run.lines(), [enforced(SECURE), enforced(SECURE)]);
 }
 
-/// Actions that root may do unless the profile denies them.
+/// Tries three writes and a chown(2), which root may do unless a profile denies them.
 const TRY: &str = "echo x >/allowed; echo $?; echo x >/refused; echo $?; echo x >/other; echo $?; \
                    chown 1:1 /allowed; echo $?";
 
@@ -77,7 +77,7 @@ fn refuses(bed: &Bed) {
     assert_eq!(tried(json!(OTHER)), "0 0 1 0");
 }
 
-/// Another user, no_new_privs, a seccomp filter: none of them prevents the profile from being applied.
+/// The profile also applies to a process of another user, with no_new_privs and a seccomp filter.
 fn with_everything_that_restricts(bed: &Bed) {
     let run = bed
         .bundle()
@@ -97,15 +97,16 @@ fn exec_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let exec = c.sh(&format!("{CURRENT}; {TRY}")).ok();
     assert_eq!(exec.lines(), [&enforced(CONFINED), "0", "1", "0", "1"]);
-    // A detached process.
+    // The same for a detached process.
     let file = bed.dir.join("pid").to_string_lossy().into_owned();
     c.exec_with(&["--detach", "--pid-file", &file], &["sleep", "1000"]).ok();
     let pid = fs::read_to_string(&file).expect("read pid").trim().parse().expect("pid");
     assert_eq!(current(pid), enforced(CONFINED));
 }
 
-/// A process.json without a profile gets the container's. runc does so for SELinux, and intends to for AppArmor, but
-/// its stored configuration lacks the profile (specconv omits it): with runc, the process is unconfined.
+/// If a process.json names no profile, the process gets the container's. runc does the same for SELinux labels, and
+/// intends to do so for AppArmor. But specconv does not copy the profile to runc's stored configuration, so that the
+/// process is unconfined.
 fn process_file_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });

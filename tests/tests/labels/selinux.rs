@@ -14,7 +14,7 @@ use std::path::Path;
 
 dayfly_tests::subject!("labels::no_policy", Runtime, BEFORE);
 
-/// Cases that run before the policy is loaded: it can't be unloaded.
+/// Cases that run before the policy is loaded, since a loaded policy can't be removed.
 const BEFORE: &[Case] = &[
     case!(process_label_without_a_policy).needs(no_policy),
     case!(mount_label_without_a_policy).needs(no_policy).unlike_runc(),
@@ -36,11 +36,11 @@ const CASES: &[Case] = &[
     case!(of_a_user).needs(policy_and_users),
 ];
 
-/// A label that may not write files of [`REFUSED`].
+/// A label that does not permit writing files with the label [`REFUSED`].
 pub const CONTAINER: &str = "system_u:system_r:container_t:s0:c1,c2";
-/// A label that may write these files, with the categories of [`MOUNT`].
+/// A label that permits writing such files, with the categories of [`MOUNT`].
 pub const OTHER: &str = "system_u:system_r:container_other_t:s0:c715,c811";
-/// The mount label of linux_mount_label in runtime-tools.
+/// The mount label that linux_mount_label of runtime-tools uses.
 pub const MOUNT: &str = "system_u:object_r:svirt_sandbox_file_t:s0:c715,c811";
 /// A mount label with the categories of [`CONTAINER`].
 pub const OWN: &str = "system_u:object_r:svirt_sandbox_file_t:s0:c1,c2";
@@ -98,12 +98,12 @@ fn process_label(bed: &Bed) {
     assert_eq!(shown(&run.run().ok()), [CONTAINER]);
 }
 
-/// Returns the output, without the terminators of labels.
+/// Returns the lines of the output; the NUL after a label ends a line.
 fn shown(outcome: &Outcome) -> Vec<String> {
     outcome.stdout.replace('\0', "\n").lines().map(str::to_owned).collect()
 }
 
-/// Adds a directory where only [`OTHER`] may write.
+/// Adds a directory in which only a process with the label [`OTHER`] may write.
 fn with_files(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle.mount("tmpfs", "tmpfs", "/mnt", &[&format!("context={REFUSED}")])
 }
@@ -138,7 +138,7 @@ fn categories_keep_apart(bed: &Bed) {
     assert_eq!(tried(OTHER, MOUNT), "written\n");
 }
 
-/// Another user, no_new_privs, a seccomp filter: none of them prevents the label from being applied.
+/// The label also applies to a process of another user, with no_new_privs and a seccomp filter.
 fn with_everything_that_restricts(bed: &Bed) {
     let run = bed
         .bundle()
@@ -160,7 +160,7 @@ fn with_everything_that_restricts(bed: &Bed) {
 fn exec_has_the_containers_label(bed: &Bed) {
     let c = bed.bundle().set("/process/selinuxLabel", json!(CONTAINER)).make().detached();
     assert_eq!(shown(&c.sh(CURRENT).ok()), [CONTAINER]);
-    // A process.json without a label.
+    // The label of a process.json without one is the container's.
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
     assert_eq!(shown(&exec_process(bed, &c, &process).run().ok()), [CONTAINER]);
 }
@@ -182,7 +182,7 @@ fn exec_has_its_own_label(bed: &Bed) {
     assert_eq!(current(c.pid()), CONTAINER);
 }
 
-/// Returns the result of keyctl(KEYCTL_GET_SECURITY) for the session keyring that ends with the container.
+/// Returns the result of keyctl(KEYCTL_GET_SECURITY) for the container's session keyring.
 fn label_of_keyring(c: &Container<'_>) -> String {
     let script = "import ctypes, sys\n\
                   name = '_ses.' + sys.argv[1]\n\
@@ -199,7 +199,7 @@ fn key_label(bed: &Bed) {
     c.create().ok();
     assert_eq!(label_of_keyring(&c), format!("{CONTAINER}\n"));
     c.start().ok();
-    // Keys that the program creates have its own label, whatever the keyring's is.
+    // Keys that the program creates get the program's label, whatever the keyring's label is.
     let made = fs::read(format!("/proc/{}/attr/keycreate", c.pid())).expect("attr/keycreate");
     assert_eq!(String::from_utf8_lossy(&made), "");
 }

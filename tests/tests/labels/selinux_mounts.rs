@@ -41,7 +41,7 @@ fn options(c: &Container<'_>, place: &str) -> String {
     line.rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
-/// As with runc: proc, sysfs and cgroup2 have labels of their own, and mqueue accepts one only at its root.
+/// As with runc: proc, sysfs and cgroup2 keep their own labels, and mqueue accepts a label at its root only.
 fn mount_label(bed: &Bed) {
     let c = bed
         .bundle()
@@ -94,14 +94,14 @@ fn mount_label_and_large_data(bed: &Bed) {
     assert_eq!(label_of(&c, "mnt/file"), MOUNT);
 }
 
-/// In a user namespace the kernel accepts a context for some file systems only.
+/// In a user namespace the kernel accepts the mount option `context` for some file systems only.
 fn mqueue_in_a_user_namespace(bed: &Bed) {
     let c = crate::userns::mapped(bed).set("/linux/mountLabel", json!(OWN)).make().detached();
     assert_eq!(label_of(&c, "dev/mqueue"), OWN);
     assert_eq!(label_of(&c, "proc/acpi"), OWN);
 }
 
-/// Files of the layers, and files made in the container.
+/// Paths of files from the layers, and of files made in the container.
 const FILES: [&str; 9] =
     ["", "last", "secret", "of-user", "bin", "bin/sh", "new", "made", "made/file"];
 

@@ -41,7 +41,7 @@ fn logs_of_the_background(bed: &Bed) {
     call(bed, &["logs", "nobody"]).run().fails("container does not exist");
 }
 
-/// Writes beyond the limit fail, and no file on the host grows.
+/// When the log has reached its limit, writes fail, and no file on the host grows.
 fn a_log_is_bounded(bed: &Bed) {
     image_of(bed, vec![]);
     let id = background(bed, &["--log-size", "64k"], "yes; echo $? >/tmp/status; sleep 1000");
@@ -79,7 +79,7 @@ fn wrong_backgrounds(bed: &Bed) {
     refused(bed, &["--log-size", "64k"], "--log-size needs -d");
     refused(bed, &["-d", "--log-size", "1"], "must be 4k or more");
     refused(bed, &["-d", "--log-size", "x"], "invalid size");
-    // A missing program is reported at once, not in the log, and nothing is left behind.
+    // A missing program is reported by the command at once, not in the log, and nothing is left behind.
     let outcome = run(bed, &["-d", "--image", "test", "/no/such"]).run();
     assert!(outcome.stderr.contains("/no/such") && outcome.stdout.is_empty(), "{outcome}");
     assert_eq!(outcome.code(), 1, "{outcome}");
@@ -89,7 +89,7 @@ fn wrong_backgrounds(bed: &Bed) {
     delete(bed, &id);
 }
 
-/// `--detach` prints nothing, and leaves the output with the caller's.
+/// `--detach` prints no id, and the container keeps the caller's standard output.
 fn detached_as_before(bed: &Bed) {
     image_of(bed, vec![]);
     let id = bed.id();
@@ -100,7 +100,7 @@ fn detached_as_before(bed: &Bed) {
     call(bed, &["logs", &id]).run().fails("has no log");
     assert!(!mounts_of(bed));
     delete(bed, &id);
-    // For a bundle, `-d` does the same.
+    // For a bundle, `-d` means `--detach`.
     let c = bed.bundle().args(&["/bin/sleep", "1000"]).make();
     assert_eq!(c.run_with(&["-d"]).ok().stdout, "");
 }
@@ -117,14 +117,15 @@ fn beginnings_of_ids(bed: &Bed) {
         pid(ambiguous).fails("is the beginning of 2 container ids");
         call(bed, &["delete", ambiguous]).run().fails("is the beginning of 2");
     }
-    // Names given by the user, and fewer than three digits, are not completed.
+    // Names that the user has chosen, and fewer than three digits, are not completed to an id.
     for none in ["abce", "ab", "abcd000000000003"] {
         pid(none).fails("container does not exist");
     }
     call(bed, &["delete", "--force", "abce"]).run().ok();
     call(bed, &["state", "abce-named"]).run().ok();
     call(bed, &["delete", "--force", "abcd000000000001"]).run().ok();
-    // Nor do engines' commands, and none where a directory of that very name is left.
+    // The commands that engines use complete no ids, either. No command does so if a directory with exactly the given
+    // name exists.
     for words in [&["state", "abcd0"][..], &["kill", "abcd0", "KILL"], &["update", "abcd0"]] {
         call(bed, words).run().fails("container does not exist");
     }

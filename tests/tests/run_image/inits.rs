@@ -16,7 +16,7 @@ const CASES: &[Case] = &[
 
 fn an_init_reaps_and_passes_signals_on(bed: &Bed) {
     image_of(bed, vec![]);
-    // Orphans end while the program does not wait for them.
+    // The orphans exit while the program does not wait for them.
     let script = "for i in 1 2 3; do (sleep 0 &); done; exec sleep 1000";
     let zombies = "grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null";
     for userns in ["host", "auto"] {
@@ -25,7 +25,7 @@ fn an_init_reaps_and_passes_signals_on(bed: &Bed) {
         wait::until_true("the program", || list("cat /proc/2/cmdline").starts_with("sleep"));
         wait::until_true("no zombie", || list(zombies).is_empty());
         assert!(list("cat /proc/1/cmdline").starts_with("/dev/init\0sh\0-c\0"), "{userns}");
-        // The file of the first process cannot be written to.
+        // The container can't write to the executable of the first process.
         let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/dev/init"]).run();
         assert!(outcome.stderr.contains("/dev/init: "), "{outcome}");
         let outcome = call(bed, &["exec", &id, "sh", "-c", "echo >>/proc/1/exe"]).run();

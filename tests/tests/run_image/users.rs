@@ -1,4 +1,4 @@
-//! Users without root who run images, without unshare(1).
+//! Unprivileged users run images without unshare(1).
 
 use super::{layout, path, users};
 use dayfly_tests::bed::Bed;
@@ -29,7 +29,7 @@ fn as_user(user: &User, args: &[&str]) -> Call {
     user.bed.call(args)
 }
 
-/// Maps the user's own id only: the PATH contains no helper.
+/// Only the user's own id is mapped, because the PATH contains no helper for more.
 fn users_of_one_id(bed: &Bed) {
     let user = User::new(bed);
     user_with_image(bed, &user);

@@ -1,4 +1,4 @@
-//! SIGKILL of the shim at any moment: its program's `delete` leaves nothing.
+//! SIGKILL of the shim at any moment: afterwards, `delete` of its program leaves nothing.
 
 use super::is_missing;
 use dayfly_tests::bed::Bed;
@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
     case!(killed_while_deleting).unlike_runc().alone(),
 ];
 
-/// A call, and the calls before it.
+/// One of a task's requests; `before` is the number of requests that precede it.
 struct Step {
     before: usize,
     name: &'static str,
@@ -70,8 +70,8 @@ fn rounds(bed: &Bed, step: &Step) {
     println!("{}: {whole:?} each", step.name);
 }
 
-/// Makes all calls up to the step, kills the shim at time `after` since the step's start, and deletes the container.
-/// Returns how long the step took.
+/// Makes all calls before the step, and the step's own; kills the shim at time `after` since the start of the step;
+/// deletes the container. Returns how long the step took.
 #[track_caller]
 fn once(bed: &Bed, step: &Step, round: u32, after: Option<Duration>) -> Duration {
     let container = bed.bundle().args(&["sleep", "1000"]).make();

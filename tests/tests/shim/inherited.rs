@@ -1,4 +1,4 @@
-//! The properties that a container inherits from the process that makes it: they are the same under the shim as under
+//! The properties that a container inherits from the process that makes it. They are the same under the shim as under
 //! `dayfly run`, except the shim's OOM score, which equals that of containerd's own shim.
 
 use super::{Task, is_missing};
@@ -17,7 +17,8 @@ const CASES: &[Case] = &[
     case!(user_and_time_namespaces).unlike_runc(),
 ];
 
-/// Signals, limits, umask, credentials, groups and session of processes, pid namespaces, descriptors.
+/// Prints the properties of a process: signals, limits, umask, credentials, groups, session, PID namespaces,
+/// descriptors and more.
 const SCRIPT: &str = "grep -E '^(Umask|NSpid|NSpgid|NSsid|Sig[PBIC]|Shd|Cap|NoNewPrivs|Seccomp|Uid|Gid|Groups|\
     TracerPid|CoreDumping|Cpus_allowed|Mems_allowed|Speculation)' /proc/self/status; cat /proc/self/limits; \
     echo stat $(cut -d ' ' -f 7-8,18,19,38,41 /proc/self/stat); \
@@ -26,7 +27,7 @@ const SCRIPT: &str = "grep -E '^(Umask|NSpid|NSpgid|NSsid|Sig[PBIC]|Shd|Cap|NoNe
     echo oom $(cat /proc/self/oom_score_adj); echo slack $(cat /proc/self/timerslack_ns); env";
 
 fn bundle(bed: &Bed) -> Bundle<'_> {
-    // These are the maker's, unless the configuration sets them.
+    // Unless the configuration sets these properties, the container inherits them.
     bed.bundle().unset("/process/rlimits").unset("/process/oomScoreAdj")
 }
 
@@ -34,7 +35,7 @@ fn lines(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text).lines().map(str::to_owned).collect()
 }
 
-/// Asserts that both texts have the same lines, except lines that begin with `but`.
+/// Asserts that both texts have the same lines, not counting lines that begin with `but`.
 #[track_caller]
 fn assert_same(ours: &[u8], wanted: &str, but: Option<&str>) {
     let (ours, wanted) = (lines(ours), lines(wanted.as_bytes()));
@@ -74,7 +75,7 @@ fn exec(bed: &Bed) {
     task.exec("e", &script, Some(&pipes));
     task.start("e");
     assert_eq!(task.wait("e"), 0);
-    // Except process ids, of the exec and of its children.
+    // Process ids are not compared: those of the exec and of its children differ.
     assert_same(&out.join().expect("stdout"), &wanted.replace("oom 0", "oom 1"), Some("NS"));
     task.finish();
 }

@@ -1,4 +1,4 @@
-//! Many requests at once, and clients that do not read: the shim stays small and idle, and loses nothing.
+//! Many requests at once, and clients that do not read: the shim uses little memory and CPU time, and loses nothing.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -43,8 +43,8 @@ fn ticks(pid: u32) -> u64 {
     times.map(|field| field.parse::<u64>().expect("number")).sum()
 }
 
-/// The limit of descriptors is lower than a thousand execs need: the shim raises it for itself, and its containers get
-/// the original limit.
+/// A thousand execs need more descriptors than the shim's limit: the shim raises its own limit, and its containers get
+/// the original one.
 fn thousand_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -66,7 +66,7 @@ fn thousand_execs(bed: &Bed) {
 
     let pipes = Pipes::new(&task.container, "many");
     let reader = pipes.reader("stdout");
-    // Otherwise the reader would see the end when one program exits before the next one starts.
+    // Without this writer, the reader would see the end of the file when one program exits before the next one starts.
     let writer = pipes.writer("stdout");
     let names: Vec<String> = (0..1000).map(|number| format!("e{number}")).collect();
     for name in &names {
@@ -96,7 +96,7 @@ fn thousand_execs(bed: &Bed) {
     task.finish();
 }
 
-/// If nobody reads the output, the program blocks, the shim is idle, and both can be ended.
+/// If nobody reads the output, the program blocks and the shim uses no CPU time; both can still be ended.
 fn output_that_nobody_reads(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -107,7 +107,7 @@ fn output_that_nobody_reads(bed: &Bed) {
     let pid = task.shim.pid();
     let wait = WaitRequest { id: task.id(), ..WaitRequest::default() };
     let wait = task.shim.send(Method::Wait, &wait);
-    // Until pipe and FIFO are full.
+    // Waits until the pipe and the FIFO are full, so that the program uses no more CPU time.
     let full = || {
         let before = ticks(task.state().pid);
         assert!(task.shim.answer_within(wait, Duration::from_millis(50)).is_none());
@@ -126,7 +126,7 @@ fn output_that_nobody_reads(bed: &Bed) {
     task.shut_down();
 }
 
-/// A frozen containerd neither accepts events nor reads answers: nothing is lost, and the shim uses little memory.
+/// A frozen containerd neither accepts events nor reads answers. Nothing is lost, and the shim uses little memory.
 fn frozen_containerd(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -149,7 +149,7 @@ fn frozen_containerd(bed: &Bed) {
     let memory = private(pid);
     println!("private memory: {memory} kB");
     assert!(memory < 12 << 10, "{memory} kB");
-    // Others are served meanwhile.
+    // The shim serves other connections meanwhile.
     assert_eq!(task.shim.pid(), pid);
     drop(guard);
     let mut exits = 0;
@@ -193,7 +193,7 @@ fn nothing_is_kept(bed: &Bed) {
     let after = private(pid);
     println!("private memory: {memory} kB, after {rounds} more {after} kB");
     // The heap keeps the pages of its peak, which depends on how fast events are accepted: about 40 kB, after 300 execs
-    // as after 3000. A hundred bytes kept per exec would be more.
+    // as well as after 3000. If the shim kept a hundred bytes for each exec, the difference would be larger.
     assert!(after <= memory + 64, "{memory} kB, then {after} kB");
     dayfly_tests::wait::until_true("descriptors to be as before", || open() <= descriptors);
     task.finish();
@@ -216,8 +216,8 @@ fn occurrences(pid: u32, text: &str) -> usize {
     found
 }
 
-/// The environment of a container or of a started exec must not stay in the memory of the shim, nor in the memory of
-/// its workers for other processes.
+/// The environment of a container or of a started exec must not stay in the shim's memory, nor in the memory of workers
+/// that the shim starts for other processes.
 fn secrets_of_execs(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -226,7 +226,7 @@ fn secrets_of_execs(bed: &Bed) {
     let task = Task::started(container, None);
     let pid = task.shim.pid();
     task.exec("e", "SECRET=of-the-exec exec sleep 1000", None);
-    // Before the start it is kept, so the search works.
+    // The environment is kept until the start, which shows that the search works.
     assert!(occurrences(pid, "of-the-exec") > 0);
     task.start("e");
     for secret in ["of-the-exec", "of-the-container"] {

@@ -1,4 +1,4 @@
-//! Calls that collide, and ends at bad moments: every call is answered, and nothing is left.
+//! Calls that collide, and processes that end at bad moments: every call is answered, and nothing is left.
 
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
@@ -46,7 +46,7 @@ fn sleeper(bed: &Bed) -> Container<'_> {
     bed.bundle().args(&["sleep", "1000"]).make()
 }
 
-/// The end of a program may be reported before the end of the worker that has made it.
+/// The shim may learn of a program's exit before the worker that started the program has exited.
 fn programs_that_end_at_once(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -64,7 +64,7 @@ fn programs_that_end_at_once(bed: &Bed) {
         assert!(answer.expect("answer").pid > 0);
         assert_eq!((task.wait(name), task.delete(name).exit_status), (6, 6));
     }
-    // For each, the start comes before the exit.
+    // No exit event comes before the start event of its process.
     let mut seen = [0, 0];
     while seen[1] < names.len() {
         match task.shim.events.next().topic.as_str() {
@@ -77,7 +77,7 @@ fn programs_that_end_at_once(bed: &Bed) {
     task.finish();
 }
 
-/// A process that Exec has prepared but nobody started is deleted with its container, and calls that wait for it are
+/// A process that was prepared by Exec but never started is deleted with its container, and calls that wait for it are
 /// answered.
 fn deleted_with_its_execs(bed: &Bed) {
     if is_missing(bed) {
@@ -127,7 +127,7 @@ fn created_twice_and_deleted(bed: &Bed) {
     let [first, second] = calls.map(|call| shim.answer(call));
     first.expect("create");
     assert_eq!(second.unwrap_err().code, code::ALREADY_EXISTS);
-    // Never started: it ends, and is gone.
+    // The container was never started: deleting it ends its init.
     let task = Task { container, shim };
     assert_eq!(task.delete("").exit_status, 137);
     let topics = task.shim.events.topics_to(topic::TASK_DELETE);
@@ -147,7 +147,7 @@ fn waits_have_limits(bed: &Bed) {
     task.finish();
 }
 
-/// Returns a FIFO, and a hook that waits until it is written to.
+/// Returns a FIFO, and a hook that waits until something is written to the FIFO.
 fn gate(bed: &Bed) -> (PathBuf, Value) {
     let gate = bed.dir.join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).expect("mkfifo");
@@ -162,8 +162,8 @@ fn kept(bed: &Bed) -> (Container<'_>, PathBuf) {
     (bundle.set("/hooks/createRuntime", hook).make(), gate)
 }
 
-/// Everything that was made before the timeout is removed before the answer, so that the name can be used again;
-/// waiting calls are answered.
+/// The shim removes everything that was made before the timeout, and only then answers, so that the name can be used
+/// again. Waiting calls are answered.
 fn create_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -199,7 +199,7 @@ fn create_whose_worker_dies(bed: &Bed) {
 fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::path::Path) {
     let request = creation(&container, None);
     let create = shim.send(Method::Create, &request);
-    // Either hook may read it, as the first may still exist.
+    // The first creation's hook may still exist and read the line, so the line is written until the answer arrives.
     let answer = loop {
         // Opened for reading and writing, so that open(2) does not block.
         let mut file = fs::OpenOptions::new();
@@ -215,7 +215,7 @@ fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::pat
     task.finish();
 }
 
-/// After the timeout it is unknown whether the program was started, so the container is ended.
+/// After the timeout it is unknown whether the program was started, so the shim kills the container.
 fn start_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -257,7 +257,7 @@ fn comes_back_for_another(bed: &Bed) {
     task.finish();
 }
 
-/// Two clients connect just before the shutdown. One of them is accepted when the shim expects no more clients.
+/// Two clients connect just before the shutdown. One of them is accepted when the shim no longer expects clients.
 fn ends_after_who_only_connects(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -286,7 +286,7 @@ fn children(pid: u32) -> Vec<Pid> {
     numbers.filter_map(Pid::from_raw).collect()
 }
 
-/// Without a PID namespace of the container's own, init's end does not end the other processes.
+/// Without a PID namespace of the container's own, the other processes do not end with init by themselves.
 fn rest_ends_with_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -464,7 +464,7 @@ fn replaced_programs(bed: &Bed) {
     assert_eq!(task.shim.dayfly(&["exec", &id, "echo", "new"]).run().ok().stdout, "new\n");
     let list = task.shim.dayfly(&["list"]).run().ok();
     assert!(list.stdout.contains(&id), "{list}");
-    // As containerd does when the old shim dies.
+    // Runs `delete` of the new program, as containerd does when a shim dies.
     let pid = Pid::from_raw(task.shim.pid() as i32).expect("pid");
     kill_process(pid, Signal::KILL).expect("kill");
     task.shim.program = new;

@@ -1,4 +1,4 @@
-//! Root filesystems mounted at their path in the bundle, as a shim does.
+//! Root filesystems mounted at their path in the bundle, as a shim mounts them.
 
 use container::{RootMount, mount_on_host, unmount_on_host, wants_host_root};
 use dayfly_tests::bed::Bed;
@@ -53,7 +53,7 @@ pub fn in_the_bundle_for_hooks(bed: &Bed) {
         }
     }
     unmount_on_host(&format!("{}/none", rootfs.display())).expect("nothing there");
-    // All mounts are made, or none.
+    // Either all mounts are made, or none.
     let text = list(&json!([
         mount("bind", &snapshot.base(), &words(&["rbind"])),
         { "type": "tmpfs", "source": "tmpfs", "target": "gone", "options": [] },
@@ -74,7 +74,7 @@ pub fn in_the_bundle_not_through_links(bed: &Bed) {
     let link = link.display().to_string();
     mount_on_host(&link, &mounts).expect_err("a link");
     nothing_is_left(bed);
-    // A mount of another program at that place stays.
+    // A path that leads to the mount through a link unmounts nothing.
     let place = elsewhere.display().to_string();
     mount_on_host(&place, &mounts).expect("mount");
     let _ = unmount_on_host(&link);

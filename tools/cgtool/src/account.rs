@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The owner of a file as written, `USER:GROUP`: names or numbers, either of them optional.
+/// The owner of a file as a user writes it, `USER:GROUP`. Both are names or numbers, and both are optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -21,7 +21,7 @@ impl Owner {
         self.user.is_none() && self.group.is_none()
     }
 
-    /// Returns the numeric ids. As with cgcreate, a user without a group leaves the group unchanged.
+    /// Returns the numeric ids. If only the user is given, the group stays unchanged, as with cgcreate.
     ///
     /// # Errors
     /// An unknown name.

@@ -145,7 +145,8 @@ impl Changes {
                 self.check_covered(plan, &setting, &write)?;
                 let wrong = |reason| setting.source.error(format!("{}: {reason}", setting.key));
                 setting::check_placement(&write, topology).map_err(wrong)?;
-                // Later values are computed from this one, whether it changes or not.
+                // Later values that depend on this file are computed from the new value, even if it equals the present
+                // one.
                 pending.insert(write.file.clone(), write.value.clone());
                 wanted.push(Wanted { setting: setting.clone(), write });
             }
@@ -277,7 +278,7 @@ struct Wanted {
     write: Write,
 }
 
-/// Rejects two values for the same file or the same line of it, because only one could take effect.
+/// Rejects two values for the same file, or for the same line of a file, because only one of them could take effect.
 fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     let mut before: HashMap<_, &Wanted> = HashMap::new();
     for one in wanted {
@@ -297,8 +298,8 @@ fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether two values for the same thing differ. A quota and a period do not differ in this sense, because they
-/// are the two halves of cpu.max.
+/// Returns whether two settings of the same file or line have different values. A quota and a period do not count as
+/// different: each is one half of cpu.max.
 fn is_other(one: &Wanted, other: &Wanted) -> bool {
     let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
     let keys = [one, other].map(|wanted| wanted.setting.key.as_str());
@@ -306,8 +307,8 @@ fn is_other(one: &Wanted, other: &Wanted) -> bool {
     !are_halves && one.write.value != other.write.value
 }
 
-/// Returns the values of a group. A pin adds its CPUs and nodes unless the group sets them itself; values that depend
-/// on others come last.
+/// Returns the settings of a group. A pin adds CPUs and nodes unless the group itself sets them. Settings that are
+/// computed from others come last.
 fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error> {
     let mut settings = Vec::new();
     let is_said = |key: &str| plan.settings.iter().any(|setting| setting.key == key);
@@ -323,7 +324,7 @@ fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error
         }
     }
     settings.extend(plan.settings.iter().cloned());
-    // The v1 limit of memory and swap together depends on the memory limit, and so does the v2 limit of swap.
+    // v1's limit of memory and swap together is computed from the memory limit, and so is v2's swap limit.
     let is_swap = |key: &str| matches!(key, "memory.swap.max" | "memory.memsw.limit_in_bytes");
     settings.sort_by_key(|setting| is_swap(&setting.key));
     Ok(settings)
@@ -342,14 +343,15 @@ fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
                 home.path.display(),
                 mounted.path
             )),
-            // This matters only if a group uses the controller, and then it is an error there.
+            // A missing controller matters only if a group uses it, which is an error of that group.
             None => notes.push(format!("{}: {name} is not mounted on this host", mounted.source)),
         }
     }
     Ok(notes)
 }
 
-/// Returns the hierarchies of another host: those that the plan mounts, or cgroup v2 with all controllers.
+/// Returns the hierarchies that another host is assumed to have: those that the plan mounts, or cgroup v2 with all
+/// controllers.
 fn elsewhere(plan: &CgroupPlan, root: &Path) -> Tree {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let hierarchies = Hierarchies { root: String::new(), unified: None, legacy: Vec::new() };

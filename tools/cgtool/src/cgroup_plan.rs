@@ -41,7 +41,7 @@ pub struct Include {
 /// A group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupPlan {
-    /// Its name, and the v1 hierarchies it is limited to.
+    /// Its name, and the v1 hierarchies to which it is limited.
     pub group: Group,
     /// The line that defines it.
     pub source: Source,
@@ -51,12 +51,12 @@ pub struct GroupPlan {
     pub settings: Vec<Setting>,
     /// The CPUs to which the group is pinned.
     pub pin: Option<Setting>,
-    /// The lines that name the group's controllers and owners (`task` and `admin`).
+    /// The lines that set the group's controllers, `task` and `admin`, by these names.
     pub places: Vec<(String, Source)>,
 }
 
 impl GroupPlan {
-    /// Returns the line that names `what`, or else the line that defines the group.
+    /// Returns the line that sets `what`, or the line that defines the group if no line does.
     #[must_use]
     pub fn place(&self, what: &str) -> &Source {
         let found = self.places.iter().find(|(name, _)| name == what);
@@ -119,7 +119,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the format by the file's extension, or else by its content.
+    /// Determines the format by the file's extension, or by the content if the extension is another one.
     #[must_use]
     pub fn of(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
@@ -131,7 +131,7 @@ impl Kind {
     }
 }
 
-/// The maximum size of a plan, in bytes. A longer file is not a plan, or has no end, like a device.
+/// The maximum size of a plan, in bytes. A longer file is not a plan, or is endless like a device.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads a plan in either format.
@@ -151,7 +151,7 @@ pub fn load(path: &Path) -> Result<CgroupPlan, Error> {
 /// Reads a file as text.
 ///
 /// # Errors
-/// Failing reads; a file that is not UTF-8, with the line of the first invalid byte; a file that is too long.
+/// The file can't be read; it is not UTF-8, with the line of the first invalid byte; it is too long.
 pub fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::of("open", path))?;
@@ -180,7 +180,7 @@ fn check_twice(plan: &CgroupPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The user and process that templates are instantiated for.
+/// The user, group and process for which templates are instantiated.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// The user and group, by name or number.

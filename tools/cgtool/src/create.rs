@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The files by which tasks are moved; `-t` and `-s` set the owner and mode of these files.
+/// The files through which tasks are moved; `-t` and `-s` set their owner and mode.
 pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
 
 /// Creates groups: all of them, or none.
@@ -65,8 +65,8 @@ impl Change {
 }
 
 /// Returns the changes that a group's directory needs for the wanted owners and permissions. As with cgcreate, the
-/// directory and all its files belong to the admin, and the files that move tasks to the task owner: on v1 `tasks`, on
-/// v2 those of [`TASK_FILES`] that exist.
+/// admin owns the directory and its files, except that the task owner owns the files that move tasks: `tasks` on v1,
+/// and those of [`TASK_FILES`] that exist on v2.
 ///
 /// # Errors
 /// Unknown users; failing system calls.
@@ -96,7 +96,7 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
     Ok(changes)
 }
 
-/// Limits a file's mode to the permissions that the kernel gives its owner.
+/// Limits a mode to the permissions that the kernel gives the file's owner.
 fn narrowed(wanted: Option<u32>, present: u32) -> Option<u32> {
     let owner = present >> 6 & 0o7;
     wanted.map(|mode| mode & (owner << 6 | owner << 3 | owner))

@@ -1,5 +1,5 @@
-//! The devices controller of cgroup v1. devices.list shows the sum of all writes to devices.allow and devices.deny, so
-//! plans are compared with it.
+//! The devices controller of cgroup v1. devices.list shows the combined result of all writes to devices.allow and
+//! devices.deny, so plans are compared with this file.
 
 use super::journal::Write;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// The devices that a group may use: type and numbers, each with its accesses.
 type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 
-/// Returns the files among `writes` whose groups have the wanted devices already. This is known only if the first write
-/// denies all devices: if all are allowed, devices.list does not show which ones were denied afterwards.
+/// Returns the files among `writes` for groups whose present devices are as wanted. This is known only if the first
+/// write denies all devices: if it allows all, devices.list does not show which devices were denied afterwards.
 #[must_use]
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();
@@ -42,7 +42,7 @@ fn wanted(writes: &[&Write]) -> Option<Allowed> {
     Some(listed(rest.iter().map(|write| write.value.as_str())))
 }
 
-/// Parses lines such as `c 1:3 rwm`. Like the kernel, joins the accesses of the same device.
+/// Parses lines such as `c 1:3 rwm`. Accesses to the same device are joined, as the kernel does.
 fn listed<'l>(lines: impl Iterator<Item = &'l str>) -> Allowed {
     let mut all = Allowed::new();
     for line in lines {

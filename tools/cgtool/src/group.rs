@@ -121,8 +121,8 @@ impl Tree {
         Ok(Self { hierarchies, mounts })
     }
 
-    /// Returns the hierarchy of a controller. cgroup v2's features without a controller (`cgroup.*`, freezing, CPU
-    /// accounting) belong to v2 unless a v1 hierarchy provides them.
+    /// Returns the hierarchy of a controller. Features of cgroup v2 that need no controller (`cgroup.*`, freezing, CPU
+    /// accounting) belong to v2 unless v1 has a hierarchy for them.
     #[must_use]
     pub fn home(&self, controller: &str) -> Option<&Mount> {
         let has = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller);
@@ -131,7 +131,7 @@ impl Tree {
         self.mounts.iter().find(has).or_else(|| self.mounts.iter().find(unified))
     }
 
-    /// Returns whether `group` extends to this hierarchy.
+    /// Returns whether this hierarchy is one of the group's.
     #[must_use]
     pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
         let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);
@@ -172,7 +172,7 @@ impl Tree {
     /// Returns the existing directories of `group`.
     ///
     /// # Errors
-    /// None exists.
+    /// There is no such directory.
     pub fn existing(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
         self.check(group)?;
         let all = self.directories(group).into_iter();
@@ -205,7 +205,7 @@ impl Tree {
         Err(no_group(group))
     }
 
-    /// Returns the group's place in the runtime's representation; the root has none.
+    /// Returns the group's location in the runtime's representation, which does not exist for the root.
     ///
     /// # Errors
     /// The root; unknown controllers.
@@ -236,16 +236,16 @@ impl Tree {
         Ok(Cgroup::open(&self.location(group)?)?)
     }
 
-    /// Creates the directories of `group` and its missing parents, with the CPUs and memory nodes of their parents, and
-    /// on cgroup v2 with every controller; existing directories stay. Returns the created directories, from the top
-    /// down.
+    /// Creates the directories of `group` and of its missing parents. New directories get the CPUs and memory nodes of
+    /// their parents, and on cgroup v2 every controller; existing directories stay as they are. Returns the created
+    /// directories, from the top down.
     ///
     /// # Errors
     /// Unknown controllers; failing system calls. Created directories are removed again.
     pub fn make(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
         let location = self.location(group)?;
         let missing = self.missing(group);
-        // On a hybrid host, the two interfaces are handled separately: v2 has no controllers beside v1.
+        // On a hybrid host, v1 and v2 are handled separately: cgroup v2 has no controllers there.
         let legacy = Location { unified: None, ..location.clone() };
         let unified = Location { legacy: Vec::new(), ..location };
         let both = [legacy, unified];
@@ -324,7 +324,7 @@ impl Tree {
     }
 }
 
-/// Returns the processes in the group's own directories, each once.
+/// Returns the processes that are directly in these directories, each process once.
 ///
 /// # Errors
 /// Failing reads.
@@ -333,7 +333,8 @@ pub fn processes(directories: &[PathBuf]) -> Result<Vec<i32>, Error> {
     for directory in directories {
         let file = directory.join("cgroup.procs");
         let text = match fs::read_to_string(&file) {
-            // A threaded group lists its processes at its root, and a removed group has none.
+            // The processes of a threaded group are listed at the root of the threaded tree, and a removed group has no
+            // processes.
             Err(error) if matches!(error.raw_os_error(), Some(2 | 19 | 95)) => continue,
             result => result.map_err(Error::of("read", &file))?,
         };

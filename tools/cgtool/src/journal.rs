@@ -22,8 +22,8 @@ pub struct Write {
 }
 
 impl Write {
-    /// Returns the target of the value: a file, or the line of a device or resource in the file. `None` for files in
-    /// which every write has an effect of its own.
+    /// Returns what the write sets: a file, or the line of a device or resource in that file. `None` for files in which
+    /// each write adds to the earlier ones.
     #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
         let name = self.file.file_name()?.to_str()?;
@@ -33,7 +33,7 @@ impl Write {
         let lines = ["io.", "blkio.", "rdma.", "misc.", "net_prio.ifpriomap"];
         let mut words = self.value.split_whitespace();
         let part = match lines.iter().any(|start| name.starts_with(start)) {
-            // The device, and the name of the limit.
+            // The line is identified by the device, and the names of the limits.
             true if self.value.contains(' ') => {
                 let device = words.next();
                 let limits = words.map(|word| word.split_once('=').map_or("", |(limit, _)| limit));
@@ -58,7 +58,7 @@ enum Done {
         file: PathBuf,
         before: String,
     },
-    /// Writes to devices.allow or devices.deny; devices.list shows the sum of these writes.
+    /// A write to devices.allow or devices.deny; `before` is the earlier content of devices.list.
     Devices {
         directory: PathBuf,
         before: String,
@@ -108,9 +108,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all values in an order that the kernel accepts: a write that fails because it depends on another one (a
-    /// child's CPUs on its parent's, a limit of memory on that of memory and swap) is repeated after others have
-    /// succeeded.
+    /// Writes all values in an order that the kernel accepts. A write may fail because it depends on another one: a
+    /// child's CPUs on its parent's, or a memory limit on the limit of memory and swap together. Such a write is
+    /// repeated after others have succeeded.
     ///
     /// # Errors
     /// The kernel's error for the first value that it finally refuses.
@@ -169,7 +169,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // As many rounds as there are changes: each may depend on a later one to be undone first.
+        // One round may undo only a single change, because the others depend on it; so there are as many rounds as
+        // changes.
         for _ in 0..self.done.len() {
             let before = self.done.len();
             let left: Vec<Done> = std::mem::take(&mut self.done);
@@ -242,7 +243,7 @@ fn put(file: &Path, value: &str) -> Result<(), Error> {
     (&opened).write_all(bytes).map_err(|cause| Error::system("write", object(), cause))
 }
 
-/// Returns the change that undoes writing `value` to `file`. `None` if the write can't be undone.
+/// Returns the change that undoes a write of `value` to `file`, or `None` if the write can't be undone.
 fn undo(file: &Path, value: &str) -> Option<Done> {
     if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
         let directory = file.parent()?.to_owned();
@@ -253,7 +254,8 @@ fn undo(file: &Path, value: &str) -> Option<Done> {
     Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
 }
 
-/// Returns the value to write to restore `present` after `value` was written. `None` if the value can't be restored.
+/// Returns the value that must be written to restore `present` after a write of `value`, or `None` if it can't be
+/// restored.
 fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     let name = file.file_name()?.to_str()?;
     if matches!(name, "cgroup.procs" | "cgroup.threads" | "tasks" | "cgroup.subtree_control") {
@@ -274,15 +276,15 @@ fn before(file: &Path, value: &str, present: &str) -> Option<String> {
     })
 }
 
-/// Restores a group's devices from a devices.list.
+/// Restores a group's devices from an earlier content of its devices.list.
 fn put_devices(directory: &Path, list: &str) -> bool {
     let (deny, allow) = (directory.join("devices.deny"), directory.join("devices.allow"));
-    // One line stands for all devices.
+    // In devices.list, a single line that begins with `a` means that all devices are allowed.
     let first = if list.starts_with('a') { Ok(()) } else { put(&deny, "a") };
     first.is_ok() && list.lines().all(|line| put(&allow, line).is_ok())
 }
 
-/// Explains the kernel's error.
+/// Adds advice to the kernel's error.
 fn explain(error: Error, write: &Write) -> Error {
     use rustix::io::Errno;
     let name = write.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();

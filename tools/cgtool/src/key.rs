@@ -39,8 +39,8 @@ pub struct Assign {
     pub value: String,
 }
 
-/// A function that returns the content of a file of the same group: the present content, or the one that it will have
-/// once other values are set.
+/// A function that returns the content of a file of the same group: the present content, or the content after the other
+/// values are set.
 pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The conversion between the values of a v1 and a v2 file.
@@ -54,11 +54,11 @@ enum How {
     Shares,
     /// blkio.weight and io.weight.
     BlkioWeight,
-    /// The first half of cpu.max.
+    /// The first half of cpu.max, the quota.
     Quota,
-    /// The second half of cpu.max.
+    /// The second half of cpu.max, the period.
     Period,
-    /// Memory and swap together, or swap alone.
+    /// v1's limit of memory and swap together, and v2's limit of swap alone.
     Swap,
     /// One key of each line of io.max.
     Throttle(&'static str),
@@ -95,8 +95,8 @@ const TABLE: &[(&str, &str, How)] = &[
     ("tasks", "cgroup.threads", How::Same),
 ];
 
-/// Files that exist in one interface only, and the reason why the other rejects them. A name that ends in a dot is a
-/// prefix.
+/// Files that exist on one cgroup version only, and the reason why the other version has no such file. A name that ends
+/// in a dot or an underscore is a prefix.
 const ONLY_V1: &[(&str, &str)] = &[
     ("memory.kmem.", "the kernel's memory counts as the group's there; set memory.max"),
     ("memory.swappiness", "it is the host's alone there (vm.swappiness)"),
@@ -155,7 +155,7 @@ const ONLY_V2: &[(&str, &str)] = &[
     ("cgroup.", "it is a matter of cgroup v2 alone"),
 ];
 
-/// Names for "did you mean", in addition to those of the tables.
+/// Names for "did you mean", in addition to those in the tables.
 const COMMON: &[&str] = &[
     "memory.stat",
     "memory.numa_stat",
@@ -193,7 +193,7 @@ const COMMON: &[&str] = &[
     "net_prio.ifpriomap",
 ];
 
-/// Returns the controller of a file, by its name in this interface.
+/// Returns the controller that a file belongs to, by the file's name.
 #[must_use]
 pub fn controller(key: &str) -> &str {
     match key.split('.').next().unwrap_or(key) {
@@ -226,7 +226,7 @@ pub fn nearest<'a>(key: &str, files: impl IntoIterator<Item = &'a str>) -> Optio
     word::nearest(key, all)
 }
 
-/// Returns whether a key is known without looking at a group.
+/// Returns whether a key is known, whatever files the group has.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
     TABLE.iter().any(|(v1, v2, _)| key == *v1 || key == *v2)
@@ -252,7 +252,7 @@ fn refuse(key: &str, version: Version) -> Result<(), String> {
     let covers = |name: &str| {
         if name.ends_with(['.', '_']) { key.starts_with(name) } else { key == name }
     };
-    // Every v1 hierarchy has files of these names.
+    // Every v1 hierarchy has these two files.
     let everywhere =
         version == Version::V1 && matches!(key, "cgroup.procs" | "cgroup.clone_children");
     match only.iter().find(|(name, _)| covers(name)).filter(|_| !everywhere) {
@@ -265,7 +265,7 @@ fn throttle(name: &str) -> &'static str {
     ["rbps", "wbps", "riops", "wiops"].into_iter().find(|key| *key == name).unwrap_or("")
 }
 
-/// Returns the name in this interface of `hugetlb.2MB.limit_in_bytes` or `hugetlb.2MB.max`.
+/// Translates `hugetlb.2MB.limit_in_bytes` or `hugetlb.2MB.max` to the name on this cgroup version.
 fn hugetlb(key: &str, version: Version) -> Option<String> {
     let rest = key.strip_prefix("hugetlb.")?;
     let (size, what) = rest.split_once('.')?;

@@ -37,7 +37,7 @@ use crate::options::CgroupCommand;
 use report::Error;
 use std::process::ExitCode;
 
-/// Executes `command`. Returns the exit code of a comparison, and otherwise 0.
+/// Executes `command`. Returns the exit code of a comparison, or 0 after any other command.
 ///
 /// # Errors
 /// Any failure of the command.

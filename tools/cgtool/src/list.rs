@@ -1,4 +1,5 @@
-//! `ls`: shows groups as a tree with their usage, or the hierarchies. On a terminal, long names are shortened to its width.
+//! `ls`: shows groups as a tree with their usage, or the hierarchies. On a terminal, long names are shortened to the
+//! terminal's width.
 
 use super::group::{Group, Tree, Version};
 use super::setting;
@@ -33,7 +34,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
         }
         return Ok(());
     }
-    // Groups may be removed meanwhile.
+    // Groups that are removed meanwhile are left out.
     let looks = groups.iter().filter_map(|group| Some((group, Usage::of(&tree, group).ok()?)));
     match options.format {
         Format::Json => {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use topology::Topology;
 
-/// Returns a remark about the memory that the kernel moves.
+/// Returns a remark for the user about which memory the kernel moves.
 #[must_use]
 pub fn told(version: Version) -> &'static str {
     match version {
@@ -60,7 +60,7 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the kernel migrate memory when the nodes of `group` change: cgroup v1 has a switch for that
+/// Makes the kernel migrate memory when the nodes of `group` change. On cgroup v1 this must be switched on
 /// (`memory_migrate`).
 ///
 /// # Errors
@@ -73,7 +73,8 @@ pub fn migrate(tree: &Tree, group: &Group, journal: &mut Journal) -> Result<(), 
     }
 }
 
-/// Returns the bytes on each node. v1 counts pages, v2 bytes by kind.
+/// Returns the group's bytes of memory on each node. memory.numa_stat contains a number of pages on v1, and bytes for
+/// each kind of memory on v2.
 fn by_node(tree: &Tree, group: &Group) -> BTreeMap<u32, u64> {
     let Ok((directory, version)) = tree.directory(group, "memory") else { return BTreeMap::new() };
     let text = fs::read_to_string(directory.join("memory.numa_stat")).unwrap_or_default();

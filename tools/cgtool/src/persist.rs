@@ -1,7 +1,7 @@
 //! `persist` and `unpersist`: apply a plan at each boot.
 //!
 //! The plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies it after file systems are mounted and before
-//! any service starts; with other init systems, a script in /etc/init.d, linked into the runlevels.
+//! any service starts. With other init systems, a script in /etc/init.d applies it, which is linked into the runlevels.
 
 use super::cgroup_plan::{self, Include, Kind};
 use crate::options::{Apply, Init, Persist, PlanFile, Unpersist};
@@ -21,7 +21,7 @@ const RUNLEVELS: [u8; 4] = [2, 3, 4, 5];
 /// # Errors
 /// An invalid plan; failing system calls.
 pub fn persist(options: &Persist) -> Result<(), Error> {
-    // An unreadable plan would fail at boot, unnoticed.
+    // A plan that can't be parsed would fail at boot, where nobody notices.
     let found = cgroup_plan::load(&options.file)?;
     let own = options.file.display().to_string();
     let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
@@ -44,7 +44,7 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
         let plan = PlanFile { file, user: None, process: None, pid: None, sysroot: None };
         super::apply::apply(&Apply { plan, dry_run: false, quiet: false, below_usage: false })?;
     }
-    // An earlier plan of this name, of another format or for another init system, is replaced.
+    // An earlier plan of this name is replaced, even if it has another format or is for another init system.
     places.remove()?;
     let kind = match Kind::of(&options.file, &text) {
         Kind::Cgconfig => "conf",
@@ -69,7 +69,7 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a plan from the boot. The groups stay.
+/// Stops applying a plan at boot. The groups stay.
 ///
 /// # Errors
 /// No plan of that name; failing system calls.
@@ -81,7 +81,7 @@ pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
         return Err(Error::refused(reason));
     }
     for directory in [Some(places.plans.as_path()), places.plans.parent()].into_iter().flatten() {
-        // Fails unless the directory is empty.
+        // rmdir(2) fails unless the directory is empty.
         let _ = fs::remove_dir(directory);
     }
     Ok(())
@@ -136,8 +136,8 @@ impl Places {
     }
 }
 
-/// Returns the host's init system, determined by systemd's own test (sd_booted(3)); for an image, by whether systemd is
-/// installed in it.
+/// Returns the host's init system. On this host, systemd's own test decides (sd_booted(3)); in an image, whether
+/// systemd is installed.
 fn running(root: &Path) -> Init {
     let signs = ["run/systemd/system", "lib/systemd/systemd", "usr/lib/systemd/systemd"];
     let wanted = if root == Path::new("/") { &signs[..1] } else { &signs[1..] };
@@ -178,7 +178,7 @@ fn script(name: &str, plan: &Path) -> String {
     )
 }
 
-/// Returns the path of the dayfly beside this program, or else the path where packages install it.
+/// Returns the path of the dayfly beside this program, or the path where packages install it if there is none.
 fn program() -> String {
     let own = std::env::current_exe().unwrap_or_default();
     let directory = own.parent().unwrap_or(Path::new(""));
@@ -187,7 +187,7 @@ fn program() -> String {
     found.unwrap_or_else(|| PathBuf::from("/usr/local/bin/dayfly")).display().to_string()
 }
 
-/// Writes a file under a temporary name and renames it: the file appears complete, or not at all.
+/// Writes a file under a temporary name and renames it, so that the file never appears incomplete.
 fn put(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(Error::of("make", parent))?;

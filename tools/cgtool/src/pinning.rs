@@ -46,7 +46,7 @@ pub fn lines(all: &[Placed]) -> String {
     all.iter().map(lines).collect()
 }
 
-/// Rejects the root, groups named twice, and, unless this is a dry run, groups that don't exist.
+/// Rejects the root, a group that is named twice, and, unless this is a dry run, a group that doesn't exist.
 fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
     for (at, Placed { name, .. }) in all.iter().enumerate() {
         if name.is_empty() {
@@ -62,7 +62,7 @@ fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses `GROUP=CPUS`, and places the groups.
+/// Parses arguments `GROUP=CPUS`, and chooses CPUs and nodes for these groups.
 fn automatic(
     words: &[String],
     topology: &Topology,
@@ -88,7 +88,8 @@ fn allowed(tree: Option<&Tree>, group: &Group, topology: &Topology) -> List {
     above.and_then(|text| List::parse(&text)).unwrap_or_else(|| topology.online())
 }
 
-/// Writes all settings, or none. Memory nodes come first, so that no new memory is allocated on the old ones.
+/// Writes all settings, or none. Memory nodes are written first, so that no new memory is allocated on the previous
+/// nodes.
 fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
     let mut writes: Vec<Write> = Vec::new();
     let mut journal = Journal::begin()?;

@@ -44,7 +44,7 @@ pub fn pool(command: &Pool) -> Result<(), Error> {
     }
 }
 
-/// Fills a pool one group at a time, so that a signal can stop it in between.
+/// Adds one group after the other to a pool, so that a signal can stop it in between.
 fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Error> {
     let mut made = 0;
     for wanted in 0..=count {
@@ -55,7 +55,7 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
         match pool::fill(hierarchies, size, wanted) {
             Ok(more) => made += more,
             Err(error) => {
-                // A pool that can't have any group is removed.
+                // A pool in which not a single group could be made is removed.
                 if made == 0
                     && pool::pools()?
                         .iter()
@@ -71,7 +71,7 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
     Ok(())
 }
 
-/// Replaces the groups that containers use up, until a signal arrives or the pools are removed.
+/// Replaces the groups that containers have taken, until a signal arrives or the pools are removed.
 fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result<(), Error> {
     let signals = interrupt::wakes()?;
     let failed = |errno| Error::system("inotify", cgroup::pool::POOLS, errno);
@@ -98,7 +98,7 @@ fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::system("poll", "", errno)),
         }
-        // The pools show which groups are gone, so the events are dropped.
+        // The content of the events is not needed: each round counts the groups in the pools.
         let mut events = [0_u8; 4096];
         while matches!(rustix::io::read(&gone, &mut events), Ok(1..)) {}
     }

@@ -65,7 +65,7 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves the processes of a group to its parent, and repeats this while new processes appear. On cgroup v2, a group
+/// Moves the processes of a group to its parent, and repeats this while new processes appear. On cgroup v2, a parent
 /// that delegates controllers accepts no processes: they are moved to the nearest ancestor that accepts them.
 fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
     for mount in tree.mounts.iter().filter(|mount| tree.covers(group, mount)) {
@@ -86,7 +86,7 @@ fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves a process to the nearest ancestor of `directory` that accepts it; the root always does.
+/// Moves a process to the nearest ancestor of `directory` that accepts it; the hierarchy's root always does.
 fn lift(pid: i32, directory: &Path, root: &Path) -> Result<(), Error> {
     let above = directory.ancestors().skip(1).take_while(|above| above.starts_with(root));
     for parent in above {

@@ -1,4 +1,4 @@
-//! Reads and resolves values by name, for groups of this host.
+//! Reads the values of groups on this host, and determines the writes that set them.
 
 use super::group::{Group, Mount, Tree, Version};
 use super::journal::Write;
@@ -10,13 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// Values about to be written, by file. Values that depend on others are computed from these.
+/// The values that are about to be written, by file. Values that depend on these files are computed from them.
 pub type Pending = BTreeMap<PathBuf, String>;
 
 /// Returns the hierarchy that contains the file `key`.
 ///
 /// # Errors
-/// No hierarchy has it; a name that no controller has.
+/// No mounted hierarchy has the file, or no controller has a file of this name.
 pub fn home<'a>(tree: &'a Tree, group: &Group, key: &str) -> Result<&'a Mount, Error> {
     let homes = key::homes(key);
     match homes.iter().find_map(|name| tree.home(name)) {
@@ -26,7 +26,7 @@ pub fn home<'a>(tree: &'a Tree, group: &Group, key: &str) -> Result<&'a Mount, E
     }
 }
 
-/// Returns the writes that set `key` of `group`, which need not exist yet, to `value`.
+/// Returns the writes that set `key` of `group` to `value`. The group need not exist yet.
 ///
 /// # Errors
 /// A key that is misspelt or not available here; an invalid value.
@@ -60,7 +60,7 @@ pub fn resolve(
     Ok(writes)
 }
 
-/// Returns the value of `key` of `group`; `key` is the file's name in either interface.
+/// Returns the value of `key` of `group`; `key` is the file's v1 or v2 name.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -69,7 +69,7 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
     let name = mount.controllers.iter().find(|name| key::homes(key).contains(&name.as_str()));
     let name = name.map_or("cgroup", String::as_str);
     let (directory, version) = tree.directory(group, name)?;
-    // Read errors are reported below, for the file that matters.
+    // Read errors are ignored here; below, they are reported for the file that matters.
     let present = |file: &str| fs::read_to_string(directory.join(file)).ok();
     match key::show(key, version, &present).map_err(Error::refused)? {
         Some(value) => Ok(value.trim_end().to_owned()),
@@ -86,7 +86,7 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
 /// Rejects CPUs and memory nodes that don't exist.
 ///
 /// # Errors
-/// Names the missing ones.
+/// The missing CPUs or nodes.
 pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String> {
     let (what, all) = match write.file.file_name().and_then(|name| name.to_str()) {
         Some("cpuset.cpus") => ("CPU", topology.online()),
@@ -103,10 +103,11 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
     Err(format!("{what}{plural} {absent} {verb} not exist: this host has {all}"))
 }
 
-/// Rejects a memory limit below the present usage: cgroup v2 would kill processes, and v1 would fail.
+/// Rejects a memory limit below the present usage: on cgroup v2 the kernel would kill processes, and on v1 the write
+/// would fail.
 ///
 /// # Errors
-/// States the usage.
+/// The message contains the usage.
 pub fn check_usage(write: &Write) -> Result<(), String> {
     let (Some(directory), Some(file)) = (write.file.parent(), write.file.file_name()) else {
         return Ok(());
@@ -127,7 +128,7 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     }
 }
 
-/// Returns the content of a new group's file, for values that are computed from it.
+/// Returns the initial content of a file of a new group, if other values are computed from that file.
 fn fresh(file: &str) -> Option<String> {
     let value = match file {
         "cpu.max" => "max 100000",
@@ -138,7 +139,8 @@ fn fresh(file: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Changes a write to use BFQ's weight file if the group has no other. On both interfaces, that file has v1's units.
+/// Redirects a write to BFQ's weight file if the group has no other one. BFQ's file has v1's range of weights on v2 as
+/// well.
 fn with_bfq(directory: &Path, assign: Assign) -> Assign {
     let bfq = match assign.file.as_str() {
         "blkio.weight" => "blkio.bfq.weight",

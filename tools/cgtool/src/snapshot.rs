@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The content of a new group's file.
+/// The initial content of a file of a new group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum New {
     /// A fixed value.
@@ -19,7 +19,7 @@ enum New {
     Inherits,
 }
 
-/// The writable files of both interfaces, and their content in a new group.
+/// The writable files of cgroup v1 and v2, and their initial content in a new group.
 const SETTABLE: &[(&str, New)] = &[
     ("memory.limit_in_bytes", New::Is("-1")),
     ("memory.memsw.limit_in_bytes", New::Is("-1")),
@@ -73,7 +73,7 @@ const SETTABLE: &[(&str, New)] = &[
     ("cgroup.max.descendants", New::Is("max")),
 ];
 
-/// Returns the settable files that a group has.
+/// Returns the names of the settable files in a group's directory.
 #[must_use]
 pub fn settable(directory: &Path) -> Vec<String> {
     let known = SETTABLE.iter().map(|(name, _)| (*name).to_owned());
@@ -113,7 +113,7 @@ pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     }
 }
 
-/// Returns the section of a group; empty if the group has been removed meanwhile.
+/// Returns the plan's section for a group; empty if the group has been removed meanwhile.
 fn section(tree: &Tree, group: &Group, full: bool) -> String {
     let Ok(directories) = tree.existing(group) else { return String::new() };
     let mut text = format!("\n[group.{}]\n", quoted(&group.path));
@@ -158,12 +158,12 @@ fn is_new(directory: &Path, file: &str, value: &str) -> bool {
             let above = parent.and_then(|path| fs::read_to_string(path).ok());
             above.is_some_and(|above| key::is_same(file, &above, value))
         }
-        // hugetlb files, which have no limit by default.
+        // A hugetlb file, which contains no limit in a new group.
         None => key::is_same(file, "max", value),
     }
 }
 
-/// Returns owners and modes that differ from those that the kernel gives to root's groups.
+/// Returns the owners and modes that differ from those of a group that root has created.
 fn belongings(directory: &Path) -> String {
     let mut text = String::new();
     let owner = |path: &Path| {

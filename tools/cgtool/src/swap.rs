@@ -1,7 +1,7 @@
 //! `swap`: exchanges the CPUs of two groups while they run.
 //!
-//! Both groups first get the CPUs of both, then each gives up its own: no task is ever without a CPU, and no group
-//! exceeds its parent. A failure undoes everything.
+//! Each group first gets the CPUs of both, and then gives up the CPUs that it had before. Thus no task is ever without
+//! a CPU, and no group exceeds its parent. A failure undoes everything.
 
 use super::group::{Group, Tree, Version};
 use super::journal::Journal;
@@ -14,8 +14,8 @@ use topology::List;
 /// Exchanges the CPUs.
 ///
 /// # Errors
-/// Groups that don't exist or are nested; parents, exclusiveness or children that forbid it; changes that the kernel
-/// refuses.
+/// Groups that don't exist or of which one contains the other; an exchange that a parent, exclusive CPUs or children
+/// forbid; changes that the kernel refuses.
 pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let (one, other) = (Side::of(&tree, &options.one)?, Side::of(&tree, &options.other)?);
@@ -49,7 +49,7 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
     let exclusive =
         [&one, &other].into_iter().filter(|side| side.is_exclusive()).collect::<Vec<_>>();
     for side in &exclusive {
-        // Both groups have the same CPUs in between, which exclusive CPUs forbid.
+        // The groups share their CPUs for a moment, which is not possible while the CPUs are exclusive.
         journal.write(&side.directory.join("cpuset.cpu_exclusive"), "0")?;
     }
     if options.move_memory {
@@ -82,7 +82,7 @@ impl Side {
         Ok(Self { name: group.path.clone(), directory, version })
     }
 
-    /// Returns the group's CPUs or nodes: its own, or else those inherited from its parent.
+    /// Returns the group's own CPUs or nodes, or the inherited ones if it has none of its own.
     fn list(&self, file: &str) -> Result<List, Error> {
         let own = read(&self.directory.join(file))?;
         if !own.is_empty() {
@@ -96,7 +96,8 @@ impl Side {
         Ok(list)
     }
 
-    /// Checks that the group may get `wanted`: the parent allows it, and the children's CPUs remain a subset.
+    /// Checks that the group may get `wanted`: the parent must allow these CPUs or nodes, and on v1 those of the
+    /// children must remain a subset.
     fn check(&self, file: &str, wanted: &List) -> Result<(), Error> {
         let parent = self.directory.parent().unwrap_or(Path::new("/"));
         let above = read(&parent.join(effective(file, self.version)))
@@ -107,7 +108,7 @@ impl Side {
             return Err(Error::refused(reason));
         }
         if self.version == Version::V2 {
-            // On v2, children keep those of their CPUs that remain, or else use all of the group's.
+            // On v2, children keep those of their CPUs that remain; if none remains, they use all CPUs of the group.
             let partition = fs::read_to_string(self.directory.join("cpuset.cpus.partition"));
             if partition.is_ok_and(|kind| kind.trim() != "member") {
                 let reason =

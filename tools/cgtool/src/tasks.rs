@@ -25,7 +25,7 @@ pub fn classify(options: &Classify) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the process of a thread. The kernel also accepts a thread's id, and moves the whole process.
+/// Returns the process that a thread belongs to. The kernel also accepts a thread's id, and moves the whole process.
 fn leader(pid: i32) -> Result<i32, Error> {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
         return Err(Error::refused(format!("there is no process {pid}")));
@@ -49,8 +49,8 @@ pub fn exec(options: &Exec) -> Result<(), Error> {
     Err(Error::system("exec", program.display(), cause))
 }
 
-/// Moves a process into a group; without `pid`, this process, which is single-threaded and can therefore use the cheap
-/// way of [`Cgroup::enter`].
+/// Moves a process into a group, or this process if `pid` is `None`. This process is single-threaded, so it can use the
+/// cheaper [`Cgroup::enter`].
 fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     if group.path.is_empty() {
         tree.check(group)?;
@@ -105,7 +105,7 @@ pub fn kill(options: &Kill) -> Result<(), Error> {
     opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
 }
 
-/// Opens all groups, so that an unknown group is reported before the first one is changed.
+/// Opens all groups before any of them is changed, so that an unknown group is reported first.
 fn opened(groups: &[Group]) -> Result<Vec<Cgroup>, Error> {
     let tree = Tree::detect()?;
     groups.iter().map(|group| tree.open(group)).collect()

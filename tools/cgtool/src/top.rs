@@ -18,22 +18,22 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The minimum width of names when they are shortened to fit the terminal.
+/// The minimum width to which names are shortened to make the table fit the terminal.
 const SHORTEST: usize = 16;
 
-/// The change of a group between two samples; `None` if no controller counts it.
+/// The changes of a group between two samples; a figure is `None` if no controller counts it.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     now: Usage,
     /// The number of busy CPUs.
     cpus: Option<f64>,
-    /// The share of time throttled by the quota.
+    /// The fraction of the time in which the quota throttled the group.
     throttled: Option<f64>,
     /// Bytes per second.
     io: Option<f64>,
 }
 
-/// Samples until q is pressed, a signal arrives or the count is reached.
+/// Shows samples until q is pressed, a signal arrives or the count is reached.
 ///
 /// # Errors
 /// Unknown groups; failing system calls.
@@ -63,7 +63,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
             show(&mut rates, sort, is_terminal)?;
         }
         looks += u64::from(is_due);
-        // One sample more than requested, since figures are differences of two.
+        // One sample more than requested is taken, because figures are differences of two samples.
         if options.watched.count.is_some_and(|count| looks > count) {
             break;
         }
@@ -185,18 +185,18 @@ fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> 
     written.map_err(|cause| Error::system("write", "table", cause))
 }
 
-/// Returns columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
+/// Returns the columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
 fn terminal() -> (usize, usize) {
     size_of_stdout().unwrap_or((80, 24))
 }
 
-/// Returns columns and rows of standard output if it is a terminal that reports its size.
+/// Returns the columns and rows of standard output if it is a terminal that reports its size.
 pub(crate) fn size_of_stdout() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
     Some((size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Formats the table with names short enough for the figures to fit beside them.
+/// Formats the table, with names short enough for the figures to fit beside them.
 fn fitting(rates: &[Rates], columns: usize) -> String {
     let whole = table(rates, usize::MAX).to_string();
     let widest = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -208,7 +208,7 @@ fn fitting(rates: &[Rates], columns: usize) -> String {
     }
 }
 
-/// Shortens a name that is longer than `limit` to its end, because names usually differ there.
+/// Shortens a name that is longer than `limit`. The end of the name is kept, because names usually differ there.
 fn shortened(name: &str, limit: usize) -> String {
     match name.chars().count().saturating_sub(limit) {
         0 => name.to_owned(),
@@ -216,8 +216,8 @@ fn shortened(name: &str, limit: usize) -> String {
     }
 }
 
-/// Formats a screen: from the top left corner, each line cut before the right edge, where it would wrap, and cleared to
-/// its end, then the rest of the screen cleared.
+/// Formats a screen, starting at the top left corner. Each line is cut before the right edge, where it would wrap, and
+/// cleared to its end; finally the rest of the screen is cleared.
 fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String {
     let cut = |line: &str| line.chars().take(columns.max(2) - 1).collect::<String>();
     let lines: Vec<String> = table.lines().take(rows.max(2) - 1).map(cut).collect();
@@ -272,7 +272,7 @@ fn table(rates: &[Rates], longest: usize) -> Table {
     table
 }
 
-/// The event that ended a wait.
+/// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Due,
@@ -317,7 +317,7 @@ fn wait(timer: &OwnedFd, keys: bool) -> Result<Event, Error> {
     }
 }
 
-/// A terminal that delivers each key press at once; restored when dropped.
+/// Puts the terminal into a mode in which each key press is delivered at once; dropping this restores the terminal.
 struct Keys {
     before: Termios,
 }

@@ -1,4 +1,4 @@
-//! Usage of a group, on either interface.
+//! The usage of a group, on cgroup v1 or v2.
 
 use super::group::{Group, Tree, Version, processes};
 use cgroup::stats::{Pressure, Stats};
@@ -6,19 +6,19 @@ use report::Error;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// A sample of a group's usage. Counters start at the group's creation. `None` stands for figures that no controller
-/// counts for this group.
+/// A sample of a group's usage. Counters start at zero when the group is created. A figure is `None` if no controller
+/// counts it for this group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// Its name.
     pub group: String,
     /// The number of processes in the group and below.
     pub processes: u64,
-    /// The number of tasks in the group and below, as the pids controller counts them.
+    /// The number of tasks in the group and below, counted by the pids controller.
     pub tasks: Option<u64>,
     /// CPU time, in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// The number of periods in which its CPU quota throttled the group.
+    /// The number of periods in which the CPU quota throttled the group.
     pub throttled: Option<u64>,
     /// The throttled time, in nanoseconds.
     pub throttled_ns: Option<u64>,
@@ -32,8 +32,8 @@ pub struct Usage {
     pub read: Option<u64>,
     /// Bytes written to block devices.
     pub written: Option<u64>,
-    /// The share of the last ten seconds in which some task waited for a CPU, for memory, for a block device; in
-    /// percent, on cgroup v2 only.
+    /// The percentage of the last ten seconds in which some task waited for a CPU, for memory, and for a block device;
+    /// on cgroup v2 only.
     pub pressure: Option<[f64; 3]>,
 }
 
@@ -71,7 +71,7 @@ impl Usage {
             throttled_ns: counted.throttling.then_some(stats.cpu.throttling.throttled_time),
             memory: counted.memory.then_some(stats.memory.usage.usage),
             memory_peak: counted.peak.then_some(stats.memory.usage.max),
-            // v1 shows "no limit" as the largest number of pages that a counter can hold.
+            // v1 prints "no limit" as the largest number of pages that a counter can hold.
             memory_limit: Some(limit)
                 .filter(|limit| *limit != 0 && *limit < i64::MAX as u64 - 4095),
             read: counted.io.then(|| bytes("Read")),
@@ -84,7 +84,7 @@ impl Usage {
     }
 }
 
-/// The figures that controllers count for a group: other figures read as zeros, but are not measured.
+/// The figures that are counted for a group. All other figures are read as zeros, although nothing measures them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     tasks: bool,
@@ -96,8 +96,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Finds the counted figures by the group's files in the hierarchies from which [`Stats`] are read: those of v1 if
-    /// the group is in any v1 hierarchy.
+    /// Determines the counted figures by the group's files, in the hierarchies from which [`Stats`] are read: v1 if the
+    /// group is in any v1 hierarchy, and else v2.
     fn of(tree: &Tree, group: &Group) -> Self {
         let directories = |version| -> Vec<PathBuf> {
             let mounts = tree.mounts.iter().filter(|mount| mount.version == version);
@@ -122,7 +122,7 @@ impl Counted {
         Self {
             tasks: has(&["pids.current"], "pids.current"),
             cpu: has(&["cpuacct.usage"], "cpu.stat"),
-            // cpu.stat of v2 exists without the controller, too, with fewer lines.
+            // On v2, cpu.stat exists even without the controller, but then lacks the throttling.
             throttling: has(&["cpu.stat"], "cpu.max"),
             memory: has(&["memory.usage_in_bytes"], "memory.current"),
             peak: has(&["memory.max_usage_in_bytes"], "memory.peak"),
@@ -180,7 +180,7 @@ mod tests {
         let none = Usage { group: "a".to_owned(), ..Usage::default() };
         assert_eq!((usage(Version::V1), usage(Version::V2)), (none.clone(), none));
         put("cpu.stat");
-        // On v2 the file contains the CPU time, on v1 the throttling.
+        // On v2 this file contains the CPU time, and on v1 the throttling.
         assert_eq!((usage(Version::V2).cpu_ns, usage(Version::V2).throttled), (Some(0), None));
         assert_eq!((usage(Version::V1).cpu_ns, usage(Version::V1).throttled), (None, Some(0)));
         put("memory.current");

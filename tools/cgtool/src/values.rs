@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use topology::Topology;
 
-/// Prints values.
+/// Prints the values.
 ///
 /// # Errors
 /// An unknown group or key.
@@ -36,7 +36,7 @@ pub fn get(options: &Get) -> Result<(), Error> {
         for key in keys {
             match setting::read(&tree, group, &key) {
                 Ok(value) => values.push((key, value)),
-                // Some of all files can't be read at the moment.
+                // If the user did not name the key, a file that can't be read at the moment is left out.
                 Err(_) if !options.keys.contains(&key) => {}
                 Err(error) => return Err(error),
             }
@@ -53,13 +53,13 @@ pub fn get(options: &Get) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints in cgget's format.
+/// Prints values in cgget's format.
 fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     if !options.no_headers {
         sayln!("{}:", group.path);
     }
     for (key, value) in values {
-        // Further lines are indented, so that the names stand out.
+        // Lines after the first are indented, so that the names stand out.
         let text = value.replace('\n', "\n\t");
         if options.values_only {
             sayln!("{text}");
@@ -72,7 +72,7 @@ fn print(options: &Get, group: &Group, values: &[(String, String)]) {
     }
 }
 
-/// Returns the readable files of a group, of one controller or all.
+/// Returns the names of a group's readable files, for one controller or for all.
 fn files(directory: &Path, controller: Option<&str>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut names: Vec<String> = entries
@@ -121,7 +121,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns all settings of a group, except files that only trigger an action when written.
+/// Returns all settings of a group, without files that only trigger an action when written.
 fn copied(tree: &Tree, source: &Group) -> Result<Vec<(String, String)>, Error> {
     let mut settings = Vec::new();
     for directory in tree.existing(source)? {

@@ -7,7 +7,7 @@ use common::Sysroot;
 use dayfly_cgtool::pinning::lines;
 use topology::pin::place;
 
-/// Prints the eight cgset lines of the article on consolidation, for four groups of eight CPUs.
+/// The eight cgset lines of the article on consolidation are printed for four groups of eight CPUs.
 #[test]
 fn the_eight_lines_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();

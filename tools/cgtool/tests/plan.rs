@@ -1,4 +1,4 @@
-//! Plans against other hosts.
+//! Plans for other hosts, whose files are in test directories.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -18,7 +18,8 @@ fn options(file: PathBuf, sysroot: &Sysroot) -> PlanFile {
     PlanFile { file, user: None, process: None, pid: None, sysroot: Some(sysroot.path.clone()) }
 }
 
-/// Returns the changes for `text` on the host of the article on consolidation, without the test directory's path.
+/// Returns the changes that `text` needs on the host of the article on consolidation. The test directory is cut off the
+/// paths.
 fn changes(name: &str, text: &str) -> Result<String, String> {
     let host = Sysroot::of("nehalem-ex");
     let file = host.path.join(name);
@@ -30,7 +31,7 @@ fn changes(name: &str, text: &str) -> Result<String, String> {
     }
 }
 
-/// The article's cgconfig.conf, as printed.
+/// Loads the cgconfig.conf that the article prints, and checks the changes that it needs.
 #[test]
 fn the_four_groups_of_seed_002() {
     let file = fixture("seed-002/cgconfig.conf");
@@ -57,7 +58,7 @@ fn the_four_groups_of_seed_002() {
     assert_eq!(text.matches("  + cpuset.cpus = 0-31\n").count(), 4, "{text}");
     assert_eq!(text.matches("  + cpuset.mems = 0-3\n").count(), 4);
     assert!(text.contains("  + tasks oracle4:dba\n  + admin root:root\n"), "{text}");
-    // A smaller host rejects it with file and line.
+    // On a smaller host, the plan is rejected with file and line.
     let small = Sysroot::of("mesh-smt");
     let error = Changes::of(&options(file, &small), false).unwrap_err().to_string();
     assert!(

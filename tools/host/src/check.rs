@@ -22,8 +22,8 @@ use report::interrupt::{self, Second};
 use report::{Error, say, sayln};
 use std::process::ExitCode;
 
-/// Examines the host, prints the verdicts, and returns the worst level as exit code: 0, all is well or only notable; 1,
-/// something can be improved; 2, something is broken.
+/// Examines the host and prints the verdicts. Returns the worst level as exit code: 0 if all is well or only notable, 1
+/// if something can be improved, and 2 if something is broken.
 ///
 /// # Errors
 /// Indispensable facts cannot be read.
@@ -42,7 +42,7 @@ pub fn check(options: &Check) -> Result<ExitCode, Error> {
     })
 }
 
-/// Returns all verdicts on a host, including timings if `measure` is set and the host is this one.
+/// Returns all verdicts on a host. They include timings if `measure` is set and the facts are those of this host.
 ///
 /// # Errors
 /// Indispensable facts cannot be read.

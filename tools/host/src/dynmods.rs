@@ -1,9 +1,10 @@
 //! favordynmods: whether the kernel favours moves between cgroups over forks and exits.
 //!
 //! Moving a process to another cgroup takes `cgroup_threadgroup_rwsem` for writing. By default, the first such move
-//! after a quiet period waits for an RCU grace period. With the option it does not wait, but forks and exits become
+//! after a quiet period waits for an RCU grace period. With favordynmods it does not wait, but forks and exits become
 //! slightly slower (Linux 6.0). The option applies to all hierarchies; it is set on the cgroup2 root or, on v1, at
-//! boot. Since Linux 6.18, once the option has been on, each process has a lock of its own until the next boot.
+//! boot. Since Linux 6.18, each process has a lock of its own from the time when the option is first turned on until
+//! the next boot.
 
 mod burst;
 mod persist;
@@ -68,7 +69,7 @@ impl State {
         self.known && self.mounted.unwrap_or(by_default)
     }
 
-    /// Returns whether a new mount of cgroup2 has the option by default.
+    /// Returns whether cgroup2 has the option when it is newly mounted.
     #[must_use]
     pub fn by_default(&self) -> bool {
         self.boot.unwrap_or(self.built == Some(true))
@@ -81,7 +82,8 @@ fn is_true(value: &str) -> bool {
         || value.eq_ignore_ascii_case("on")
 }
 
-/// Returns why the option cannot be switched in this layout, and what can be done instead; `None` if it can.
+/// Returns why the option cannot be switched in this layout, and what can be done instead; `None` if it can be
+/// switched.
 fn refusal(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::V2 => None,

@@ -1,4 +1,4 @@
-//! The host's containerd version, and how it maps the ids of images (containerd PR #12092).
+//! The version of the host's containerd, and how that version maps the ids of images (containerd PR #12092).
 
 use super::facts::Facts;
 use std::process::{Command, Stdio};
@@ -12,7 +12,8 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// Finds the version: asks the program in $PATH; for another host, looks it up in Debian's package database.
+    /// Finds the version. On this host, asks the containerd in $PATH; for another host, reads Debian's package
+    /// database.
     #[must_use]
     pub fn find(facts: &Facts) -> Option<Self> {
         let said = facts.is_live().then(ask).flatten();
@@ -28,8 +29,8 @@ impl Containerd {
         Some(Self { version: digits.to_owned(), numbers })
     }
 
-    /// Returns whether this version maps the common parent of all layers instead of each layer: since 2.2.0, 2.1.5 and
-    /// 2.0.7.
+    /// Returns whether this version maps the common parent of all layers instead of each layer. This is so since 2.2.0,
+    /// and also in 2.1.5 and 2.0.7.
     #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
@@ -46,7 +47,8 @@ impl Containerd {
     }
 
     /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each with its own
-    /// id range: bind mounts of the layers, the overlay, and the unmounts; once to inspect the image, once to run it.
+    /// id range. Counted are the bind mounts of the layers, the overlay and the unmounts: once to inspect the image,
+    /// and once to run it.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {
@@ -57,7 +59,7 @@ impl Containerd {
     }
 }
 
-/// Asks the program, which prints `containerd github.com/containerd/containerd 1.6.20~ds1 …`.
+/// Asks the program for its version; it prints `containerd github.com/containerd/containerd 1.6.20~ds1 …`.
 fn ask() -> Option<String> {
     let mut command = Command::new("containerd");
     let output =

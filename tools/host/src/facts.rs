@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// The source of facts.
 #[derive(Debug)]
 pub struct Facts {
-    /// Empty for this host.
+    /// The directory that contains the host's files; empty for this host.
     root: PathBuf,
     /// Major and minor version of the kernel; zeros if unknown.
     pub version: (u32, u32),
@@ -36,7 +36,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Returns whether these are facts of this host, whose kernel can also be probed.
+    /// Returns whether these are the facts of this host. Only then can the kernel also be probed.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.root.as_os_str().is_empty()
@@ -48,7 +48,7 @@ impl Facts {
         &self.root
     }
 
-    /// Returns that directory as text, for functions that accept only UTF-8 paths.
+    /// Returns the directory that serves as `/` as text, for functions that accept only UTF-8 paths.
     ///
     /// # Errors
     /// The path is not valid UTF-8.
@@ -57,7 +57,7 @@ impl Facts {
         self.root.to_str().ok_or_else(refused)
     }
 
-    /// Returns the location of the host's file `path`.
+    /// Returns the path at which the host's file `path` can be read.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         if self.is_live() { path.into() } else { self.root.join(path.trim_start_matches('/')) }
@@ -98,8 +98,8 @@ impl Facts {
         self.version >= (major, minor)
     }
 
-    /// Returns the value of an option in the kernel's configuration, `y` or `m`; empty if it is not set, `None` if the
-    /// configuration is not available.
+    /// Returns the value of an option in the kernel's configuration: `y` or `m`, or empty if the option is not set.
+    /// `None` if the configuration is not available.
     #[must_use]
     pub fn built_with(&self, option: &str) -> Option<String> {
         let boot = self.text(&format!("/boot/config-{}", self.release));
@@ -118,13 +118,13 @@ impl Facts {
         String::from_utf8(output.stdout).ok()
     }
 
-    /// Returns the value of a parameter on the kernel's command line; empty for one without a value.
+    /// Returns the value of a parameter on the kernel's command line; empty for a parameter without a value.
     #[must_use]
     pub fn boot_parameter(&self, name: &str) -> Option<String> {
         let line = self.text("/proc/cmdline")?;
-        // The rest is for init.
+        // Parameters after `--` are for init.
         let words = line.split_whitespace().take_while(|word| *word != "--");
-        // The last occurrence counts.
+        // If a parameter occurs several times, the last one counts.
         let values = words.filter_map(|word| match word.split_once('=') {
             Some((key, value)) => (key == name).then(|| value.to_owned()),
             None => (word == name).then(String::new),

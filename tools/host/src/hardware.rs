@@ -1,7 +1,8 @@
-//! `dayfly host topology`: CPUs, caches, sockets and memory nodes, first in the format of `numactl --hardware`.
+//! `dayfly host topology`: CPUs, caches, sockets and memory nodes. The output begins in the format of `numactl
+//! --hardware`.
 //!
-//! Everything comes from sysfs and nothing is probed, so another host's files work too. Values that firmware does not
-//! report are shown as not available; contradictory files are rejected.
+//! All values are read from sysfs and nothing is probed, so the files of another host can be used, too. Values that
+//! firmware does not report are shown as not available; contradictory files are rejected.
 
 mod picture;
 mod text;
@@ -59,13 +60,13 @@ pub struct Cpus {
     /// The CPUs that are plugged in.
     #[serde(serialize_with = "as_text")]
     pub present: List,
-    /// The CPUs that are online.
+    /// The CPUs that are plugged in but offline. Linux does not report their nodes, sockets and caches.
     #[serde(serialize_with = "as_text")]
     pub online: List,
     /// The CPUs that are plugged in but offline; their nodes, sockets and caches are unknown.
     #[serde(serialize_with = "as_text")]
     pub offline: List,
-    /// The CPUs that the scheduler does not use by itself.
+    /// The CPUs on which the scheduler places no task by itself.
     #[serde(serialize_with = "as_text")]
     pub isolated: List,
 }
@@ -107,20 +108,20 @@ pub struct Socket {
     pub caches: Vec<Cache>,
 }
 
-/// CPUs under one level 3 cache.
+/// The CPUs of a socket that share a level 3 cache.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cache {
-    /// Whether there is a level 3 cache; otherwise these are the socket's CPUs without one.
+    /// Whether a level 3 cache is known; if not, these are the socket's CPUs without such a cache.
     pub is_known: bool,
     /// Its size in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,
     /// Its online CPUs.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// The memory nodes of these CPUs.
+    /// The memory nodes that these CPUs belong to.
     #[serde(serialize_with = "as_text")]
     pub nodes: List,
-    /// The CPUs of each core: SMT siblings together.
+    /// The CPUs of each core; more than one with SMT.
     #[serde(serialize_with = "as_texts")]
     pub cores: Vec<List>,
 }
@@ -197,11 +198,11 @@ impl Node {
     }
 }
 
-/// Returns total and free memory in bytes from a file such as /proc/meminfo; `None` without such a file.
+/// Returns the total and the free memory in bytes, from a file such as /proc/meminfo; `None` if there is no such file.
 fn memory(facts: &Facts, file: &str) -> Result<(Option<u64>, Option<u64>), Error> {
     let Some(text) = facts.text(file) else { return Ok((None, None)) };
     let bytes = |key: &str| {
-        // `Node 0 MemTotal:       12282068 kB`, or without the node.
+        // The line is `Node 0 MemTotal:       12282068 kB` for a node, and begins with `MemTotal:` for the whole host.
         let Some((_, rest)) = text.lines().find_map(|line| line.split_once(key)) else {
             return Ok(None);
         };
@@ -228,7 +229,7 @@ fn sockets(topology: &Topology) -> Vec<Socket> {
     members.into_iter().map(socket).collect()
 }
 
-/// Groups the CPUs of a socket by cache, ordered by the first one.
+/// Groups the CPUs of a socket by level 3 cache, in the order of each cache's first CPU.
 fn caches(cpus: &[&Cpu], topology: &Topology) -> Vec<Cache> {
     let mut members: BTreeMap<&List, Vec<&Cpu>> = BTreeMap::new();
     for cpu in cpus {

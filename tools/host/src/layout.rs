@@ -36,14 +36,15 @@ impl Mode {
 pub struct Layout {
     /// The mount point of cgroup2.
     pub unified: Option<String>,
-    /// The mount of cgroup2.
+    /// The entry for cgroup2 in the mount table.
     pub mount: Option<Mount>,
     /// The directories of v1 hierarchies.
     pub legacy: Vec<String>,
 }
 
 impl Layout {
-    /// Returns the layout of a host: this one's as mounted here, another one's by its mount table.
+    /// Returns the layout of a host. On this host, it is detected from the mounted hierarchies; for another host, it is
+    /// read from the mount table.
     #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let table = mounts(&facts.text("/proc/self/mountinfo").unwrap_or_default());
@@ -51,7 +52,7 @@ impl Layout {
             true => Self::seen(),
             false => Self::listed(&table),
         };
-        // Of several mounts at one place, the last one is visible.
+        // If several mounts are stacked at one path, the last one is visible.
         layout.mount = layout.unified.as_ref().and_then(|unified| {
             let here = |mount: &&Mount| mount.kind == "cgroup2" && mount.point == *unified;
             table.iter().rfind(here).cloned()

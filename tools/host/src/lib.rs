@@ -31,14 +31,15 @@ use crate::options::{Favordynmods, HostCommand};
 use report::Error;
 use std::process::ExitCode;
 
-/// Executes `command`. The exit code is the verdict, if there is one.
+/// Executes `command`. Returns the exit code of the check, or of the program that `favordynmods auto` ran; 0 for other
+/// commands.
 ///
 /// # Errors
 /// Those of the command.
 pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
     match command {
         HostCommand::Check(options) => {
-            // Scripts can distinguish a host that can be improved from one that could not be examined.
+            // The exit code lets scripts distinguish a host that could not be examined from one that can be improved.
             return Ok(check::check(&options).unwrap_or_else(|error| {
                 report::usage::fail(error);
                 ExitCode::from(2)

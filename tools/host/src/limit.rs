@@ -63,7 +63,7 @@ fn set(options: &SetLimit) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures the smallest number of concurrent starts that has nearly the best throughput on this host.
+/// Measures this host, and returns the smallest number of concurrent starts whose throughput is nearly the best.
 fn measured() -> Result<u16, Error> {
     let width = locks::measured_width()?;
     let width = width.and_then(|width| u16::try_from(width).ok());

@@ -1,8 +1,9 @@
-//! `dayfly host locks`: measures lock contention between threads, like the article on mount lock contention.
+//! `dayfly host locks`: measures lock contention between threads, as does the article on mount lock contention.
 //!
-//! Every mount, unmount and path lookup of a host uses one lock. The lock's throughput under contention depends on the
-//! CPUs: on one socket or two, two on a core, under one cache or several. So threads take turns at such a lock, in one
-//! placement after the other. The curves show how many starts to run concurrently, and on which CPUs.
+//! Every mount, unmount and path lookup of a host uses the same lock. The lock's throughput under contention depends on
+//! which CPUs contend: those of one socket or of two, two CPUs of a core, CPUs with a common cache or with several. So
+//! threads take turns at such a lock, in one placement after the other. The curves show how many starts to run
+//! concurrently, and on which CPUs.
 
 mod advice;
 mod lock;
@@ -37,7 +38,7 @@ pub const WORKS: [&str; 2] = ["lock", "mounts"];
 pub struct Point {
     /// The number of threads.
     pub threads: usize,
-    /// The time of one turn of a thread, median over rounds, in microseconds.
+    /// The time of one turn of a thread in microseconds: the median of the rounds.
     pub turn_us: f64,
     /// Turns of all threads per second.
     pub per_second: f64,
@@ -51,7 +52,7 @@ impl Point {
     }
 }
 
-/// The results for growing numbers of threads in one placement.
+/// The results for increasing numbers of threads in one placement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Curve {
     /// The work of the threads: `lock` or `mounts`.
@@ -112,7 +113,7 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the advised number of concurrent starts from the curves of mounts, or `None` if they give no advice.
+/// Returns the number of concurrent starts that the curves of mounts suggest, or `None` if they suggest none.
 ///
 /// # Errors
 /// As [`locks`].
@@ -129,7 +130,7 @@ pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
     Ok(measure(works, time)?.0)
 }
 
-/// The curves of each work, and the placements that are equal to another placement, with its name.
+/// The curves of each work; and each placement that equals another one on this host, with the name of the other one.
 type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
 
 fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
@@ -148,7 +149,7 @@ fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
     Ok((curves, same))
 }
 
-/// Iterates over 1, 2, 4, … and the number of CPUs.
+/// Iterates over the powers of two below the number of CPUs, and that number.
 fn numbers(cpus: usize) -> impl Iterator<Item = usize> {
     let doubled = std::iter::successors(Some(1), |threads| Some(threads * 2));
     doubled.take_while(move |threads| *threads < cpus).chain([cpus])

@@ -1,16 +1,18 @@
 //! `dayfly host score`: how well a host handles many concurrent starts, as a JSON document for schedulers.
 //!
-//! The article on mount lock contention ends with routing workloads to suitable hardware. A scheduler could route by
-//! this document: the verdicts of `host check`, the curves of `host locks`, and a number derived from them.
+//! The article on mount lock contention concludes that workloads should be routed to suitable hardware. A scheduler
+//! could do so by this document: it contains the verdicts of `host check`, the curves of `host locks`, and a number
+//! derived from both.
 //!
 //! *Carried* is the largest number of concurrent starts that still reaches nine tenths of the maximum throughput on all
-//! CPUs, times the fraction of that maximum that remains with a start on every CPU: a flat curve keeps all of it, and a
-//! declining curve loses a part. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict
+//! CPUs, times the fraction of that maximum that remains with a start on every CPU. The fraction is 1 if the curve is
+//! flat, and less if it declines. The score is 100 × log₂(1 + carried) ÷ log₂(1 + 64), at most 100, and 0 if a verdict
 //! is an error.
 //!
-//! So each doubling of *carried* is worth about 16: 1 start scores 17, 8 score 53, 64 and more score 100. The curve is
-//! that of mounts or, without one, as for users other than root, that of the lock. A single thread never waits for that
-//! lock, so its maximum is taken over two threads or more.
+//! So each doubling of *carried* is worth about 16 points: 1 start scores 17, 8 starts score 53, and 64 or more score
+//! 100. The curve of mounts is used. Users other than root can't measure that curve, so the curve of the lock is used
+//! instead. A single thread never waits for that lock, so the maximum of the lock's curve is taken over two threads or
+//! more.
 
 mod recorded;
 
@@ -37,7 +39,7 @@ const FULL: f64 = 64.0;
 /// The time to measure each number of threads with `--quick`.
 const QUICK: Duration = Duration::from_millis(25);
 
-/// The placement for schedulers that do not pin containers to CPUs: all CPUs.
+/// The placement that applies to schedulers which do not pin containers to CPUs: all CPUs.
 const ANYWHERE: &str = PLACEMENTS[0];
 
 /// The formula, for readers of the document.
@@ -147,7 +149,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
     output::write(options.output.as_deref(), &format!("{text}\n"))
 }
 
-/// Measures the curves of mounts; without the privilege to mount, measures those of the lock.
+/// Measures the curve of mounts, or the curve of the lock if the user may not mount.
 fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
     let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
     locks::curves(&[work], time)
@@ -196,15 +198,15 @@ fn document(
     })
 }
 
-/// Returns the curve on all CPUs: the curve of mounts if there is one, else that of the lock.
+/// Returns the curve on all CPUs: that of mounts if there is one, else that of the lock.
 fn decisive(curves: &[Curve]) -> Option<&Curve> {
     let of =
         |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);
     of("mounts").or_else(|| of("lock"))
 }
 
-/// Derives the figures of `curve` on a host with this worst verdict; see the module's text. A curve without points
-/// handles no starts.
+/// Derives the figures of `curve` on a host whose worst verdict is `worst`; see the module's text. A curve without
+/// points means that the host handles no starts.
 #[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {
     let alone =
@@ -215,7 +217,7 @@ pub fn mark(curve: &Curve, worst: Level) -> Mark {
         Some(last) if most > 0.0 => (last.per_second / most).clamp(0.0, 1.0),
         _ => 0.0,
     };
-    // From the best point on, until the throughput drops.
+    // The points from the best one on, as long as the throughput is at least nine tenths of the best.
     let best = points.iter().skip_while(|point| point.per_second < most);
     let widest = best.take_while(|point| point.per_second >= most * ENOUGH).last();
     let carried = match (worst, widest) {
@@ -231,7 +233,7 @@ mod tests {
     use super::*;
     use topology::List;
 
-    /// Returns a curve of mounts, from the microseconds of a turn by number of threads.
+    /// Returns a curve of mounts. `turns` contains the number of threads, and the microseconds of a turn.
     fn curve(cpus: &str, turns: &[(usize, f64)]) -> Curve {
         let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
         let cpus = List::parse(cpus).unwrap();
@@ -254,7 +256,7 @@ mod tests {
 
     #[test]
     fn waiting_for_each_other_is_no_slowing_down() {
-        // A single lock: the throughput is the same for any number of threads.
+        // All work takes a single lock, so the throughput is the same for any number of threads.
         let turns = [1, 2, 4, 8, 16, 32, 64, 96].map(|threads| (threads, threads as f64 * 10.0));
         let mark = mark(&curve("0-95", &turns), Level::Good);
         assert_eq!((mark.score, mark.carried), (100, 96.0));
@@ -267,7 +269,7 @@ mod tests {
         let slow = mark(&slow, Level::Good);
         assert_eq!((slow.kept, slow.carried, slow.score), (0.25, 2.0, 26));
         assert!(slow.score < mark(&flat(96), Level::Good).score / 3);
-        // The throughput drops from the second thread on: one start at a time, and hardly that.
+        // The throughput already drops with the second thread, so that *carried* is only a tenth of one start.
         let worse = curve("0-95", &[(1, 10.0), (2, 40.0), (96, 9600.0)]);
         let worse = mark(&worse, Level::Good);
         assert!((worse.kept - 0.1).abs() < 1e-9 && worse.score == 2, "{worse:?}");
@@ -300,7 +302,8 @@ mod tests {
             let points = [(1, 0.01), (2, 0.2), (16, last)];
             Curve { work: "lock", ..curve("0-15", &points) }
         };
-        // Each waits for fifteen others, per other no longer than one of two does.
+        // Each thread waits for fifteen others. Its wait for each of them is no longer than that of a thread for the
+        // only other one.
         let fair = mark(&lock(1.6), Level::Good);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
         assert!(mark(&lock(16.0), Level::Good).score < 10);

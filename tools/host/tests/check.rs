@@ -1,5 +1,5 @@
-//! Verdicts on other hosts: those of the articles on mount lock contention and on consolidation, with various kernels
-//! and settings.
+//! The verdicts on other hosts: the hosts of the articles on mount lock contention and on consolidation, with various
+//! kernels and settings.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -75,7 +75,7 @@ fn verdicts(sysroot: &Sysroot) -> Vec<Verdict> {
     look(&facts, true).expect("sections").into_iter().flat_map(|section| section.verdicts).collect()
 }
 
-/// Returns the verdict with this id: its level, fact, meaning and advice.
+/// Returns the verdict with this id: its level, its fact, the fact's effect, and the advice.
 fn verdict(sysroot: &Sysroot, id: &str) -> (Level, String, String, String) {
     let verdict = verdicts(sysroot).into_iter().find(|verdict| verdict.id == id);
     let Verdict { level, fact, why, fix, .. } = verdict.expect(id);
@@ -226,7 +226,7 @@ fn favordynmods_by_mount_boot_and_build() {
 
     let v1 = host("chiplets", "6.7.0", V1);
     let (level, fact, _, fix) = verdict(&v1, "cgroup.favordynmods");
-    // Starts move threads, which do not wait.
+    // dayfly's starts move threads, which do not wait for a grace period.
     assert_eq!((level, fact.as_str()), (Level::Note, "off"));
     assert_eq!(fix, "boot with cgroup_favordynmods=true");
 }
@@ -353,7 +353,7 @@ fn what_is_no_host_is_refused() {
     let refused = Facts::of(Some(&empty.path)).unwrap_err().to_string();
     assert!(refused.contains("proc/sys/kernel/osrelease: no such file"), "{refused}");
     assert!(Facts::of(Some(std::path::Path::new("/nowhere"))).is_err());
-    // A path that is not valid UTF-8 is rejected; this host is not examined instead.
+    // A sysroot whose path is not valid UTF-8 is rejected; the check must not examine this host instead.
     let odd =
         empty.path.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"\xff"));
     let host = good();

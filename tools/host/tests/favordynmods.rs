@@ -1,4 +1,4 @@
-//! Keeping favordynmods across reboots, in directories that stand for hosts.
+//! Turning favordynmods on at each boot, tested in directories that stand for hosts.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -38,7 +38,7 @@ fn a_unit_comes_and_goes() {
         fs::read_link(sysroot.path.join(LINK)).unwrap().to_str(),
         Some("../dayfly-favordynmods.service")
     );
-    // Repeating it has no effect.
+    // Calling it again changes nothing.
     persist(&facts(&sysroot), false).unwrap();
     unpersist(&facts(&sysroot)).unwrap();
     assert!(!sysroot.path.join(UNIT).exists() && fs::read_link(sysroot.path.join(LINK)).is_err());

@@ -1,5 +1,5 @@
-//! `dayfly host topology` on other hosts: the one of the article on consolidation, which shows its `numactl
-//! --hardware`, and hosts with offline, missing or contradictory parts.
+//! `dayfly host topology` on other hosts: the host whose `numactl --hardware` is shown in the article on consolidation,
+//! and hosts with offline, missing or contradictory parts.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ fn text(sysroot: &Sysroot) -> String {
     hardware(sysroot).expect("hardware").to_string()
 }
 
-/// The output in the article, and what numactl does not report about that machine.
+/// The output that the article shows, and what numactl does not report about that machine.
 const FOUR_NODES: &str = "\
 available: 4 nodes (0-3)
 node 0 cpus: 0 4 8 12 16 20 24 28
@@ -92,7 +92,7 @@ fn offline_and_isolated_cpus() {
         assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
     assert!(said.contains("node 1 cpus: 25 26 ") && said.contains(" 71\n"), "{said}");
-    // Its sibling is offline.
+    // The other CPU of this core is offline.
     assert!(said.contains(" 47,95 72\n"), "{said}");
     assert!(!said.contains("24,72"), "{said}");
 }

@@ -1,5 +1,5 @@
-//! The life of one container: created, perhaps started, entered, frozen, killed; removed in the end, whichever commands
-//! were killed meanwhile.
+//! The life cycle of one container: create, perhaps start, exec, pause and kill, and finally delete. Any of these
+//! commands may be killed on the way.
 
 use crate::kinds::{Kind, Kinds};
 use crate::tally::{Tally, Verb};
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The percentage of commands to be killed; some of them end before.
+/// The percentage of commands to be killed; some of them end before the kill.
 const KILLED: u64 = 20;
 /// The time after which a command counts as hung, even under load.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// The maximum repetitions of a `delete --force` that is killed.
+/// The maximum number of `delete --force` attempts, each of which may be killed.
 const TIMES: usize = 50;
 
 /// One of the concurrent workers. A worker has one container at a time, always with the same id, so that each container
-/// meets what the previous one has left behind.
+/// finds what the previous one has left behind.
 pub struct Worker<'a> {
     bed: &'a Bed,
     kinds: &'a Kinds,
@@ -30,11 +30,11 @@ pub struct Worker<'a> {
     number: usize,
     /// The file for the commands' output.
     said: PathBuf,
-    /// Whether no command is killed.
+    /// Whether the worker kills no commands.
     is_quiet: bool,
 }
 
-/// The cycle can't go on: a command was killed or failed.
+/// The error of a cycle that can't continue because a command was killed or failed.
 struct Over;
 
 impl<'a> Worker<'a> {
@@ -49,7 +49,7 @@ impl<'a> Worker<'a> {
         Self { bed, kinds, tally, seed, number, said, is_quiet: false }
     }
 
-    /// Runs every kind of life without killing commands.
+    /// Runs every life cycle once with a container of this kind, without killing commands.
     pub fn quiet_cycles(&mut self, kind: &Kind) {
         self.is_quiet = true;
         for life in [0, 40, 60, 85, 95] {
@@ -68,7 +68,7 @@ impl<'a> Worker<'a> {
         let id = format!("s{}-{}-{}", std::process::id(), self.number, kind.name);
         let lived = self.live(kind, &id, life);
         let record = self.bed.root().join(&id);
-        // A container that failed or ended by itself must not need a `delete`.
+        // A container whose creation failed as expected, or that ended by itself, must not need a `delete`.
         if (lived.is_err() || record.exists()) && !(kind.fails && lived.is_ok()) {
             self.delete(&id);
         }
@@ -111,7 +111,8 @@ impl<'a> Worker<'a> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());
         }
-        // A container that stays frozen is removed by `delete`.
+        // Cycles without kills leave out the pause that nothing resumes: only `delete` removes a container that stays
+        // frozen.
         if self.is_quiet && verbs == [Verb::Pause] {
             return Ok(());
         }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// All mounts, and everything that belongs to the storm: cgroups, processes, records, descriptors, files of layers.
-/// Each item has its number of occurrences.
+/// All mounts, and everything else that belongs to the storm: cgroups, processes, records, descriptors, files of
+/// layers. Each item has its number of occurrences.
 pub struct Host(BTreeMap<String, usize>);
 
 impl Host {
@@ -59,7 +59,7 @@ fn names(dir: &Path) -> impl Iterator<Item = String> {
     entries.map(|entry| entry.path().display().to_string())
 }
 
-/// Returns the processes in the storm's cgroups, or with its name in their command line.
+/// Returns the processes in the storm's cgroups, and those with its name in their command line.
 fn processes(name: &str) -> Vec<String> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -76,7 +76,7 @@ fn processes(name: &str) -> Vec<String> {
     found
 }
 
-/// Removes the parents of all cgroups, which the runtime does not remove.
+/// Removes the parent cgroups of the containers' cgroups: the runtime does not remove parents.
 pub fn remove_parents(view: View, name: &str) {
     for hierarchy in cgroups::hierarchies(view) {
         let _ = fs::remove_dir(hierarchy.join(name));

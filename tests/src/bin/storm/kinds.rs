@@ -58,7 +58,7 @@ impl Kinds {
         self.kinds.iter()
     }
 
-    /// Returns the kind at a place below [`Kinds::weight`].
+    /// Returns the kind at `place`, a number below [`Kinds::weight`].
     pub fn at(&self, mut place: u64) -> &Kind {
         for kind in &self.kinds {
             match place.checked_sub(kind.weight) {
@@ -73,7 +73,7 @@ impl Kinds {
         self.kinds.iter().map(|kind| kind.weight).sum()
     }
 
-    /// Writes the configuration of container `id`, with a program that exits at once or one that stays.
+    /// Writes the configuration of container `id`. Its program keeps running if `stays` is true, or else exits at once.
     pub fn write(&self, kind: &Kind, id: &str, stays: bool) -> PathBuf {
         let mut config = kind.config.clone();
         if !kind.fails {

@@ -1,4 +1,4 @@
-//! Counts of commands run and killed, and the failures.
+//! Counts the commands that were run and killed, and collects the failures.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ const ENOUGH: usize = 40;
 struct Count {
     calls: AtomicU64,
     kills: AtomicU64,
-    /// The recent duration of a call, in microseconds.
+    /// A moving average of the duration of a call, in microseconds.
     usual: AtomicU64,
 }
 
@@ -78,13 +78,13 @@ impl Tally {
         }
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let usual = count.usual.load(Ordering::Relaxed);
-        // A lost update does not matter.
+        // Concurrent updates may be lost, which does not matter.
         count
             .usual
             .store(if usual == 0 { took } else { (usual * 15 + took) / 16 }, Ordering::Relaxed);
     }
 
-    /// Returns the recent duration of a call, in microseconds.
+    /// Returns the moving average of the duration of a call, in microseconds, but at least 1000.
     pub fn usual(&self, verb: Verb) -> u64 {
         self.verbs[verb as usize].usual.load(Ordering::Relaxed).max(1000)
     }

@@ -228,7 +228,7 @@ impl Parser {
         Ok(ownership)
     }
 
-    /// Reads the content of `perm`, which overrides `ownership`.
+    /// Reads the content of `perm`; its values override those of `ownership`.
     fn permissions(&mut self, mut ownership: Ownership) -> Result<Ownership, Error> {
         self.sign('{')?;
         while let Some((whose, source)) = self.word_or_end("task or admin")? {
@@ -263,7 +263,7 @@ impl Parser {
     }
 }
 
-/// Adds the controller's name to a key: in the controller's own section, a key may omit the name.
+/// Adds the controller's name to a key without one: keys in a controller's section may omit the name.
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }

@@ -50,7 +50,7 @@ pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
     Ok(plan)
 }
 
-/// The maximum depth of templates that build on templates, and of nested groups.
+/// The maximum depth of templates that are based on templates, and of nested groups.
 const DEEPEST: usize = 64;
 
 /// The content of all files.
@@ -97,7 +97,7 @@ impl Text {
 type Entry<'a> = (&'a Spanned<std::borrow::Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
 impl Files {
-    /// Reads a file, unless its text is given; errors name the line that includes the file.
+    /// Reads a file, or uses `text` if it is given. Errors name the line that includes the file.
     fn read(
         &mut self,
         path: &Path,
@@ -182,7 +182,8 @@ impl Files {
         Ok(())
     }
 
-    /// Returns a group with the values that it inherits from its template and from that template's own templates.
+    /// Returns a group with its own values and those of its template, including the templates that this template is
+    /// based on.
     fn group(&self, name: &str) -> Result<Raw, Error> {
         let raw = self.groups.get(name).cloned();
         let mut raw = raw.ok_or_else(|| Error::refused(format!("there is no group {name:?}")))?;
@@ -224,7 +225,7 @@ impl Files {
             }
             seen.push(parent.clone());
             path = format!("{parent}/{path}");
-            // A parent that the plan does not define may exist already.
+            // A parent that the plan does not define may exist on the host.
             current = self.groups.get(parent.trim_matches('/'));
         }
         Ok(path)
@@ -299,7 +300,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Returns `self` completed by the values of `template`.
+    /// Returns `self` with the values that it lacks taken from `template`.
     fn over(self, template: Self) -> Self {
         let is_own = |key: &str| self.settings.iter().any(|own| own.key == key);
         let mut settings: Vec<Setting> =
@@ -382,7 +383,7 @@ fn table<'a>(text: &Text, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'
     match value.get_ref() {
         DeValue::Table(table) => {
             let mut entries: Vec<Entry<'a>> = table.iter().collect();
-            // In the file's order, so that the first mistake is reported first.
+            // The entries are sorted by their place in the file, so that the first mistake is reported first.
             entries.sort_by_key(|(key, _)| key.span().start);
             Ok(entries)
         }

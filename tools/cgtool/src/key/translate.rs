@@ -80,7 +80,7 @@ fn to_v2(key: &str, value: &str, present: Present<'_>) -> Result<Vec<Assign>, St
             let weight = weight.and_then(io_weight);
             one(file, weight.ok_or("blkio.weight: from 10 to 1000")?.to_string())
         }
-        // A quota without a period leaves the period unchanged.
+        // A quota that is written without a period leaves the period unchanged.
         How::Quota => one(file, limit(key, value, "max")?),
         How::Period => {
             let present = present(file).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Compares the content of a file with the value to be written, as the kernel formats it.
+//! Compares the content of a file with a value to be written, which the kernel may print in another form.
 
 use topology::List;
 
 /// The kernel's range of cpu.shares.
 const SHARES: std::ops::RangeInclusive<u64> = 2..=1 << 18;
 
-/// Returns whether a file contains the value to be written, even if sizes are rounded to pages, lists are written
-/// differently, numbers have another base, or there are further lines.
+/// Returns whether a file contains the value to be written. The kernel may round sizes to pages, print lists in another
+/// form or numbers in another base, and add lines.
 #[must_use]
 pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     let (wanted, present) = (wanted.trim(), present.trim());
@@ -22,7 +22,7 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
             let shares = |text| number(text).map(|n| n.clamp(*SHARES.start(), *SHARES.end()));
             shares(wanted).is_some() && shares(wanted) == shares(present)
         }
-        // A quota without a period leaves the period unchanged.
+        // A quota that is written without a period leaves the period unchanged.
         "cpu.max" => {
             let mut words = present.split_whitespace();
             wanted.split_whitespace().all(|word| words.next() == Some(word))
@@ -48,9 +48,9 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// Returns whether a file of several lines contains the wanted line: that of a device or resource, or the default.
+/// Returns whether a file of several lines contains the wanted line: the line of a device or resource, or the default.
 fn has_line(file: &str, wanted: &str, present: &str) -> bool {
-    // io.weight reads "default 100".
+    // io.weight contains "default 100" if only the default is set.
     if present.strip_prefix("default ").is_some_and(|rest| rest.lines().next() == Some(wanted)) {
         return true;
     }
@@ -62,7 +62,7 @@ fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     };
     match present.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')) {
         Some(line) => wanted.split(' ').all(|word| line.split(' ').any(|other| other == word)),
-        // A removed limit has no line.
+        // A limit that was removed has no line.
         None => {
             let is_none = |word: &str| word == "max" || word.ends_with("=max");
             wanted == "0" || wanted.split(' ').all(is_none)
@@ -70,7 +70,7 @@ fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// Parses a number like the kernel: 0x means hexadecimal, a leading 0 octal.
+/// Parses a number as the kernel does: 0x means hexadecimal, and a leading 0 octal.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -83,7 +83,7 @@ fn number(text: &str) -> Option<u64> {
 fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
     let page = file.strip_prefix("hugetlb.").and_then(|rest| rest.split('.').next());
     let page = page.and_then(|size| bytes(size).ok().flatten()).unwrap_or(4096).max(4096);
-    // v1 shows "no limit" as the largest possible number of pages.
+    // v1 prints "no limit" as the largest possible number of pages.
     let most = i64::MAX as u64 / page;
     Ok(bytes(text)?.map(|bytes| bytes / page).filter(|pages| *pages < most))
 }
@@ -108,6 +108,6 @@ pub fn bytes(text: &str) -> Result<Option<u64>, String> {
     }
     let wrong = || format!("{text:?} is no size: give bytes, or a number with K, M, G or T");
     let bytes = report::size::bytes(text).map_err(|_| wrong())?;
-    // v1 shows "no limit" as the largest number of pages that a 64-bit counter can hold.
+    // v1 prints "no limit" as the largest number of pages that a 64-bit counter can hold.
     Ok((bytes < 0x7fff_ffff_ffff_f000).then_some(bytes))
 }

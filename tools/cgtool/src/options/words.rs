@@ -1,5 +1,5 @@
-//! The positional arguments: the group first, then what to do with it. libcgroup's options, which name the group, are
-//! accepted too.
+//! The positional arguments: the group first, then the values, processes, program or CPUs. libcgroup's options, which
+//! name the group, are accepted too.
 
 use super::{Classify, Exec, Pin, Set};
 use crate::group::Group;
@@ -26,7 +26,7 @@ pub(super) fn word(text: &str) -> Result<Word, String> {
 
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
-    // cgset users sometimes quote twice: cpuset.cpus='0-3' within quotes.
+    // Users of cgset sometimes quote twice: cpuset.cpus='0-3' within quotes.
     let value = value.trim().trim_matches(['\'', '"']);
     Ok((key.trim().to_owned(), value.to_owned()))
 }
@@ -44,7 +44,7 @@ impl Set {
         }
     }
 
-    /// Returns the values to set, unless another group is copied.
+    /// Returns the values to set; empty if they are copied from another group.
     ///
     /// # Errors
     /// Neither a value nor a group to copy, or both.

@@ -6,7 +6,7 @@ use crate::dynmods::{BOOT_PARAMETER, State};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 
-/// The controllers that a configuration's limits need.
+/// The controllers that are needed for the limits in configurations.
 const WANTED: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
 /// Returns the verdicts on cgroups.
@@ -56,7 +56,7 @@ fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
     };
     let (there, handed_down) = (words("cgroup.controllers"), words("cgroup.subtree_control"));
     let names = layout.legacy_names().into_iter().flat_map(|name| name.split(','));
-    // `name=systemd` is a hierarchy without controllers, for systemd's own tree.
+    // `name=systemd` is a hierarchy without controllers, which systemd uses for its units.
     let legacy: Vec<&str> = names.filter(|name| *name != "systemd").collect();
     let has = |name: &str| {
         there.iter().any(|one| one == name)

@@ -10,11 +10,11 @@ use std::path::Path;
 pub struct Store {
     /// The engine.
     pub name: &'static str,
-    /// The number of layers of the store's image with the most layers.
+    /// The largest number of layers that an image in the store has.
     pub layers: u64,
 }
 
-/// The places of engines' manifests, or of configurations that list layers.
+/// The directories where engines keep manifests, or configurations that list layers.
 const PLACES: [(&str, &str); 4] = [
     ("dayfly", "/var/lib/dayfly/images"),
     ("containerd", "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256"),
@@ -22,10 +22,10 @@ const PLACES: [(&str, &str); 4] = [
     ("podman", "/var/lib/containers/storage/overlay-images"),
 ];
 
-/// The maximum size of a manifest or configuration, in bytes. Larger files contain layers.
+/// The maximum size of a manifest or configuration, in bytes. Larger files are layers.
 const LARGEST: u64 = 1 << 20;
 
-/// The relevant members of a manifest or a configuration.
+/// The fields of a manifest or a configuration that list layers.
 #[derive(Deserialize)]
 struct Image {
     layers: Option<Vec<serde::de::IgnoredAny>>,
@@ -56,8 +56,8 @@ fn largest(directory: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns the number of layers of the image in a directory: dayfly keeps a list of the layers there, and Podman the
-/// manifest.
+/// Returns the number of layers of the image in a directory. For dayfly the directory contains a list of the layers,
+/// and for Podman the manifest.
 fn of_directory(image: &Path) -> u64 {
     match fs::read_to_string(image.join("layers")) {
         Ok(list) => list.lines().count() as u64,

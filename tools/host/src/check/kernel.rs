@@ -1,4 +1,4 @@
-//! The kernel features that starts use, and the fallbacks that apply on this host.
+//! The kernel features that starts use, and the fallbacks that starts on this host use instead.
 
 use super::probe::{self, FileSystems, Layers};
 use super::verdict::Level::{Error, Good, Note, Warning};
@@ -9,7 +9,7 @@ use crate::layout::{Layout, Mode};
 /// The namespaces of a container.
 const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
 
-/// Directories that contain layers, or would contain them.
+/// Directories in which engines keep layers, or would keep them.
 const STORES: [&str; 3] = ["/var/lib/dayfly", "/var/lib", "/usr"];
 
 /// Returns the verdicts on the kernel.
@@ -77,7 +77,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
         true => sys::probe::clone_into_cgroup(),
         false => facts.since(5, 7),
     };
-    // A write of a pid, or to cgroup.procs, would sometimes wait for an RCU grace period.
+    // Writing a pid instead of 0, or to cgroup.procs instead of tasks, would sometimes wait for an RCU grace period.
     let moves = match facts.since(5, 5) {
         true => "each start moves its init, as a thread: no grace period",
         false => "each start moves its init: an RCU grace period now and then",

@@ -20,7 +20,7 @@ pub fn section(facts: &Facts) -> Result<Section, Error> {
     Ok(Section { title: "machine", verdicts })
 }
 
-/// Returns the best CPUs to start containers from: one of each core of the first node that has CPUs.
+/// Returns the best CPUs to start containers from: one CPU of each core of the first node that has CPUs.
 #[must_use]
 pub fn starters(topology: &Topology) -> List {
     let node = topology.nodes.iter().find(|node| !node.cpus.is_empty());

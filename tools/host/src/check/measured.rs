@@ -1,5 +1,5 @@
-//! The measured cost of creating namespaces, executing programs and moving processes between cgroups: medians, at
-//! intervals longer than a grace period and back to back.
+//! The measured cost of creating namespaces, executing programs and moving processes between cgroups. Each is measured
+//! back to back, and at intervals longer than an RCU grace period; the results are medians.
 
 mod migration;
 mod stopwatch;
@@ -21,7 +21,7 @@ use sys::clone::CloneFlags;
 use sys::errand::ask;
 use sys::ns::unshare;
 
-/// Namespaces that are always created quickly, summarised in one line.
+/// The namespaces whose creation is always quick; one line summarises them.
 const QUICK: [(&str, CloneFlags); 5] = [
     ("pid", CloneFlags::NEWPID),
     ("uts", CloneFlags::NEWUTS),
@@ -30,10 +30,10 @@ const QUICK: [(&str, CloneFlags); 5] = [
     ("time", CloneFlags::NEWTIME),
 ];
 
-/// Takes the measurements and judges them. All measurements except those of fork and exec need root.
+/// Measures and judges all costs. Without root, only fork and exec are measured.
 ///
 /// # Errors
-/// The user interrupted it.
+/// The user interrupted the measurement.
 pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     let migration = Migration::prepare(layout);
     let unified = layout.unified.as_deref().and_then(migration::Group::make);
@@ -112,7 +112,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     Ok(Section { title: "measured here", verdicts })
 }
 
-/// Times the creation of a namespace, in a process of its own that ends afterwards.
+/// Times the creation of a namespace in a separate process, which exits afterwards.
 fn made(kind: CloneFlags) -> Result<f64, Errno> {
     let nanoseconds = ask(None, || {
         let start = Instant::now();
@@ -131,7 +131,7 @@ fn mqueue() -> Result<f64, Errno> {
         fsconfig_create(&fs)?;
         let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let nanoseconds = elapsed(start);
-        // Closing it takes a grace period, which is not part of the measurement.
+        // Closing the mount takes a grace period, which must not be measured.
         drop(mount);
         Ok(nanoseconds)
     })?;
@@ -159,7 +159,7 @@ fn whole<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<f64, Errno> {
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Compares a time with its limits.
+/// Compares the times of an operation with their limits.
 fn judge(
     about: (&'static str, &'static str),
     times: Option<&Times>,
@@ -201,7 +201,7 @@ fn others(times: &[(&'static str, Times)]) -> Verdict {
         .fold(verdict, |verdict, (name, times)| verdict.figure(&format!("{name}_us"), times.apart))
 }
 
-/// Judges the time to move a process between two cgroups.
+/// Judges the time that it takes to move a process between two cgroups.
 fn moved(
     facts: &Facts,
     layout: &Layout,
@@ -227,7 +227,8 @@ fn moved(
     figures(Verdict::new(about, level, times.text(), why), times).fix_if(waits && !favoured, fix)
 }
 
-/// Judges the two ways in which a single-threaded process can move itself on v1; dayfly's init uses the second.
+/// Judges the two ways in which a single-threaded process can move itself on v1: through `cgroup.procs`, or through
+/// `tasks`, as dayfly's init does.
 fn moved_itself(process: &Times, thread: &Times) -> Verdict {
     let about = ("measured.thread_move", "move of a start, v1");
     let fact = format!("{:.0} µs apart, {:.0} by cgroup.procs", thread.apart, process.apart);

@@ -1,4 +1,4 @@
-//! The mount table, and how it is affected by many containers with many layers and their own id ranges.
+//! The mount table, and the effect on it of many containers with many layers and id ranges of their own.
 
 use super::images::{self, Store};
 use super::verdict::Level::{Error, Good, Note, Warning};
@@ -10,11 +10,11 @@ use report::statistics::median;
 use std::fs;
 use std::time::Instant;
 
-/// The number of concurrent starts for which operations are counted, as in the article on mount lock contention.
+/// The number of concurrent starts for which mount operations are counted, as in the article on mount lock contention.
 const BURST: u64 = 100;
-/// The number of layers from which on nodes stalled in the article on mount lock contention.
+/// With this number of layers and more, nodes stalled in the article on mount lock contention.
 const MANY_LAYERS: u64 = 50;
-/// The number of mounts from which on a copy of the table takes noticeable time.
+/// With this number of mounts and more, a copy of the table takes noticeable time.
 const LONG: usize = 1000;
 /// How often the table is read for timing.
 const READS: usize = 5;
@@ -77,7 +77,7 @@ fn read(facts: &Facts) -> Option<f64> {
     Some(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Judges the risk that many containers of many layers with user namespaces stall the host.
+/// Judges the risk that the host stalls because of many containers that have many layers and user namespaces.
 fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> Verdict {
     let about = ("mounts.layers", "layers × containers");
     let overlays: Vec<&Mount> = table.iter().filter(|mount| mount.kind == "overlay").collect();
@@ -142,7 +142,8 @@ fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> V
     }
 }
 
-/// Returns the number of layers of an overlay: colon-separated names, or one per `lowerdir+`.
+/// Returns the number of layers of an overlay: `lowerdir` has names separated by colons, and `lowerdir+` has one name
+/// each time.
 fn layers(mount: &Mount) -> u64 {
     let options = mount.super_options.split(',');
     let count = |option: &str| match option.split_once('=') {

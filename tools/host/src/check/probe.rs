@@ -14,30 +14,30 @@ use std::path::Path;
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr, mount_setattr};
 
-/// How the layers of a root filesystem are combined, best first.
+/// The ways in which the layers of a root filesystem can be combined, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layers {
-    /// `lowerdir+` takes descriptors of a detached tree (Linux 6.15).
+    /// `lowerdir+` accepts descriptors of directories in a detached tree (Linux 6.15).
     ByDescriptor,
-    /// `lowerdir+` takes names below /proc/self/fd (Linux 6.7).
+    /// `lowerdir+` accepts names below /proc/self/fd (Linux 6.7).
     ByName,
-    /// One id-mapped parent is attached, and layers are named below it (Linux 5.19).
+    /// One id-mapped parent is attached, and the layers are named by their paths below it (Linux 5.19).
     Attached,
-    /// No overlay of id-mapped layers: the files are copied.
+    /// The kernel has no overlays of id-mapped layers, so the files are copied.
     Copied,
 }
 
 /// The results of probing file systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystems {
-    /// The place where id-mapped mounts were tried, and whether they work there.
+    /// The place where an id-mapped mount was tried, and whether the kernel allows it there.
     pub idmap: Option<(String, bool)>,
     /// The best way in which layers can be combined.
     pub layers: Layers,
 }
 
-/// Tries id-mapped mounts and overlays in the first of `places` that contains two directories, else on a detached
-/// tmpfs. Needs root.
+/// Tries id-mapped mounts and overlays in the first of `places` that contains two directories, or on a detached tmpfs
+/// if there is none. Needs root.
 #[must_use]
 pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     let users = user_namespace().ok()?;
@@ -58,7 +58,7 @@ pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     Some(FileSystems { idmap, layers })
 }
 
-/// Creates a user namespace with a mapping, for id-mapped mounts.
+/// Creates a user namespace with id mappings, as an id-mapped mount requires.
 fn user_namespace() -> Result<OwnedFd, Errno> {
     sys::errand::fetch(|| {
         sys::ns::unshare(CloneFlags::NEWUSER)?;
@@ -126,7 +126,7 @@ fn overlay(configure: impl FnOnce(&OwnedFd) -> Result<(), Errno>) -> bool {
     made.is_ok()
 }
 
-/// Returns whether a pidfd's inode identifies a process (pidfs, Linux 6.9).
+/// Returns whether the inode number of a pidfd identifies the process (pidfs, Linux 6.9).
 #[must_use]
 pub fn pidfd_inode() -> bool {
     const MAGIC: u64 = 0x5049_4446;
@@ -134,7 +134,7 @@ pub fn pidfd_inode() -> bool {
     magic.is_ok_and(|fs| fs.f_type as u64 == MAGIC)
 }
 
-/// Returns whether /proc/self/exe can be switched to another mount of the same file (PR_SET_MM_MAP).
+/// Returns whether /proc/self/exe can be made to refer to another mount of the same file (PR_SET_MM_MAP).
 #[must_use]
 pub fn image_can_move() -> bool {
     rustix::process::virtual_memory_map_config_struct_size().is_ok()
@@ -147,7 +147,8 @@ pub fn on_read_only_mount(path: &Path) -> bool {
     written == Err(Errno::ROFS)
 }
 
-/// Returns whether open_tree(2) makes a mount namespace of a tree (OPEN_TREE_NAMESPACE, Linux 7.0).
+/// Returns whether open_tree(2) can return a mount namespace that contains only the tree (OPEN_TREE_NAMESPACE, Linux
+/// 7.0).
 #[must_use]
 pub fn open_tree_namespace() -> bool {
     const OPEN_TREE_NAMESPACE: u32 = 2;

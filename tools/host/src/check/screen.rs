@@ -1,4 +1,4 @@
-//! The screen output: a line per verdict, with advice below it.
+//! The output for people: a line for each verdict, with the advice below it.
 
 use super::verdict::{Level, Section, Verdict};
 use std::fmt::Write;
@@ -19,8 +19,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// Returns the layout for standard output. If that is a terminal, the layout has its width, and colours unless
-    /// NO_COLOR forbids them.
+    /// Returns the layout for standard output. If standard output is a terminal, the layout has the terminal's width,
+    /// and has colours unless NO_COLOR forbids them.
     #[must_use]
     pub fn of_stdout() -> Self {
         let stdout = std::io::stdout();
@@ -33,7 +33,7 @@ impl Look {
     }
 }
 
-/// Formats the whole screen, under the title `head`.
+/// Formats the whole output, with the title `head`.
 #[must_use]
 pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
     let all = || sections.iter().flat_map(|section| &section.verdicts);

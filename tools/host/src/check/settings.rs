@@ -5,7 +5,7 @@ use super::verdict::{Section, Verdict};
 use crate::facts::Facts;
 use std::collections::BTreeMap;
 
-/// The number of ids that one container gets for itself.
+/// The number of ids in a range that only one container uses.
 const IDS: u64 = 65_536;
 
 /// Judges the settings.
@@ -15,7 +15,7 @@ pub fn section(facts: &Facts) -> Section {
     Section { title: "settings", verdicts }
 }
 
-/// Judges how RCU grace periods are waited for.
+/// Judges whether waits for RCU grace periods are normal or expedited.
 fn rcu(facts: &Facts) -> Verdict {
     let about = ("settings.rcu", "RCU");
     let set = |name: &str| {
@@ -55,7 +55,7 @@ fn rcu(facts: &Facts) -> Verdict {
     verdict.figure("normal", normal).figure("expedited", expedited)
 }
 
-/// Judges whether the kernel compiles seccomp filters.
+/// Judges whether the kernel compiles seccomp filters to machine code.
 fn jit(facts: &Facts) -> Verdict {
     let about = ("settings.seccomp_jit", "seccomp JIT");
     let enabled = facts.number("/proc/sys/net/core/bpf_jit_enable");

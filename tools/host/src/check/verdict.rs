@@ -1,4 +1,4 @@
-//! The results of the check: verdicts, each with a fact, its effect on starts, and advice.
+//! The results of the check: verdicts, each with a fact, its effect on container starts, and advice.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ pub enum Level {
     Good,
     /// The fact is worth knowing, but nothing needs to be done.
     Note,
-    /// Starts take longer than necessary, or will do so when there are many.
+    /// Starts take longer than necessary, or will take longer when there are many.
     Warning,
     /// Containers can't start, or the host stalls.
     Error,

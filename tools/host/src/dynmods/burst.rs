@@ -1,8 +1,8 @@
-//! Turns the option on while a command runs.
+//! Turns favordynmods on while a command runs.
 //!
-//! Several commands may run at once: each holds a shared lock on a file, and the last one turns the option off. The
-//! file records whether a command turned it on, because the option must stay on if it was on before. If an `auto` is
-//! killed, its lock is released, and the option is turned off when the next `auto` ends.
+//! Several of these commands may run at once. Each holds a shared lock on a file, and the last one turns the option
+//! off. The file records whether one of them turned the option on, because the option must stay on if it was on before.
+//! If an `auto` is killed, its lock is released, and the option is turned off when the next `auto` ends.
 
 use super::State;
 use super::switch::{possible, turn};
@@ -20,16 +20,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// A file that is locked by every command that needs the option. It is not empty if the option was off before the first
-/// of these commands.
+/// A file on which each command that needs the option holds a lock. It is not empty if the option was off before the
+/// first of these commands.
 const WANTED: &str = "/run/dayfly-favordynmods";
 /// The content of that file if the option was off before.
 const MARK: &[u8] = b"on for a while\n";
 /// A file that is locked while a command begins or ends.
 const TURN: &str = "/run/dayfly-favordynmods.lock";
 
-/// Runs a command with the option on, and turns it off afterwards if it was off before. The exit code is the command's,
-/// or 128 plus the number of the signal that killed it.
+/// Runs a command with favordynmods on, and turns it off afterwards if it was off before. The exit code is the
+/// command's, or 128 plus the number of the signal that killed the command.
 ///
 /// # Errors
 /// The layout, kernel or host does not allow it; the option could not be turned off again (Linux 6.18); remounting
@@ -50,7 +50,7 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
              it speeds up",
         ));
     }
-    // From here on, these signals end the command, and we turn the option off before we end.
+    // From here on, these signals are forwarded to the command, and this process turns the option off before it exits.
     let signals = interrupt::streams()?;
     let wanted = Wanted::begin(facts)?;
     let child = Command::new(program).args(arguments).spawn();
@@ -63,11 +63,11 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// Waits for a command, and forwards our signals to it.
+/// Waits for a command, and forwards to it the signals that this process receives.
 fn wait(mut child: Child, signals: &[interrupt::Stream]) -> Result<ExitStatus, Error> {
     let failed = |error: Errno| Error::system("wait for", "the command", error);
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(failed)?;
-    // A terminal sends SIGINT to the whole foreground process group, so the command has received it already.
+    // If a terminal sent SIGINT, the whole foreground process group has received it, including the command.
     let has_terminal = std::io::stdin().is_terminal();
     loop {
         let mut ready: Vec<PollFd<'_>> = vec![PollFd::new(&pidfd, PollFlags::IN)];
@@ -103,7 +103,8 @@ impl Wanted {
         let path = Path::new(WANTED);
         let file = open(path)?;
         if !is_on(facts) {
-            // Write this first: if we are killed now, the next command knows that a command turned it on.
+            // The mark is written first. If this process is killed now, the next command knows that a command turned
+            // the option on.
             file.write_all_at(MARK, 0).map_err(Error::of("write", path))?;
             turn(facts, true)?;
         }
@@ -127,8 +128,8 @@ impl Wanted {
         self.0.set_len(0).map_err(Error::of("write", path))
     }
 
-    /// Waits until no other command is beginning or ending, which takes at most as long as its remount; returns the
-    /// lock.
+    /// Waits until no other command is beginning or ending; this takes at most as long as the other command's remount.
+    /// Returns the lock.
     fn take_turn() -> Result<File, Error> {
         let path = Path::new(TURN);
         let file = open(path)?;
@@ -143,7 +144,7 @@ fn open(path: &Path) -> Result<File, Error> {
     options.open(path).map_err(Error::of("open", path))
 }
 
-/// Keeps the option on after the running commands end.
+/// Keeps the option on when the running commands end.
 ///
 /// # Errors
 /// The file cannot be written.

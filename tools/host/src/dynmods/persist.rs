@@ -1,4 +1,4 @@
-//! Keeps the option on across reboots: by a systemd unit, or by instructions for the boot loader.
+//! Turns favordynmods on at each boot: by a systemd unit, or by instructions for the boot loader.
 
 use super::switch::consent;
 use super::{BOOT_PARAMETER, State, refusal};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 /// The unit's name.
 const UNIT: &str = "dayfly-favordynmods.service";
-/// The directory of the administrator's units.
+/// The directory for the administrator's own units.
 const UNITS: &str = "/etc/systemd/system";
-/// The target that starts the unit, before any other program that moves processes.
+/// The target that starts the unit, before other programs move processes.
 const WANTED_BY: &str = "sysinit.target.wants";
 
-/// The unit. mount(8) preserves the existing options.
+/// The unit's text. mount(8) keeps the existing options.
 const TEXT: &str = "\
 # Written by \"dayfly host favordynmods persist\", removed by \"unpersist\".
 [Unit]
@@ -47,7 +47,7 @@ fn files(facts: &Facts) -> (PathBuf, PathBuf) {
     (units.join(UNIT), units.join(WANTED_BY).join(UNIT))
 }
 
-/// Turns the option on at each boot. Without systemd or cgroup2, prints what to do by hand.
+/// Turns favordynmods on at each boot. Without systemd or cgroup2, prints what to do by hand.
 ///
 /// # Errors
 /// The layout does not allow it; the change cannot be undone before the next boot and the user did not agree; files
@@ -85,7 +85,7 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Undoes [`persist`]. The current state of the option does not change.
+/// Undoes [`persist`]. Whether the option is on now does not change.
 ///
 /// # Errors
 /// Files cannot be removed.
@@ -99,7 +99,7 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
             Err(error) => return Err(Error::of("remove", file)(error)),
         }
     }
-    // Remove the directory only if it is empty.
+    // rmdir(2) fails unless the directory is empty.
     if let Some(directory) = link.parent() {
         let _ = fs::remove_dir(directory);
     }

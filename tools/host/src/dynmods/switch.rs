@@ -1,4 +1,4 @@
-//! Shows the option, and turns it on and off by remounting the cgroup2 root.
+//! Shows favordynmods, and turns it on and off by remounting the cgroup2 root.
 
 use super::{BOOT_PARAMETER, OPTION, State, burst, refusal};
 use crate::facts::Facts;
@@ -144,7 +144,7 @@ pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
     remount(facts, &layout, root, favour)
 }
 
-/// Returns the cgroup2 root to remount, if the option can be switched.
+/// Returns the mount point of the cgroup2 root, which must be remounted. Fails if the option cannot be switched.
 pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
     if let Some(reason) = refusal(layout.mode()) {
         let advice = match layout.mode() {
@@ -185,8 +185,8 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     }
 }
 
-/// Remounts the root with or without the option. A remount resets all options of the cgroup2 root, so the existing ones
-/// must be repeated.
+/// Remounts the cgroup2 root with or without the option. A remount resets all its options, so the existing ones must be
+/// repeated.
 fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
     if !facts.is_live() {
         return Err(Error::refused("favordynmods: only this host can be remounted")

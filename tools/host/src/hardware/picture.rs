@@ -1,4 +1,5 @@
-//! The hardware as a picture: a box per node with its level 3 caches, cores and CPUs, and the distances as a matrix.
+//! The hardware as a picture: a box for each node with its level 3 caches, cores and CPUs, and a matrix of the
+//! distances.
 
 use super::text::{cache_name, megabytes};
 use super::{Hardware, Node};
@@ -6,7 +7,7 @@ use chart::{Boxes, Cell, Matrix, Outer, Tray};
 use report::count::counted;
 use topology::List;
 
-/// The meaning of the CPUs' colours, in the order of their numbers.
+/// The meanings of the CPUs' colours, which are numbered in this order.
 const KINDS: [&str; 3] =
     ["CPU; those that touch share a core", "isolated from the scheduler", "offline"];
 

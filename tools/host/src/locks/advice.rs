@@ -1,4 +1,4 @@
-//! Advice from the curves: how many starts to run concurrently, and on which CPUs.
+//! The advice that follows from the curves: how many starts to run concurrently, and on which CPUs.
 
 use super::{Curve, Point};
 use report::count::counted;
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 /// The fraction of a placement's maximum throughput that counts as good enough.
 pub const ENOUGH: f64 = 0.9;
-/// The factor by which a placement must be better than all CPUs together to be recommended.
+/// The factor by which the throughput of a placement must exceed that of all CPUs for the placement to be recommended.
 const BETTER: f64 = 1.1;
-/// The maximum ratio of a turn's time to that with two threads; above it, a turn is too expensive.
+/// The maximum factor by which the time of a turn, divided by the number of threads, may exceed that with two threads.
 const DEAR: f64 = 2.0;
 
 /// A piece of advice.
@@ -54,9 +54,9 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     advice
 }
 
-/// Returns the point with the advised number of threads. If the threads also do work of their own, that is the smallest
-/// number with nearly the best throughput. If the threads only contend for the lock, it is the largest number for which
-/// a thread's wait per competitor is no longer than with two threads.
+/// Returns the point with the advised number of threads. If the threads make mounts, this is the smallest number with
+/// nearly the best throughput. If they only contend for the lock, it is the largest number up to which the time of a
+/// turn, divided by the number of threads, is at most [`DEAR`] times that with two threads.
 fn width(curve: &Curve) -> Option<Point> {
     if curve.work == "mounts" {
         let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
@@ -68,15 +68,15 @@ fn width(curve: &Curve) -> Option<Point> {
     curve.points.iter().take_while(cheap).last().copied()
 }
 
-/// Returns the placement with the best throughput at its advised number of threads; all CPUs, unless another placement
-/// is clearly better.
+/// Returns the placement with the best throughput at its advised number of threads, if it is clearly better than all
+/// CPUs; if not, returns all CPUs.
 fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
     let done = |curve: &Curve| match curve.work {
         "mounts" => width(curve).map_or(0.0, |point| point.per_second),
         _ => curve.points.last().map_or(0.0, |point| point.per_second),
     };
     let first = curves.first()?;
-    // A single CPU has no contention, but is no place to start containers from.
+    // A placement with a single CPU has no contention, but a single CPU is not enough to start containers from.
     let others = curves.iter().skip(1).filter(|curve| curve.cpus.len() > 1);
     let best = others.max_by(|one, other| done(one).total_cmp(&done(other)));
     Some(best.filter(|curve| done(curve) > done(first) * BETTER).unwrap_or(first))

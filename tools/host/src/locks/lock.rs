@@ -1,4 +1,5 @@
-//! A lock like the kernel's mount_lock: a ticket lock with a sequence number, for which readers wait until it is even.
+//! A lock like the kernel's mount_lock: a ticket lock with a sequence number, which is odd while the lock is held.
+//! Readers wait until the number is even.
 
 use super::team;
 use report::Error;
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::yield_now;
 use std::time::Duration;
 
-/// The number of spins after which a thread yields: unlike the kernel's locks, the holder here may have been preempted.
+/// The number of spins after which a thread yields. The kernel's locks need no such limit, but here the holder may have
+/// been preempted.
 const PATIENCE: u32 = 1 << 14;
 
 /// The lock; all fields are in one cache line, as in the kernel.
@@ -24,7 +26,7 @@ struct SeqLock {
 }
 
 impl SeqLock {
-    /// Waits as a path lookup does at its beginning (`read_seqbegin`).
+    /// Waits for the holder, as a path lookup does at its beginning (`read_seqbegin`).
     fn read(&self) {
         wait(|| self.sequence.load(Ordering::Acquire).is_multiple_of(2));
     }
@@ -51,12 +53,12 @@ fn wait(over: impl Fn() -> bool) {
     }
 }
 
-/// Lets threads on `cpus` take one such lock repeatedly for `time`; returns microseconds per turn.
+/// Lets a thread on each of `cpus` take the same lock repeatedly for `time`; returns the microseconds per turn.
 ///
 /// # Errors
 /// A thread that cannot be created or pinned to its CPU.
 pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
-    /// The number of turns between two checks for the end.
+    /// The number of turns after which a thread checks whether the time is over.
     const BATCH: u32 = 16;
     let lock = SeqLock::default();
     let turns = team::round(

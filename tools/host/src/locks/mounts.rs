@@ -1,6 +1,7 @@
-//! The mounts that containerd made for each start: a bind mount per layer, made by descriptor, followed by the
-//! unmounts. Each thread has its own mount namespace, so that only the kernel's global locks are shared. The mounts are
-//! removed together, so that the measurement covers the lock and not RCU grace periods.
+//! Repeats the mounts that containerd made for each start in the article: a bind mount for each layer, made by
+//! descriptor, and then the unmounts. Each thread has its own mount namespace, so that the threads share only the
+//! kernel's global locks. The mounts are removed together, so that the result includes the waits for the lock, but not
+//! RCU grace periods.
 
 use super::team;
 use report::Error;
@@ -15,13 +16,13 @@ use rustix::mount::{
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-/// The mount point of each thread's own file system. The only requirement is that it exists on every host.
+/// The mount point of each thread's file system. It must exist on every host, and nothing else matters.
 const PLACE: &str = "/proc";
 
-/// The number of layers, that of the images in the article on mount lock contention.
+/// The number of layers; images in the article on mount lock contention have as many.
 const LAYERS: u32 = 50;
 
-/// Lets threads on `cpus` mount and unmount for `time`; returns microseconds per layer.
+/// Lets a thread on each of `cpus` mount and unmount for `time`; returns the microseconds per layer.
 ///
 /// # Errors
 /// EPERM without root.
@@ -33,7 +34,7 @@ pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
     Ok(turn / f64::from(LAYERS))
 }
 
-/// A file system with a directory and a mount point per layer.
+/// A file system with a directory and a mount point for each layer.
 struct Place {
     /// Its root, at [`PLACE`].
     root: OwnedFd,
@@ -58,7 +59,7 @@ fn prepare() -> Result<Place, Errno> {
     Ok(Place { root, names })
 }
 
-/// Mounts one parent mount and a mount per layer below it, and unmounts them all.
+/// Attaches one parent mount and a mount for each layer below it, and unmounts all of them.
 fn turn(place: &mut Place) -> Result<(), Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let attach = |from: &str, to: &str| {

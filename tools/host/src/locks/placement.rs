@@ -10,14 +10,14 @@ pub const PLACEMENTS: [&str; 5] =
 /// CPUs for threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The name, which says what its CPUs have in common.
+    /// The name, which tells what the CPUs have in common.
     pub name: &'static str,
     /// The CPUs.
     pub cpus: List,
 }
 
-/// Returns the placements that differ on this host, limited to the allowed CPUs; and the remaining placements, each
-/// with the placement that it equals.
+/// Returns the placements that differ on this host, limited to the allowed CPUs. Also returns the other placements,
+/// each with the name of the placement that it equals.
 #[must_use]
 pub fn placements(
     topology: &Topology,
@@ -25,7 +25,7 @@ pub fn placements(
 ) -> (Vec<Placement>, Vec<(&'static str, &'static str)>) {
     let largest = |lists: Vec<List>| {
         let lists = lists.into_iter().map(|list| list.intersection(allowed));
-        // The first of the largest ones.
+        // Of several lists with the largest size, the first one is used.
         lists.rev().max_by_key(List::len).unwrap_or_default()
     };
     let node = largest(topology.nodes.iter().map(|node| node.cpus.clone()).collect());

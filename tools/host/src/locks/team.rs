@@ -1,4 +1,4 @@
-//! Threads that start together, each pinned to a CPU, and count their turns.
+//! Threads that start together, each pinned to a CPU, and count how often they have had their turn.
 
 use report::Error;
 use rustix::io::Errno;
@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::sched::cpu_set;
 
-/// Lets a thread on each of `cpus` take turns for `time`; returns the microseconds per turn of one thread. `prepare`
-/// runs before they start, `turn` repeatedly.
+/// Lets a thread on each of `cpus` take turns for `time`; returns the microseconds per turn of one thread. Each thread
+/// calls `prepare` once before they start, and then `turn` repeatedly.
 ///
 /// # Errors
 /// Those of `prepare` and `turn`; a thread that cannot be created.
@@ -24,12 +24,12 @@ pub fn round<T>(
     let member = |cpu: u32| {
         let here = cpu_set(std::iter::once(cpu));
         let ready = sched_setaffinity(None, &here).and_then(|()| prepare());
-        // A thread that failed to prepare joins the barrier too, so that the others do not wait for ever.
+        // A thread whose preparation failed waits at the barrier as well, so that the others do not wait for ever.
         together.wait();
         let mut state = ready?;
         let start = Instant::now();
         let mut turns = 0u32;
-        // Count only whole turns: some take as long as a whole round.
+        // Only whole turns are counted, and at least one: a turn may take longer than the round.
         while turns == 0 || !over.load(Ordering::Relaxed) {
             turn(&mut state)?;
             turns += 1;

@@ -11,7 +11,7 @@ use topology::List;
 /// The maximum length of the document in bytes, larger than the curves of any host.
 const LONGEST: u64 = 4 << 20;
 
-/// The required members of the document; its other members follow from these.
+/// The required fields of the document; all its other fields follow from these.
 #[derive(Deserialize)]
 struct Document {
     curves: Vec<Recorded>,
@@ -31,7 +31,7 @@ struct Turn {
     turn_us: f64,
 }
 
-/// Reads the curves of a host with these CPUs online.
+/// Reads the curves. They must come from a host with these CPUs online.
 ///
 /// # Errors
 /// The file cannot be read, is not such a document, or was made on other CPUs.
@@ -86,7 +86,7 @@ impl Recorded {
             }
             points.push(Point::of(turn.threads, turn.turn_us));
         }
-        // The last point must be the one with a start on every CPU.
+        // The last point must be that with as many threads as CPUs.
         match points.last().is_some_and(|point| point.threads == cpus.len()) {
             true => Ok(Curve { work, placement, cpus, points }),
             false => Err(format!("no point with as many threads as CPUs, {}", cpus.len())),

@@ -1,4 +1,4 @@
-//! A process that moves back and forth between two cgroups.
+//! Moves a process back and forth between two cgroups.
 
 use crate::layout::Layout;
 use report::Error;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cgroup for measurements; removed when dropped.
+/// A cgroup for measurements; dropping it removes the cgroup.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -26,14 +26,14 @@ impl Group {
         Self::named("birth", Path::new(top)).ok()
     }
 
-    /// Creates a cgroup for the purpose `name`, and removes the cgroups that killed checks have left.
+    /// Creates a cgroup for the purpose `name`, and removes those that killed checks have left.
     fn named(name: &str, top: &Path) -> Result<Self, Error> {
         let start = format!("dayfly-{name}-");
         for entry in fs::read_dir(top).into_iter().flatten().flatten() {
             let of = entry.file_name();
             let pid = of.to_str().and_then(|of| of.strip_prefix(&start)?.parse::<u32>().ok());
             if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                // rmdir(2) fails for one in use.
+                // rmdir(2) fails if the cgroup is in use.
                 let _ = fs::remove_dir(entry.path());
             }
         }
@@ -61,7 +61,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // On a busy host, an exiting process may leave the cgroup late, and v1 has no notification of it.
+        // On a busy host, an exiting process may leave the cgroup late, and v1 does not notify of this.
         for wait in (1..100).map(Duration::from_millis) {
             match fs::remove_dir(&self.path) {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
@@ -76,13 +76,13 @@ impl Drop for Group {
 /// A process and the two cgroups that it moves between.
 #[derive(Debug)]
 pub struct Migration {
-    // Fields are dropped in this order: the process first.
+    // Fields are dropped in this order: the process must end before its cgroups are removed.
     traveller: Traveller,
     places: [Group; 2],
     next: Cell<bool>,
 }
 
-/// A program that waits for EOF on its input, which arrives when this process ends.
+/// A program that waits for the end of its input, which comes at the latest when this process ends.
 #[derive(Debug)]
 struct Traveller(Child);
 
@@ -94,8 +94,8 @@ impl Drop for Traveller {
 }
 
 impl Migration {
-    /// Creates the cgroups in the hierarchy that limits containers: v2, or on hosts that limit by v1, a v1 hierarchy
-    /// whose new cgroups accept processes without configuration.
+    /// Creates the cgroups in the hierarchy that limits containers: v2, or, if v1 has the controllers, a v1 hierarchy
+    /// whose new cgroups accept processes without further settings.
     ///
     /// # Errors
     /// No hierarchy is suitable; EACCES without root.
@@ -114,7 +114,7 @@ impl Migration {
         Ok(Self { traveller: Traveller(child), places, next: Cell::new(false) })
     }
 
-    /// Returns whether a process can move itself as a thread: on v1, which has the file `tasks`.
+    /// Returns whether a process can move itself through the file `tasks`, which v1 has.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         let [place, _] = &self.places;

@@ -1,4 +1,4 @@
-//! Times several operations in turn.
+//! Times several operations that take turns.
 
 use report::Error;
 use report::interrupt;
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The number of rounds that run each operation once, with a pause before and after.
+/// The number of rounds in which each operation runs once, with a pause before and after it.
 const APART: usize = 11;
-/// The pause. The operations take turns, so an operation runs again only after many pauses, which together are longer
-/// than any grace period.
+/// The pause between two operations. The operations take turns, so the same one runs again only after many pauses,
+/// which together are longer than any grace period.
 const REST: Duration = Duration::from_millis(20);
 /// The number of back-to-back repetitions of an operation.
 const IN_A_ROW: usize = 21;
@@ -19,9 +19,9 @@ const IN_A_ROW: usize = 21;
 /// The median durations of an operation, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Times {
-    /// With pauses.
+    /// The median with pauses between the runs.
     pub apart: f64,
-    /// Back to back.
+    /// The median of back-to-back runs.
     pub in_a_row: f64,
     /// The number of measurements with pauses.
     pub rounds: usize,
