@@ -31,6 +31,7 @@ use proto::messages::task::{
 use proto::messages::time::Empty;
 use proto::ttrpc::status::code;
 use serde_json::json;
+use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
@@ -359,6 +360,10 @@ fn refusals(bed: &Bed) {
     assert_eq!(refused.code, code::FAILED_PRECONDITION, "{refused}");
     let checkpoint = StateRequest { id: task.id(), ..StateRequest::default() };
     let refused = shim.call::<Empty>(Method::Checkpoint, &checkpoint).unwrap_err();
+    assert_eq!(refused.code, code::INVALID_ARGUMENT, "{refused}");
+    let mut restored = creation(&task.container, None);
+    (restored.id, restored.checkpoint) = (bed.id(), "/images".into());
+    let refused = shim.call::<CreateTaskResponse>(Method::Create, &restored).unwrap_err();
     assert_eq!(refused.code, code::UNIMPLEMENTED, "{refused}");
     task.exec("e", "true", None);
     let exec =
@@ -424,6 +429,14 @@ fn pids_and_stats(bed: &Bed) {
     let version = if bed.view.has_v1() { "v1" } else { "v2" };
     let url = stats.stats.expect("metrics").type_url;
     assert!(url.contains(&format!("cgroups.{version}.Metrics")), "{url}");
+    task.kill(9);
+    assert_eq!(task.wait(""), 137);
+    if !bed.view.has_v1() {
+        // containerd skips a task without a cgroup if the code is this one.
+        fs::remove_dir(task.container.cgroup_file("pids", "")).expect("rmdir");
+        let gone = task.shim.call::<StatsResponse>(Method::Stats, &request).unwrap_err();
+        assert_eq!((gone.code, &*gone.message), (code::NOT_FOUND, "cgroup does not exist"));
+    }
     task.finish();
 }
 

@@ -176,7 +176,7 @@ fn nothing_is_kept(bed: &Bed) {
     let task = Task::started(bed.bundle().args(&["sleep", "1000"]).make(), None);
     let pid = task.shim.pid();
     let rounds: u32 =
-        std::env::var("DAYFLY_EXECS").map_or(600, |text| text.parse().expect("number"));
+        std::env::var("DAYFLY_EXECS").map_or(1500, |text| text.parse().expect("number"));
     let run = |from: u32, to: u32| {
         for number in from..to {
             let name = format!("e{number}");
@@ -192,9 +192,9 @@ fn nothing_is_kept(bed: &Bed) {
     run(50, 50 + rounds);
     let after = private(pid);
     println!("private memory: {memory} kB, after {rounds} more {after} kB");
-    // The heap keeps the pages of its peak, which depends on how fast events are accepted: about 40 kB, after 300 execs
-    // as well as after 3000. If the shim kept a hundred bytes for each exec, the difference would be larger.
-    assert!(after <= memory + 64, "{memory} kB, then {after} kB");
+    // The heap keeps the pages of its peak, which depends on how fast events are accepted: 40 to 90 kB, after 300
+    // execs as well as after 3000. If the shim kept a hundred bytes for each exec, the difference would be larger.
+    assert!(after <= memory + 128, "{memory} kB, then {after} kB");
     dayfly_tests::wait::until_true("descriptors to be as before", || open() <= descriptors);
     task.finish();
 }

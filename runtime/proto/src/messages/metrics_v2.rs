@@ -152,7 +152,7 @@ message! {
         35 => swap_limit: u64,
         /// memory.peak (kernel 5.19).
         36 => max_usage: u64,
-        /// memory.swap.peak (kernel 6.6).
+        /// memory.swap.peak (kernel 6.5).
         37 => swap_max_usage: u64,
         /// The contents of memory.pressure.
         38 => psi: Option<PSIStats>,

@@ -1,6 +1,7 @@
 //! Stats: returns the resource usage of a container.
 
 use proto::messages::task::{StatsRequest, StatsResponse};
+use proto::ttrpc::Status;
 
 use super::{Answered, Outcome, malformed};
 use crate::shim::{Shim, failed};
@@ -10,8 +11,11 @@ pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = StatsRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;
     let Some(location) = &task.cgroup else {
-        return Err(proto::ttrpc::Status::not_found("cgroup does not exist"));
+        return Err(Status::not_found("cgroup does not exist"));
     };
-    let metrics = crate::stats::metrics(location).map_err(|error| failed("stats", error))?;
+    let metrics = crate::stats::metrics(location).map_err(|error| match error.is_gone() {
+        true => Status::not_found("cgroup does not exist"),
+        false => failed("stats", error),
+    })?;
     Ok(Outcome::Answer(StatsResponse { stats: Some(metrics) }.encode()))
 }
