@@ -71,7 +71,7 @@ expect() {
     else
         failed=$((failed + 1))
         echo "test $engine::$name ... FAILED"
-        echo "    exit $code, printed '$got' instead of '$wanted': $*"
+        echo "    exit $code, printed '$(printf %s "$got" | head -c 2000)' instead of '$wanted': $*"
         sed 's/^/    /' "$scratch/err" | tail -8
     fi
 }
