@@ -29,7 +29,7 @@ pub static BACKGROUND: Opt = Opt::flag(
 pub static LOG_SIZE: Opt = Opt::text(
     "log-size",
     "BYTES",
-    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC)",
+    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC; without root EFBIG or EINVAL, until the program truncates the log)",
 );
 /// Removal after the end, which is the default.
 pub static REMOVE: Opt = Opt::flag(
