@@ -96,7 +96,7 @@ fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd,
     let log = openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)?;
     if !has_tmpfs && let Err(errno) = bound::bound(directory, &log, size) {
         (warn.1)(&format!(
-            "what the container prints is kept without a limit: {} (docs/images.md)",
+            "what the container prints is kept without a limit: {} (docs/rootless.md)",
             why(errno)
         ));
     }

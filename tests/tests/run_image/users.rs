@@ -5,7 +5,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::image;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
-use dayfly_tests::user::User;
+use dayfly_tests::user::{NAME, User};
 use dayfly_tests::{case, program, wait};
 use std::fs;
 
@@ -63,6 +63,9 @@ fn without_unshare(user: &User) {
     let outcome = as_user(user, &args).run().ok();
     assert_eq!(outcome.stdout, format!("{id}\n"));
     assert_eq!(outcome.stderr, "", "{outcome}");
+    let listed = as_user(user, &["list"]).run().ok();
+    let row = listed.lines().into_iter().find(|line| line.contains(&id)).expect("row");
+    assert!(row.trim_end().ends_with(NAME), "{listed}");
     let log = || as_user(user, &["logs", &id]).run().ok().stdout;
     wait::until_true("its output", || log() == "out\n");
     let exec = as_user(user, &["exec", &id, "sh", "-c", "hostname; echo y >/new"]).run().ok();

@@ -6,7 +6,7 @@ use crate::import::{self, Imported, default_jobs};
 use crate::list;
 use crate::oci::Platform;
 use crate::options::store::StoreOptions;
-use crate::options::{Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
+use crate::options::{Bringing, Export, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
 use crate::reference::Reference;
 use crate::registry::Access;
 use crate::rootfs;
@@ -15,6 +15,7 @@ use crate::source::{Blobs, Source};
 use crate::store::{Freed, Named, Store};
 use crate::unpack::Limits;
 use ::rootfs::MOST_LAYERS;
+use report::Format;
 use report::count::counted;
 use std::io::{self, Write};
 use std::path::Path;
@@ -205,7 +206,7 @@ fn gc(options: &Gc) -> Result<()> {
         Some(claim) => claim,
         None => {
             let who = store.holder().map_or_else(String::new, |holder| format!(": {holder}"));
-            eprintln!("dayfly-image: waiting for an import to end{}", printable(&who));
+            eprintln!("waiting for an import to end{}", printable(&who));
             store.claim(options.waiting.patience())?
         }
     };

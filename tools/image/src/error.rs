@@ -165,7 +165,7 @@ impl From<NoDigest> for Error {
 
 /// Prints a warning to standard error.
 pub fn warn(sentence: &str) {
-    eprintln!("dayfly-image: warning: {}", printable(sentence));
+    eprintln!("warning: {}", printable(sentence));
 }
 
 /// Escapes control characters, which names from an archive may contain, for a terminal.
