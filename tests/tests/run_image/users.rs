@@ -99,9 +99,11 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     let status = || as_user(&user, &["exec", &id, "cat", "/tmp/status"]).run().stdout;
     wait::until_true("the program to be told", || status() == "1\n");
     let log = logs(&[]);
-    assert!(log.starts_with("first\ny\ny\n") && log.ends_with("y\n"), "{}", log.len());
+    assert!(log.starts_with("first\ny\ny\n"), "{}", log.len());
     assert!((60_000..=65_536).contains(&log.len()), "{}", log.len());
-    assert_eq!(logs(&["--tail", "2"]), "y\ny\n");
+    // The last line may be the program's message that it cannot write, if there was room for it.
+    let tail = logs(&["--tail", "3"]);
+    assert!(tail.starts_with("y\ny\n") && log.ends_with(&tail), "{tail}");
     assert_eq!(logs(&["--tail", "1000000"]).len(), log.len());
     as_user(&user, &["kill", &id, "KILL"]).run().ok();
     wait::until_true("its end", ended);
