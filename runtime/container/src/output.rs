@@ -207,6 +207,7 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
         // A program can make the file of any length, with holes that take no room of the tmpfs: these are skipped.
         match seek(log, SeekFrom::Data(*at)) {
             Ok(data) => *at = data,
+            Err(Errno::NXIO) if bound::is_at_the_end(*at) => {}
             Err(Errno::NXIO) => {
                 *at = (*at).max(fstat(log)?.st_size.unsigned_abs());
                 return Ok(());

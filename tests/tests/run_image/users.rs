@@ -120,8 +120,9 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     // With a limit of file sizes, SIGXFSZ would end the program.
     let base = user.bed.runtime().parent().expect("base");
     let script = format!(
-        "ulimit -f 100000; exec {}/dayfly run -d --name {id} --image test echo out",
-        base.display()
+        "ulimit -f 100000; exec {}/dayfly --root {} run -d --name {id} --image test echo out",
+        base.display(),
+        user.bed.root().display()
     );
     let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run().ok();
     assert!(outcome.stderr.contains("kept without a limit: the caller has a limit"), "{outcome}");

@@ -18,6 +18,8 @@ const START: &str = "log/start";
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
 /// The output begins at a multiple of this, so that no zeros precede it in its first block.
 const BLOCK: u64 = 4096;
+/// The size of the largest block of a tmpfs in bytes: a huge page.
+const LAST: u64 = 2 << 20;
 /// The largest offset in a file (loff_t).
 const LARGEST: u64 = i64::MAX.unsigned_abs();
 
@@ -74,6 +76,12 @@ pub fn readable(at: u64, length: usize) -> usize {
     usize::try_from(LARGEST.saturating_sub(at)).map_or(length, |left| left.min(length))
 }
 
+/// Returns whether an offset is in the last block below the largest offset, where lseek(2) with SEEK_DATA finds no data
+/// on tmpfs, even if there is some.
+pub fn is_at_the_end(at: u64) -> bool {
+    LARGEST.saturating_sub(at) < LAST
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +116,6 @@ mod tests {
         assert_eq!(readable(0, 16384), 16384);
         assert_eq!(readable(LARGEST - 5, 16384), 5);
         assert_eq!(readable(LARGEST + 1, 16384), 0);
+        assert!(is_at_the_end(LARGEST) && is_at_the_end(LARGEST - 5) && !is_at_the_end(1 << 44));
     }
 }
