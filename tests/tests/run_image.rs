@@ -4,6 +4,8 @@
 pub mod in_background;
 #[path = "run_image/inits.rs"]
 pub mod inits;
+#[path = "run_image/resolvers.rs"]
+pub mod resolvers;
 #[path = "run_image/users.rs"]
 pub mod users_alone;
 
@@ -427,9 +429,22 @@ fn names_and_ids_of_images(bed: &Bed) {
         let id = bed.id();
         let outcome = run(bed, &["--name", &id, "--image", reference]).run().ok();
         assert_eq!(outcome.stdout, "of the image\n", "{reference}");
+        outcome.stderr
     };
-    for reference in ["tool", "team/tool", "tool:latest", "box"] {
-        prints(reference);
+    for (reference, name) in [
+        ("tool", "registry.test/team/tool:latest"),
+        ("team/tool", "registry.test/team/tool:latest"),
+        ("tool:latest", "registry.test/team/tool:latest"),
+        ("box", "layout:box"),
+    ] {
+        let told = format!("warning: image {reference} is {name}, the only one whose name ends so\n");
+        assert_eq!(prints(reference), told);
+    }
+    let archive = bed.dir.join("tool.tar");
+    let outcome = image::call(bed, &["export", "tool", path(&archive)]).run().ok();
+    assert!(outcome.stderr.contains("tool is registry.test/team/tool:latest"), "{outcome}");
+    for reference in ["registry.test/team/tool", "layout:box"] {
+        assert_eq!(prints(reference), "", "{reference}");
     }
     let manifest = fs::read_to_string(
         fs::canonicalize(image::store(bed).join("refs/layout:box"))
@@ -439,8 +454,8 @@ fn names_and_ids_of_images(bed: &Bed) {
     let manifest: serde_json::Value =
         serde_json::from_str(&manifest.expect("manifest")).expect("JSON");
     let configuration = manifest["config"]["digest"].as_str().expect("digest");
-    prints(configuration);
-    prints(&configuration["sha256:".len()..][..12]);
+    assert_eq!(prints(configuration), "");
+    assert_eq!(prints(&configuration["sha256:".len()..][..12]), "");
     import("localhost/tool:latest");
     run(bed, &["--image", "tool"]).run().fails(
         "image tool may be localhost/tool:latest or registry.test/team/tool:latest: name one in full",
@@ -448,7 +463,7 @@ fn names_and_ids_of_images(bed: &Bed) {
     run(bed, &["--image", "tool:2"]).run().fails("no image tool:2 in");
     // `rm` with the last part of a name removes that name, and keeps the image's other names.
     image::call(bed, &["rm", "box"]).run().ok();
-    prints("localhost/tool");
+    assert_eq!(prints("localhost/tool"), "");
     nothing_is_left(bed);
 }
 

@@ -7,7 +7,7 @@
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
 //! | [`count`], [`size`] | counted nouns; sizes as users write them |
-//! | [`usage`] | parsing of command lines, and its errors |
+//! | [`usage`], [`Format`] | parsing of command lines, and its errors; the form of the output |
 //! | [`interrupt`] | signals that end a program at its next step |
 //! | [`mod@say`], [`error`] | writing to standard output, errors |
 
@@ -15,6 +15,7 @@ pub mod bootstrap;
 pub mod count;
 pub mod csv;
 pub mod error;
+mod format;
 pub mod interrupt;
 pub mod progress;
 pub mod random;
@@ -26,4 +27,5 @@ pub mod time;
 pub mod usage;
 
 pub use error::Error;
+pub use format::Format;
 pub use table::Table;

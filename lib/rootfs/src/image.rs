@@ -27,14 +27,17 @@ pub struct Found {
     pub directory: String,
     /// The name by which the image was found; `None` if it was found by a digest.
     pub name: Option<String>,
+    /// Whether the reference is only the end of the name: the image may be of any registry.
+    pub by_end: bool,
 }
 
-/// Returns the directory of the image for a reference, a digest, or a digest's prefix.
-///
-/// # Errors
-/// Those of [`look_up`].
-pub fn find(store: &str, reference: &str) -> Result<String, Error> {
-    look_up(store, reference).map(|found| found.directory)
+impl Found {
+    /// Returns a sentence with the name, for the user, if the reference is only the end of it.
+    #[must_use]
+    pub fn remark(&self, reference: &str) -> Option<String> {
+        let name = self.name.as_ref().filter(|_| self.by_end)?;
+        Some(format!("image {reference} is {name}, the only one whose name ends so"))
+    }
 }
 
 /// Finds an image by its name, by the digest of its manifest or configuration or the beginning of one, or by the last
@@ -47,7 +50,7 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     // Names are stored in their familiar form; earlier versions stored them as given.
     for name in [Cow::Borrowed(name::familiar(&tagged)), Cow::Owned(name::full(&tagged))] {
         if let Some(directory) = target(store, &name)? {
-            return Ok(Found { directory, name: Some(name.into_owned()) });
+            return Ok(Found { directory, name: Some(name.into_owned()), by_end: false });
         }
     }
     let digits = reference.strip_prefix("sha256:").unwrap_or(reference);
@@ -57,7 +60,10 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
             false => Vec::new(),
         };
     match &found[..] {
-        [digest] => Ok(Found { directory: format!("{store}/images/{digest}"), name: None }),
+        [digest] => {
+            let directory = format!("{store}/images/{digest}");
+            Ok(Found { directory, name: None, by_end: false })
+        }
         [] => by_last_part(store, reference),
         _ => Err(Error::ManyImages { reference: reference.to_string(), count: found.len() }),
     }
@@ -89,7 +95,7 @@ fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     match &meant[..] {
         [] => Err(none(alike(&names, reference))),
         [name] => match target(store, name)? {
-            Some(directory) => Ok(Found { directory, name: Some((*name).clone()) }),
+            Some(directory) => Ok(Found { directory, name: Some((*name).clone()), by_end: true }),
             None => Err(none(Vec::new())),
         },
         _ => Err(Error::AmbiguousImage {
@@ -219,6 +225,10 @@ pub fn lock(store: &str) -> Result<OwnedFd, sys::Error> {
 mod tests {
     use super::*;
 
+    fn find(store: &str, reference: &str) -> Result<String, Error> {
+        look_up(store, reference).map(|found| found.directory)
+    }
+
     #[test]
     fn digests_and_their_beginnings() {
         let dir = std::env::temp_dir().join(format!("dayfly-find-{}", std::process::id()));
@@ -273,6 +283,16 @@ mod tests {
         let named = |text: &str| look_up(store, text).map(|found| found.name.unwrap());
         for (text, name) in [("box", "layout:box"), ("box:1", "localhost/box:1")] {
             assert_eq!(named(text).as_deref(), Ok(name), "{text}");
+        }
+        for (text, remark) in [
+            ("box:1", Some("image box:1 is localhost/box:1, the only one whose name ends so")),
+            ("localhost/box:1", None),
+            ("alpine", None),
+            ("docker.io/alpine", None),
+            ("old:1", None),
+        ] {
+            let found = look_up(store, text).unwrap();
+            assert_eq!(found.remark(text).as_deref(), remark, "{text}");
         }
         let add =
             |file: &str| std::os::unix::fs::symlink("../images/x", dir.join("refs").join(file));

@@ -108,6 +108,33 @@ impl Opt {
     }
 }
 
+/// Returns the number of options in lists of options.
+const fn count(lists: &[&[&'static Opt]]) -> usize {
+    let (mut sum, mut list) = (0, 0);
+    while list < lists.len() {
+        sum += lists[list].len();
+        list += 1;
+    }
+    sum
+}
+
+/// Joins lists of options that have `N` options in all.
+const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] {
+    let mut all = [&options::HELP; N];
+    let (mut filled, mut list) = (0, 0);
+    while list < lists.len() {
+        let mut option = 0;
+        while option < lists[list].len() {
+            all[filled] = lists[list][option];
+            filled += 1;
+            option += 1;
+        }
+        list += 1;
+    }
+    assert!(filled == N, "N is not the number of options");
+    all
+}
+
 /// Where options are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {

@@ -300,7 +300,7 @@ fn letters_that_share_a_dash() {
     let line = ["run", "-itv", "/a:/b", "--rm", "-v", "/c:/d", "--image", "web", "sh", "-it"];
     let (_, _, parsed) = read(&line);
     let values = parsed.values;
-    assert!(values.flag(&images::INTERACTIVE) && values.flag(&TTY) && values.flag(&images::REMOVE));
+    assert!(values.flag(&INTERACTIVE) && values.flag(&TTY) && values.flag(&images::REMOVE));
     assert_eq!(values.texts(&images::VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
     assert_eq!(parsed.arguments, ["sh", "-it"]);
     // An option with a value can only be the last one.

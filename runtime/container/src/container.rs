@@ -9,7 +9,7 @@ use core::time::Duration;
 use cgroup::{Cgroup, FreezerState};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
 use sys::clone::CloneFlags;
@@ -154,8 +154,16 @@ impl Container {
             rootfs: record.rootfs.clone(),
             created: Rfc3339(record.created).to_string(),
             annotations: record.annotations.iter().cloned().collect(),
-            owner: owner::name(record.owner),
+            owner: owner::name(self.owner()),
         })
+    }
+
+    /// Returns the uid of its creator, for this process: a creator in a user namespace recorded an id of that namespace.
+    fn owner(&self) -> u32 {
+        match self.record.confined {
+            true => fstat(&self.directory).map_or(self.record.owner, |stat| stat.st_uid),
+            false => self.record.owner,
+        }
     }
 
     /// Runs the program of a created container. If NOTIFY_SOCKET in `env` names a service manager, the service manager

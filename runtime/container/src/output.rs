@@ -3,9 +3,12 @@
 //! The file is on its own tmpfs, which is attached in the container's directory. The tmpfs bounds the size: further
 //! writes fail with ENOSPC. Its memory is charged to the container, and it is removed with the container. Root of a
 //! user namespace cannot mount where other processes see it; the file then is an ordinary file in the container's
-//! directory, without a bound.
+//! directory, bounded as described in `bound.rs`.
+
+mod bound;
 
 use alloc::format;
+use alloc::string::String;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,6 +30,8 @@ use crate::{Container, Error, Warn};
 const DIRECTORY: &str = "log";
 /// The file on it.
 const FILE: &str = "log/output";
+/// The number of bytes that are read at once.
+const PIECE: usize = 16384;
 
 /// Redirects the standard streams of this process, and of processes it creates, until it is dropped: standard input is
 /// empty, and the output goes to a container's log.
@@ -77,20 +82,36 @@ fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd,
         true => Err(Errno::PERM),
         false => attach(directory, size),
     };
-    match attached {
-        Ok(()) => {}
-        Err(Errno::PERM | Errno::NOSYS) => (warn.1)(
-            "what the container prints is kept without a limit: a limit takes the right to mount on the host",
-        ),
+    let has_tmpfs = match attached {
+        Ok(()) => true,
+        Err(Errno::PERM | Errno::NOSYS) => false,
         Err(errno) => return Err(sys::Error::new("mount", "tmpfs of the log", errno)),
-    }
+    };
     let flags = OFlags::WRONLY
         | OFlags::CREATE
         | OFlags::EXCL
         | OFlags::APPEND
         | OFlags::NOFOLLOW
         | OFlags::CLOEXEC;
-    openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)
+    let log = openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)?;
+    if !has_tmpfs && let Err(errno) = bound::bound(directory, &log, size) {
+        (warn.1)(&format!(
+            "what the container prints is kept without a limit: {} (docs/rootless.md)",
+            why(errno)
+        ));
+    }
+    Ok(log)
+}
+
+/// Describes why a log without a tmpfs of its own has no bound.
+fn why(errno: Errno) -> String {
+    match errno {
+        Errno::OPNOTSUPP => {
+            "without root, the state directory must be on tmpfs, ext4, XFS or Btrfs".into()
+        }
+        Errno::FBIG => "the caller has a limit of file sizes (ulimit -f)".into(),
+        errno => format!("ftruncate: {}", sys::errno::describe(errno)),
+    }
 }
 
 fn attach(directory: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
@@ -125,9 +146,10 @@ impl Container {
         let log = self.open_log()?;
         // Begins before the first read, so that no output is missed.
         let watch = if follow { Some(self.watch_log()?) } else { None };
+        let start = bound::start(self.directory.as_fd());
         let mut at = match tail {
-            Some(lines) => beginning_of_tail(&log, lines).context("read", FILE)?,
-            None => 0,
+            Some(lines) => beginning_of_tail(&log, lines, start).context("read", FILE)?,
+            None => start,
         };
         let init = if follow { self.init() } else { None };
         let mut has_ended = init.is_none();
@@ -180,18 +202,20 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     if fstat(log)?.st_size.unsigned_abs() < *at {
         *at = 0;
     }
-    let mut bytes = [0u8; 16384];
+    let mut bytes = [0u8; PIECE];
     loop {
         // A program can make the file of any length, with holes that take no room of the tmpfs: these are skipped.
         match seek(log, SeekFrom::Data(*at)) {
             Ok(data) => *at = data,
+            Err(Errno::NXIO) if bound::is_at_the_end(*at) => {}
             Err(Errno::NXIO) => {
                 *at = (*at).max(fstat(log)?.st_size.unsigned_abs());
                 return Ok(());
             }
             Err(errno) => return Err(errno),
         }
-        match pread(log, &mut bytes, *at) {
+        let room = bytes.get_mut(..bound::readable(*at, PIECE)).unwrap_or_default();
+        match pread(log, room, *at) {
             Ok(0) => return Ok(()),
             Ok(length) => {
                 write_all(stdout(), bytes.get(..length).unwrap_or_default())?;
@@ -203,22 +227,21 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
 }
 
-/// Returns the offset of the last lines.
-fn beginning_of_tail(log: &OwnedFd, lines: u64) -> Result<u64, Errno> {
-    const PIECE: u64 = 16384;
+/// Returns the offset of the last lines of output that begins at `start`, or at 0 if the file is shorter.
+fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno> {
     let stat = fstat(log)?;
     let end = stat.st_size.unsigned_abs();
     if lines == 0 {
         return Ok(end);
     }
     // Not further back than as many bytes as the file takes room for: what is missing of it is holes, perhaps of exabytes.
-    let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE);
-    let first = end.saturating_sub(blocks);
+    let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE as u64);
+    let first = end.saturating_sub(blocks).max(if start <= end { start } else { 0 });
     let mut left = lines;
     let mut before = end;
-    let mut bytes = [0u8; PIECE as usize];
+    let mut bytes = [0u8; PIECE];
     while before > first {
-        let start = before.saturating_sub(PIECE);
+        let start = before.saturating_sub(PIECE as u64).max(first);
         let room = bytes.get_mut(..(before - start) as usize).unwrap_or_default();
         let length = pread(log, &mut *room, start)?;
         for (place, byte) in room.get(..length).unwrap_or_default().iter().enumerate().rev() {
@@ -255,13 +278,15 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
-            let at = beginning_of_tail(&log, lines).unwrap() as usize;
+            let at = beginning_of_tail(&log, lines, 0).unwrap() as usize;
             assert_eq!(&text[at..], rest, "{text:?} {lines}");
         }
         let long = "x\n".repeat(20_000);
         std::fs::write(&path, &long).unwrap();
         let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
-        assert_eq!(beginning_of_tail(&log, 10_000).unwrap(), 20_000);
+        assert_eq!(beginning_of_tail(&log, 10_000, 0).unwrap(), 20_000);
+        assert_eq!(beginning_of_tail(&log, 30_000, 39_996).unwrap(), 39_996);
+        assert_eq!(beginning_of_tail(&log, 1, 50_000).unwrap(), 39_998);
         std::fs::remove_file(path).unwrap();
     }
 }

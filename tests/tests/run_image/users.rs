@@ -5,7 +5,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::image;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
-use dayfly_tests::user::User;
+use dayfly_tests::user::{NAME, User};
 use dayfly_tests::{case, program, wait};
 use std::fs;
 
@@ -14,6 +14,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(users_of_one_id).unlike_runc().needs(users),
     case!(users_with_ranges).unlike_runc().needs(users),
+    case!(logs_of_users_are_bounded).unlike_runc().needs(users),
 ];
 
 /// Creates a user, and an image in the user's store.
@@ -61,7 +62,10 @@ fn without_unshare(user: &User) {
     let args = ["run", "-d", "--name", &id, "--image", "test", "sh", "-c", "echo out; sleep 1000"];
     let outcome = as_user(user, &args).run().ok();
     assert_eq!(outcome.stdout, format!("{id}\n"));
-    assert!(outcome.stderr.contains("kept without a limit"), "{outcome}");
+    assert_eq!(outcome.stderr, "", "{outcome}");
+    let listed = as_user(user, &["list"]).run().ok();
+    let row = listed.lines().into_iter().find(|line| line.contains(&id)).expect("row");
+    assert!(row.trim_end().ends_with(NAME), "{listed}");
     let log = || as_user(user, &["logs", &id]).run().ok().stdout;
     wait::until_true("its output", || log() == "out\n");
     let exec = as_user(user, &["exec", &id, "sh", "-c", "hostname; echo y >/new"]).run().ok();
@@ -71,4 +75,57 @@ fn without_unshare(user: &User) {
     let containers =
         user.bed.runtime().parent().expect("base").join("home/.local/share/dayfly/containers");
     assert_eq!(fs::read_dir(containers).map_or(0, Iterator::count), 0);
+}
+
+/// Writes beyond the limit fail, and the log remains when the program has ended.
+fn logs_of_users_are_bounded(bed: &Bed) {
+    let user = User::new(bed);
+    user_with_image(bed, &user);
+    let id = user.bed.id();
+    let start = |options: &[&str], script: &str| {
+        let name = ["run", "-d", "--name", &id];
+        let all = [&name, options, &["--image", "test", "sh", "-c", script]].concat();
+        as_user(&user, &all).run().ok()
+    };
+    let logs = |options: &[&str]| {
+        let all = [&["logs"], options, &[id.as_str()]].concat();
+        as_user(&user, &all).run().ok().stdout
+    };
+    let delete = || as_user(&user, &["delete", "--force", &id]).run().ok();
+    let ended = || as_user(&user, &["state", &id]).run().ok().stdout.contains("\"stopped\"");
+
+    let script = "echo first; yes >&2; echo $? >/tmp/status; sleep 1000";
+    assert_eq!(start(&["--log-size", "64k"], script).stderr, "");
+    let status = || as_user(&user, &["exec", &id, "cat", "/tmp/status"]).run().stdout;
+    wait::until_true("the program to be told", || status() == "1\n");
+    let log = logs(&[]);
+    assert!(log.starts_with("first\ny\ny\n"), "{}", log.len());
+    assert!((60_000..=65_536).contains(&log.len()), "{}", log.len());
+    // The last line may be the program's message that it cannot write, if there was room for it.
+    let tail = logs(&["--tail", "3"]);
+    assert!(tail.starts_with("y\ny\n") && log.ends_with(&tail), "{tail}");
+    assert_eq!(logs(&["--tail", "1000000"]).len(), log.len());
+    as_user(&user, &["kill", &id, "KILL"]).run().ok();
+    wait::until_true("its end", ended);
+    assert_eq!(logs(&["--follow"]).len(), log.len());
+    delete();
+
+    // A program that truncates the log, as a shell does here, is heard nevertheless.
+    start(&[], "echo one; echo two >/dev/stdout; echo three");
+    wait::until_true("its end", ended);
+    assert_eq!(logs(&[]), "two\nthree\n");
+    assert_eq!(logs(&["--tail", "1"]), "three\n");
+    delete();
+
+    // With a limit of file sizes, SIGXFSZ would end the program.
+    let base = user.bed.runtime().parent().expect("base");
+    let script = format!(
+        "ulimit -f 100000; exec {}/dayfly --root {} run -d --name {id} --image test echo out",
+        base.display(),
+        user.bed.root().display()
+    );
+    let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run().ok();
+    assert!(outcome.stderr.contains("kept without a limit: the caller has a limit"), "{outcome}");
+    wait::until_true("its output", || logs(&[]) == "out\n");
+    delete();
 }

@@ -106,7 +106,7 @@ impl Drop for Parent {
 
 fn tell(result: Result<(), Error>) {
     if let Err(error) = result {
-        eprintln!("dayfly-bench: {error}");
+        eprintln!("warning: {error}");
     }
 }
 

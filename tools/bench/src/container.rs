@@ -300,7 +300,7 @@ impl Drop for Container<'_> {
             self.remove();
         }
         if let Err(error) = fs::remove_dir_all(&self.bundle) {
-            eprintln!("dayfly-bench: {} stays: {error}", self.bundle.display());
+            eprintln!("warning: {} stays: {error}", self.bundle.display());
         }
     }
 }

@@ -106,7 +106,7 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
 
 /// Writes the requested output.
 fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), Error> {
-    if let Some(file) = &options.csv {
+    if let Some(file) = &options.forms.csv {
         let text = csv(rows);
         if file == Path::new("-") {
             say!("{text}");
@@ -114,7 +114,7 @@ fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), 
         }
         fs::write(file, text).map_err(Error::at("write", file))?;
     }
-    if let Some(file) = &options.svg {
+    if let Some(file) = &options.forms.svg {
         let figures = rows.iter().filter_map(|row| {
             Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
         });
@@ -125,7 +125,7 @@ fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), 
     }
     let record =
         circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
-    if options.json {
+    if options.forms.json {
         let json = results::json(&record, out, [("rows", results::value(&rows)?)]);
         let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
         say!("{json}\n");

@@ -134,7 +134,7 @@ impl Drop for Host {
         // All mounts in it go with it. There may be none.
         let _ = unmount(&self.directory, UnmountFlags::DETACH);
         if let Err(error) = fs::remove_dir(&self.directory) {
-            eprintln!("dayfly-bench: {} stays: {error}", self.directory.display());
+            eprintln!("warning: {} stays: {error}", self.directory.display());
         }
     }
 }

@@ -156,6 +156,20 @@ pub enum Command {
     },
 }
 
+/// The forms of an experiment's output.
+#[derive(Debug, Args)]
+pub struct Forms {
+    /// Print JSON with every sample instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write every sample as a line of CSV; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write a picture of the results
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
 /// Options of all experiments.
 #[derive(Debug, Args)]
 pub struct Common {
@@ -179,15 +193,9 @@ pub struct Common {
     /// of the experiment's own [default: as the host is]
     #[arg(long, value_enum)]
     pub view: Option<View>,
-    /// Print JSON with every sample instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Write every sample as a line of CSV; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write a picture of the results
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
     /// Write the output to FILE instead of printing it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -473,7 +481,7 @@ mod tests {
         let options = Options::try_parse_from(line).expect("good");
         let Command::Trace(trace) = options.command else { panic!("not trace") };
         let trace = trace.settled();
-        assert_eq!((trace.count, trace.common.json), (5, true));
+        assert_eq!((trace.count, trace.common.forms.json), (5, true));
         assert_eq!(trace.common.bundle.as_deref(), Some(std::path::Path::new("/b")));
         assert_eq!(trace.common.program, ["/bin/x", "-n"]);
     }

@@ -42,15 +42,15 @@ pub fn run(
 ) -> Result<(), Error> {
     let leftover::Cleared { told, failed } = leftover::clear()?;
     for left in told {
-        eprintln!("dayfly-bench: an experiment was killed: {left}");
+        eprintln!("warning: an experiment was killed: {left}");
     }
     for error in failed {
-        eprintln!("dayfly-bench: warning: an experiment was killed, and left this: {error}");
+        eprintln!("warning: an experiment was killed, and left this: {error}");
     }
     // The experiment's mounts vanish with its last process, even if that is killed.
     if let Err(error) = view::own_mounts() {
         eprintln!(
-            "dayfly-bench: {error}: mounts are made in the host's table; should this be killed, \
+            "warning: {error}: mounts are made in the host's table; should this be killed, \
              \"dayfly bench gc\" and \"dayfly gc\" take them away"
         );
     }
@@ -122,20 +122,23 @@ fn write(
 ) -> Result<(), Error> {
     let failures = results::failures(entrants);
     let to_stdout = Path::new("-");
-    if let Some(file) = options.csv.as_deref().filter(|&file| file != to_stdout) {
+    if let Some(file) = options.forms.csv.as_deref().filter(|&file| file != to_stdout) {
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
     }
-    if let Some(file) =
-        options.svg.as_deref().filter(|_| entrants.is_empty() || failures.len() < entrants.len())
+    if let Some(file) = options
+        .forms
+        .svg
+        .as_deref()
+        .filter(|_| entrants.is_empty() || failures.len() < entrants.len())
     {
         let text =
             chart::draw(&outcome.pictures).map_err(|error| Error::Unfit(error.to_string()))?;
         fs::write(file, text).map_err(Error::at("write", file))?;
     }
-    let text = if options.json {
+    let text = if options.forms.json {
         results::json(record, &failures, outcome.json)
             .map_err(|error| Error::Unfit(format!("JSON: {error}")))?
-    } else if options.csv.as_deref() == Some(to_stdout) {
+    } else if options.forms.csv.as_deref() == Some(to_stdout) {
         outcome.csv
     } else if let Some(document) = outcome.document {
         document

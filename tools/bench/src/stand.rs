@@ -232,7 +232,7 @@ impl Drop for Stand {
         let made = [&self.state, &self.directory];
         for directory in made.into_iter().take(self.locks.len()).rev() {
             if let Err(error) = leftover::remove(directory) {
-                eprintln!("dayfly-bench: {error}: \"dayfly bench gc\" tries again");
+                eprintln!("warning: {error}: \"dayfly bench gc\" tries again");
             }
         }
         // Reap killed orphans.

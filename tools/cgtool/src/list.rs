@@ -5,9 +5,8 @@ use super::group::{Group, Tree, Version};
 use super::setting;
 use super::top::size_of_stdout;
 use super::usage::{Usage, known, size, time};
-use crate::options::Format;
 use crate::options::Ls;
-use report::{Error, Table, say, sayln};
+use report::{Error, Format, Table, say, sayln};
 use serde_json::json;
 
 /// Shows groups or hierarchies.

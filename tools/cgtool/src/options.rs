@@ -12,7 +12,7 @@ use words::{setting, word};
 use crate::account::{self, Owner};
 use crate::group::Group;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use report::time;
+use report::{Format, time};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,16 +32,6 @@ pub enum Command {
     /// Plan, apply and change the cgroups of this host
     #[command(subcommand)]
     Cgroup(CgroupCommand),
-}
-
-/// The output format.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 /// Commands of `dayfly cgroup`.

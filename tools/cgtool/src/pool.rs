@@ -1,11 +1,10 @@
 //! `pool`: cgroups kept ready for containers; see [`cgroup::pool`].
 
-use crate::options::Format;
 use crate::options::Pool;
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
 use report::interrupt::{self, Second};
-use report::{Error, Table, say, sayln};
+use report::{Error, Format, Table, say, sayln};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;

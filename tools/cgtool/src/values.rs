@@ -3,9 +3,8 @@
 use super::group::{Group, Tree};
 use super::journal::{Journal, Write};
 use super::setting::{self, Pending};
-use crate::options::Format;
 use crate::options::{Get, Set};
-use report::{Error, sayln};
+use report::{Error, Format, sayln};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -17,9 +17,8 @@ use self::verdict::{Level, Section, worst};
 use crate::facts::Facts;
 use crate::layout::Layout;
 use crate::options::Check;
-use crate::options::Format;
 use report::interrupt::{self, Second};
-use report::{Error, say, sayln};
+use report::{Error, Format, say, sayln};
 use std::process::ExitCode;
 
 /// Examines the host and prints the verdicts. Returns the worst level as exit code: 0 if all is well or only notable, 1

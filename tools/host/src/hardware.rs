@@ -8,9 +8,9 @@ mod picture;
 mod text;
 
 use crate::facts::Facts;
-use crate::options::{Format, Hardware as Options};
+use crate::options::Hardware as Options;
 use crate::output;
-use report::Error;
+use report::{Error, Format};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fs;

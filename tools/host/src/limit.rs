@@ -1,9 +1,9 @@
 //! `dayfly host limit`: the limit on concurrent starts.
 
 use crate::locks;
-use crate::options::{Format, Limit as Command, SetLimit, Width};
+use crate::options::{Limit as Command, SetLimit, Width};
 use limit::{Limit, State};
-use report::{Error, sayln};
+use report::{Error, Format, sayln};
 use rustix::io::Errno;
 
 /// Prints, sets or removes the limit.

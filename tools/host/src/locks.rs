@@ -14,13 +14,12 @@ mod team;
 pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
-use crate::options::Format;
 use crate::options::{Locks, Work};
 use chart::{Axis, Chart, Series};
 use report::interrupt::{self, Second};
 use report::progress::Progress;
 use report::statistics::median;
-use report::{Error, Table, say, sayln};
+use report::{Error, Format, Table, say, sayln};
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The options of `dayfly host`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use report::time;
+use report::{Format, time};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,16 +21,6 @@ pub enum Command {
     /// Check what on this host affects container starts
     #[command(subcommand)]
     Host(HostCommand),
-}
-
-/// How results are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For programs
-    Json,
 }
 
 /// Commands of `dayfly host`.

@@ -7,7 +7,8 @@ mod common;
 use common::Sysroot;
 use dayfly_host::facts::Facts;
 use dayfly_host::hardware::{Hardware, command};
-use dayfly_host::options::{Format, Hardware as Options};
+use dayfly_host::options::Hardware as Options;
+use report::Format;
 use serde_json::Value;
 use std::fs;
 

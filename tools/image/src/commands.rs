@@ -1,20 +1,21 @@
 //! The commands of `dayfly image`.
 
-use crate::error::{Error, Result, printable};
+use crate::error::{Error, Result, printable, warn};
 use crate::export::{Form, export};
 use crate::import::{self, Imported, default_jobs};
 use crate::list;
 use crate::oci::Platform;
 use crate::options::store::StoreOptions;
-use crate::options::{Bringing, Export, Format, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
+use crate::options::{Bringing, Export, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
 use crate::reference::Reference;
 use crate::registry::Access;
 use crate::rootfs;
 use crate::runtime;
 use crate::source::{Blobs, Source};
-use crate::store::{Freed, Store};
+use crate::store::{Freed, Named, Store};
 use crate::unpack::Limits;
 use ::rootfs::MOST_LAYERS;
+use report::Format;
 use report::count::counted;
 use std::io::{self, Write};
 use std::path::Path;
@@ -132,7 +133,7 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         )
     });
     for sentence in other_platform.into_iter().chain(losses).chain(too_many).chain(moved) {
-        eprintln!("dayfly-image: warning: {}", printable(&sentence));
+        warn(&sentence);
     }
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let layers = counted(layers, "layer");
@@ -166,12 +167,12 @@ fn rm(options: &Rm) -> Result<()> {
     let mut gone: Vec<Reference> = Vec::new();
     // Check that all images exist before the first one is removed.
     for text in &options.images {
-        let (image, named) = match store.find_named(text) {
+        let found = match store.find_named(text) {
             Err(Error::NoImage(_)) if options.force => continue,
             found => found?,
         };
-        let one = refs.iter().filter(|(name, _)| Some(name) == named.as_ref());
-        let all = refs.iter().filter(|(_, digest)| *digest == image.digest);
+        let one = refs.iter().filter(|(name, _)| Some(name) == found.name.as_ref());
+        let all = refs.iter().filter(|(_, digest)| *digest == found.image.digest);
         // A name removes only itself, a digest all names of the image.
         let names: Vec<_> =
             if one.clone().next().is_some() { one.collect() } else { all.collect() };
@@ -205,7 +206,7 @@ fn gc(options: &Gc) -> Result<()> {
         Some(claim) => claim,
         None => {
             let who = store.holder().map_or_else(String::new, |holder| format!(": {holder}"));
-            eprintln!("dayfly-image: waiting for an import to end{}", printable(&who));
+            eprintln!("waiting for an import to end{}", printable(&who));
             store.claim(options.waiting.patience())?
         }
     };
@@ -227,12 +228,15 @@ fn report(freed: Freed) -> Result<()> {
 
 fn write_out(options: &Export) -> Result<()> {
     let store = open(&options.store)?;
-    let image = store.find_image(&options.image)?;
+    let Named { image, remark, .. } = store.find_named(&options.image)?;
     let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
     if form == Form::Oci && options.destination == Path::new("-") {
         return Err(Error::Unfit(
             "a directory cannot be written to standard output: use --format oci-archive".to_owned(),
         ));
+    }
+    if let Some(remark) = remark {
+        warn(&remark);
     }
     let name = Reference::parse(&options.image).ok();
     export(

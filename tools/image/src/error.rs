@@ -163,6 +163,11 @@ impl From<NoDigest> for Error {
     }
 }
 
+/// Prints a warning to standard error.
+pub fn warn(sentence: &str) {
+    eprintln!("warning: {}", printable(sentence));
+}
+
 /// Escapes control characters, which names from an archive may contain, for a terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {

@@ -7,8 +7,8 @@ pub mod store;
 use crate::export::{Compression, Form};
 use crate::progress::Progress;
 use crate::rootfs::options::RootfsCommand;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use report::{size, time};
+use clap::{Args, Parser, Subcommand};
+use report::{Format, size, time};
 use std::path::PathBuf;
 use std::time::Duration;
 use store::StoreOptions;
@@ -151,15 +151,6 @@ pub struct Pull {
 
 fn patience(text: &str) -> Result<Duration, String> {
     time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(3600))
-}
-
-/// An output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table for people.
-    Table,
-    /// JSON for programs.
-    Json,
 }
 
 /// `dayfly image ls`

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &str) -> ExitCode {
-    eprintln!("dayfly-libseccomp: {error}");
+    eprintln!("error: {error}");
     ExitCode::FAILURE
 }
 

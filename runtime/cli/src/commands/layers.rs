@@ -56,6 +56,9 @@ impl Places {
         let image = match values.text(&IMAGE) {
             Some(reference) => {
                 let found = rootfs::image::look_up(&self.store, reference).map_err(Failure::new)?;
+                if let Some(remark) = found.remark(reference) {
+                    (invocation.tell)(&remark);
+                }
                 Some(image_options::image(invocation, found, self.network.network())?)
             }
             None => {

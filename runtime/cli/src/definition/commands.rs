@@ -1,10 +1,18 @@
 //! The commands in the order of the help.
 
 use super::Action::{Execute, Run, Status};
-use super::images::{INTERACTIVE, LOGS, RUN};
+use super::images::{LOGS, RUN};
 use super::options::*;
-use super::{Argument, Command, Example, Order, checkpoint};
+use super::{Argument, Command, Example, Opt, Order, checkpoint, count, joined};
 use crate::commands;
+
+/// The options of `create`, in the order of the help.
+const OF_CREATE: &[&[&Opt]] = &[
+    &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &PID_FILE],
+    OF_STARTS,
+    OF_LAYERS,
+    &[&TRACE],
+];
 
 /// Every command.
 pub static COMMANDS: &[Command] = &[
@@ -13,28 +21,7 @@ pub static COMMANDS: &[Command] = &[
 The program waits in the finished container until \"dayfly start\" lets it run.
 Every path of the command line is taken from the working directory, not from
 the bundle.",
-        options: &[
-            &BUNDLE,
-            &CONFIG,
-            &CONSOLE_SOCKET,
-            &PIDFD_SOCKET,
-            &PID_FILE,
-            &NO_PIVOT,
-            &NO_NEW_KEYRING,
-            &PRESERVE_FDS,
-            &PIN,
-            &POOL,
-            &TIER,
-            &START_CPUS,
-            &LAYERS,
-            &STORE,
-            &USERNS,
-            &ROOTFS_MODE,
-            &ROOTFS_MOUNTS,
-            &EPHEMERAL,
-            &EPHEMERAL_SIZE,
-            &TRACE,
-        ],
+        options: &joined::<{ count(OF_CREATE) }>(OF_CREATE),
         examples: &[Example {
             line: "create --bundle /srv/web --pid-file /run/web.pid web",
             does: "make the container web from the bundle /srv/web",

@@ -2,7 +2,7 @@
 
 use super::Action::{Run, Status};
 use super::options::*;
-use super::{Command, Example, Kind, Opt, Order};
+use super::{Command, Example, Kind, Opt, Order, count, joined};
 use crate::commands;
 
 /// The image.
@@ -29,17 +29,13 @@ pub static BACKGROUND: Opt = Opt::flag(
 pub static LOG_SIZE: Opt = Opt::text(
     "log-size",
     "BYTES",
-    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC)",
+    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC; without root EFBIG or EINVAL, until the program truncates the log)",
 );
 /// Removal after the end, which is the default.
 pub static REMOVE: Opt = Opt::flag(
     "rm",
     "remove the container when its process has ended, which happens anyway; not with -d",
 );
-/// Standard input, which is always open.
-pub static INTERACTIVE: Opt =
-    Opt::flag("interactive", "has no effect: the process has standard input in any case")
-        .short('i');
 /// The user of an image's process.
 pub static RUN_USER: Opt = Opt::text(
     "user",
@@ -71,8 +67,7 @@ pub static MOUNT: Opt = Opt::new(
     "mount type=bind,src=PATH,dst=PATH or type=tmpfs,dst=PATH, with ro, bind-propagation=, tmpfs-size=, tmpfs-mode=; repeatable",
 );
 /// The memory limit.
-pub static RUN_MEMORY: Opt =
-    Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit").short('m');
+pub static RUN_MEMORY: Opt = MEMORY_LIMIT.short('m');
 /// The limit of CPU time.
 pub static CPUS: Opt =
     Opt::text("cpus", "NUMBER", "CPU time the container may use, in CPUs, such as 1.5");
@@ -95,7 +90,7 @@ pub static HOSTNAME: Opt =
     Opt::text("hostname", "NAME", "host name of a container that runs an image (default: its id)");
 
 /// The options that apply to images only, not to bundles.
-pub static OF_IMAGES: &[&Opt] = &[
+pub const OF_IMAGES: &[&Opt] = &[
     &CONTAINER_NAME,
     &READ_ONLY,
     &HOSTNAME,
@@ -116,6 +111,17 @@ pub static OF_IMAGES: &[&Opt] = &[
     &LOG_SIZE,
 ];
 
+/// The options of `run`, in the order of the help.
+const OF_RUN: &[&[&Opt]] = &[
+    &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP, &REMOVE],
+    &[&PID_FILE, &NO_SUBREAPER],
+    OF_STARTS,
+    &[&IMAGE],
+    OF_IMAGES,
+    OF_LAYERS,
+    &[&ROOTFS_STATS, &TRACE],
+];
+
 /// `run`.
 pub(super) const RUN: Command = Command {
     description: "\
@@ -133,53 +139,7 @@ container has, of those that /etc/subuid and /etc/subgid grant to dayfly or
 containers. A user without root gets a user namespace, with the ids that the
 two files grant to that user.",
     order: Order::MixedUnless(&IMAGE),
-    options: &[
-        &BUNDLE,
-        &CONFIG,
-        &CONSOLE_SOCKET,
-        &PIDFD_SOCKET,
-        &RUN_DETACH,
-        &BACKGROUND,
-        &KEEP,
-        &REMOVE,
-        &PID_FILE,
-        &NO_SUBREAPER,
-        &NO_PIVOT,
-        &NO_NEW_KEYRING,
-        &PRESERVE_FDS,
-        &PIN,
-        &POOL,
-        &TIER,
-        &START_CPUS,
-        &IMAGE,
-        &CONTAINER_NAME,
-        &INTERACTIVE,
-        &TTY,
-        &ENV,
-        &CWD,
-        &WORKDIR,
-        &ENTRYPOINT,
-        &RUN_USER,
-        &VOLUME,
-        &MOUNT,
-        &RUN_MEMORY,
-        &CPUS,
-        &PIDS_LIMIT,
-        &NETWORK,
-        &HOSTNAME,
-        &INIT,
-        &LOG_SIZE,
-        &READ_ONLY,
-        &LAYERS,
-        &STORE,
-        &USERNS,
-        &ROOTFS_MODE,
-        &ROOTFS_MOUNTS,
-        &EPHEMERAL,
-        &EPHEMERAL_SIZE,
-        &ROOTFS_STATS,
-        &TRACE,
-    ],
+    options: &joined::<{ count(OF_RUN) }>(OF_RUN),
     examples: &[
         Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
         Example {

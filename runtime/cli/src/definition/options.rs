@@ -99,6 +99,9 @@ pub static POOL: Opt = Opt::text(
 );
 /// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
+/// The options of `create` and `run` about the start itself.
+pub const OF_STARTS: &[&Opt] =
+    &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS];
 /// Returns once the program is running.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
 /// Keeps the container after its exit.
@@ -203,6 +206,9 @@ pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
     "print how the root filesystem was assembled, in how many mount operations and how long",
 );
+/// The options of `create` and `run` about root filesystems from layers.
+pub const OF_LAYERS: &[&Opt] =
+    &[&LAYERS, &STORE, &USERNS, &ROOTFS_MODE, &ROOTFS_MOUNTS, &EPHEMERAL, &EPHEMERAL_SIZE];
 
 // kill, delete.
 /// runc's former way to signal all processes.
@@ -320,7 +326,10 @@ pub static KERNEL_MEMORY_TCP: Opt =
     Opt::text("kernel-memory-tcp", "BYTES", "has no effect: the kernel dropped this limit")
         .hidden();
 /// memory.limit_in_bytes, memory.max.
-pub static MEMORY: Opt = Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit");
+pub const MEMORY_LIMIT: Opt =
+    Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit");
+/// The same for `update`.
+pub static MEMORY: Opt = MEMORY_LIMIT;
 /// memory.soft_limit_in_bytes, memory.low.
 pub static MEMORY_RESERVATION: Opt =
     Opt::text("memory-reservation", "BYTES", "memory the container keeps when there is little");

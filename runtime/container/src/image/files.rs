@@ -18,12 +18,14 @@ const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-
 
 /// Returns the files, except where a mount covers the file or /etc. With the host's network, /etc/hosts and
 /// /etc/resolv.conf are based on the host's. With another network namespace, /etc/resolv.conf contains the host's name
-/// servers without those on the loopback device. Without a network there is no /etc/resolv.conf.
+/// servers without those on the loopback device; if there is no other one, it contains those that systemd-resolved
+/// forwards to. Without a network there is no /etc/resolv.conf.
 pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<EtcFile> {
     let resolver = match network {
         Network::None => None,
         Network::Host => of_host("/etc/resolv.conf"),
-        Network::Join(_) => of_host("/etc/resolv.conf").map(|text| reachable(&text)),
+        Network::Join(_) => of_host("/etc/resolv.conf")
+            .map(|text| elsewhere(&text, || of_host("/run/systemd/resolve/resolv.conf"))),
     };
     let hosts = match network {
         Network::Host => of_host("/etc/hosts"),
@@ -70,6 +72,20 @@ fn with_name(hosts: &str, name: &str) -> String {
     }
 }
 
+/// Returns the content of /etc/resolv.conf for a network namespace other than the host's. `resolved` returns the name
+/// servers that systemd-resolved, a server on the loopback device, forwards to (systemd-resolved(8)).
+fn elsewhere(host: &str, resolved: impl FnOnce() -> Option<String>) -> String {
+    let text = reachable(host);
+    if has_servers(&text) {
+        return text;
+    }
+    resolved().map(|servers| reachable(&servers)).filter(|text| has_servers(text)).unwrap_or(text)
+}
+
+fn has_servers(resolver: &str) -> bool {
+    resolver.lines().any(|line| line.split_ascii_whitespace().next() == Some("nameserver"))
+}
+
 /// Removes name servers on the loopback device, which is a different device in other network namespaces.
 fn reachable(resolver: &str) -> String {
     let is_local = |line: &str| {
@@ -100,6 +116,18 @@ mod tests {
     fn servers_of_the_loopback_device_are_left_out() {
         let text = "search test\nnameserver 127.0.0.53\nnameserver ::1\nnameserver 9.9.9.9";
         assert_eq!(reachable(text), "search test\nnameserver 9.9.9.9\n");
+        assert_eq!(elsewhere(text, || panic!("not needed")), "search test\nnameserver 9.9.9.9\n");
+    }
+
+    #[test]
+    fn the_servers_behind_systemd_resolved() {
+        let stub = "# a stub\nnameserver 127.0.0.53\noptions edns0\n";
+        let servers = || Some("nameserver 192.0.2.1\nsearch test\n".into());
+        assert_eq!(elsewhere(stub, servers), "nameserver 192.0.2.1\nsearch test\n");
+        assert_eq!(elsewhere("", servers), "nameserver 192.0.2.1\nsearch test\n");
+        let left = "# a stub\noptions edns0\n";
+        assert_eq!(elsewhere(stub, || None), left);
+        assert_eq!(elsewhere(stub, || Some("nameserver 127.0.0.1\n".into())), left);
     }
 
     #[test]

@@ -22,9 +22,9 @@ impl Written {
     fn settle(self, common: &mut Common) {
         match self {
             Self::Table => {}
-            Self::Json => common.json = true,
+            Self::Json => common.forms.json = true,
             // A file given by --csv is written as well.
-            Self::Csv => _ = common.csv.get_or_insert_with(|| PathBuf::from("-")),
+            Self::Csv => _ = common.forms.csv.get_or_insert_with(|| PathBuf::from("-")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `report`, `unshare`, `lookups` and `favordynmods`.
 
-use super::{Common, some, time};
+use super::{Common, Forms, some, time};
 use crate::view::View;
 use clap::Args;
 use std::path::PathBuf;
@@ -48,15 +48,9 @@ pub struct Lookups {
     /// Rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
     pub rounds: usize,
-    /// Print JSON with every sample instead of a table
-    #[arg(long)]
-    pub json: bool,
-    /// Write every sample as a line of CSV; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write a picture of the results
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
 }
 
 /// `unshare`.

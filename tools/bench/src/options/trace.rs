@@ -91,7 +91,7 @@ impl Trace {
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.common.bundle = self.directory.take().or(self.common.bundle);
-        self.common.json |= self.format == Kind::Json;
+        self.common.forms.json |= self.format == Kind::Json;
         self
     }
 }

@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
         let events = Events::listen();
         if let Err(error) = &events {
             eprintln!(
-                "dayfly-bench: {error}: nothing is told of the time from a shim's start to its delete"
+                "warning: {error}: nothing is told of the time from a shim's start to its delete"
             );
         }
         Self { options, daemon, client: None, events: events.ok(), held: Vec::new(), serial: 0 }

@@ -3,8 +3,7 @@
 use super::{BOOT_PARAMETER, OPTION, State, burst, refusal};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
-use crate::options::Format;
-use report::{Error, say, sayln};
+use report::{Error, Format, say, sayln};
 use rustix::fs::CWD;
 use rustix::mount::{
     FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick,

@@ -2,7 +2,7 @@
 //! credential helpers named there.
 
 use super::helper;
-use crate::error::{Error, Result, printable};
+use crate::error::{Error, Result, warn};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rootfs::name::HUB;
@@ -168,7 +168,7 @@ fn of_helper(file: &File, path: &Path, wanted: Wanted<'_>) -> Option<Credentials
                     path.display(),
                     wanted.host
                 );
-                eprintln!("dayfly-image: warning: {}", printable(&warning));
+                warn(&warning);
                 return None;
             }
         }

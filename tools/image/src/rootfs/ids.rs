@@ -1,7 +1,8 @@
 //! `dayfly rootfs ids`
 
-use super::options::{Format, List};
+use super::options::List;
 use super::{Result, plain};
+use report::Format;
 use rootfs::ids::RANGE;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

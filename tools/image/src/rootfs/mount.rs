@@ -3,6 +3,7 @@
 use super::mounted::{Mounted, c_path, release, try_lock};
 use super::options::Mount;
 use super::{Result, at, plain};
+use crate::error::warn;
 use rootfs::ids::{Config, Grants, RANGE};
 use rootfs::{Assembly, Layers, Mode, Recipe, Upper, image};
 use rustix::fs::CWD;
@@ -74,7 +75,11 @@ fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
         let text = fs::read_to_string(source).map_err(at(format_args!("read {source}")))?;
         return Ok((None, Layers::anywhere(&text).map_err(plain)?));
     }
-    let image = image::find(store, source).map_err(plain)?;
+    let found = image::look_up(store, source).map_err(plain)?;
+    if let Some(remark) = found.remark(source) {
+        warn(&remark);
+    }
+    let image = found.directory;
     let path = format!("{image}/layers");
     let text = fs::read_to_string(&path).map_err(at(format_args!("read {path}")))?;
     Ok((Some(image), Layers::of_store(&text).map_err(plain)?))

@@ -1,7 +1,8 @@
 //! The state of a mount: a directory in the store, named after the mount point, with its changes and a record.
 
-use super::options::{Format, List};
+use super::options::List;
 use super::{Result, at, plain};
+use report::Format;
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! The command line of `dayfly rootfs`.
 
 use crate::options::store::StoreOptions;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use report::Format;
 use report::size::bytes;
 use std::path::PathBuf;
 
@@ -32,15 +33,6 @@ pub struct Places {
     /// The directory of id leases, by default /run/dayfly-ids for root, and dayfly-ids in $XDG_RUNTIME_DIR for a user
     #[arg(long, value_name = "DIR", env = "DAYFLY_IDS")]
     pub ids: Option<PathBuf>,
-}
-
-/// An output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table for people.
-    Table,
-    /// JSON for programs.
-    Json,
 }
 
 /// `dayfly rootfs mount`

@@ -22,7 +22,7 @@ mod work;
 pub use gc::Freed;
 pub use layers::{LayerInfo, Published};
 pub use lock::{Holder, Lock};
-pub use refs::Image;
+pub use refs::{Image, Named};
 pub use work::Work;
 
 use crate::digest::Digest;

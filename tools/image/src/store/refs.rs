@@ -21,6 +21,17 @@ pub struct Image {
     pub path: PathBuf,
 }
 
+/// An image that was looked up.
+#[derive(Debug)]
+pub struct Named {
+    /// The image.
+    pub image: Image,
+    /// Its name, if it was found by name.
+    pub name: Option<Reference>,
+    /// A sentence with the name, for the user, if the name was given in part.
+    pub remark: Option<String>,
+}
+
 impl Store {
     /// Moves a complete image from `work` (its directory `image`) into the store, replacing an older one with the same
     /// manifest.
@@ -114,26 +125,27 @@ impl Store {
     /// # Errors
     /// [`Error::NoImage`] if there is none, [`Error::Unfit`] if there are several.
     pub fn find_image(&self, text: &str) -> Result<Image> {
-        self.find_named(text).map(|(image, _)| image)
+        self.find_named(text).map(|found| found.image)
     }
 
     /// Finds an image, and its name if it was found by name.
     ///
     /// # Errors
     /// Those of [`Store::find_image`].
-    pub fn find_named(&self, text: &str) -> Result<(Image, Option<Reference>)> {
+    pub fn find_named(&self, text: &str) -> Result<Named> {
         let found = rootfs::image::look_up(&self.root.to_string_lossy(), text).map_err(
             |error| match error {
                 rootfs::Error::NoImage { .. } => Error::NoImage(error.to_string()),
                 error => Error::Unfit(error.to_string()),
             },
         )?;
+        let remark = found.remark(text);
         let path = PathBuf::from(found.directory);
         let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let digest = Digest::from_hex(hex)
             .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
         let name = found.name.and_then(|name| Reference::parse(&name).ok());
-        Ok((Image { digest, path }, name))
+        Ok(Named { image: Image { digest, path }, name, remark })
     }
 
     /// Returns the names in a directory of the store.

@@ -1,0 +1,11 @@
+//! The form of a command's output.
+
+/// How results are written, for the option `--format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
