@@ -61,8 +61,8 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants: dayfly with all fast paths; without one fast path or lever each, of those that `options` names
-/// or else of all; and without all of them.
+/// Returns the entrants: dayfly with all fast paths; dayfly without each single fast path or lever that `options`
+/// names, or else without each of all; and dayfly without all of these.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {

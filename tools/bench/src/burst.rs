@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// A load with its comparison.
+/// An entrant's load, compared with the first entrant's.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     width: usize,

@@ -67,7 +67,7 @@ impl Drop for OwnCache {
 struct Profiles(u32);
 
 impl Profiles {
-    /// Starts at a value that no experiment of the last hour has used, in case caches are the host's.
+    /// Starts at a value that no experiment of the last hour has used, in case the host's caches are in use.
     fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)

@@ -131,7 +131,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // All mounts in it go with it. There may be none.
+        // This also unmounts everything below the directory. The directory need not be a mount point.
         let _ = unmount(&self.directory, UnmountFlags::DETACH);
         if let Err(error) = fs::remove_dir(&self.directory) {
             eprintln!("dayfly-bench: {} stays: {error}", self.directory.display());

@@ -19,7 +19,7 @@ use std::fmt::Write;
 /// The step with the unchanged container.
 pub(crate) const WHOLE: &str = "run";
 
-/// A container without a part of it.
+/// A step: the container without one of its parts.
 struct Step {
     name: &'static str,
     leave_out: fn(&mut Value),
@@ -72,7 +72,7 @@ pub(crate) struct Cost {
     runtime: String,
     pause_ms: f64,
     step: String,
-    /// The time of the whole container minus that without the part, in microseconds.
+    /// The start time of the whole container minus the start time without the part, in microseconds.
     costs_us: Option<Estimate>,
 }
 

@@ -76,7 +76,8 @@ impl Percentiles {
     }
 }
 
-/// A function, ranked by its number of invocations; if that is equal, by its position from the file's end.
+/// A function, ranked by its number of invocations; functions with equal numbers are ranked by their position from the
+/// file's end.
 type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
 
 /// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;
@@ -173,7 +174,7 @@ fn key(line: &Line<'_>) -> Result<Key, Error> {
     Ok(key)
 }
 
-/// Returns the durations of those functions.
+/// Returns the durations of `functions`.
 ///
 /// # Errors
 /// An invalid line, with its number and column.

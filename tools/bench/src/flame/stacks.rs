@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 /// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// The subjects of samples: parts of the names of kernel functions. The first that matches a stack counts.
+/// The subjects of samples, each with parts of the names of kernel functions. The first subject that matches a stack
+/// counts.
 pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     (
         "mounts",

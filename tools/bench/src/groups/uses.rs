@@ -1,4 +1,4 @@
-//! The uses, each with its states.
+//! The uses of groups, and the states that each use goes through.
 
 use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
