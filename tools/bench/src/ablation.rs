@@ -99,7 +99,7 @@ fn names(fast_paths: FastPaths) -> String {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Ablation,
     stand: &Stand,

@@ -84,10 +84,10 @@ struct Part<'a> {
     latencies_us: Vec<f64>,
 }
 
-/// Runs the experiment: every policy, the runtimes taking turns.
+/// Runs the experiment: for every policy, the runtimes take turns.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Faas,
     workload: &Workload,

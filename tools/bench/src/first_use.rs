@@ -38,7 +38,7 @@ struct OwnCache {
 
 impl OwnCache {
     fn cover() -> Result<Self, Error> {
-        // In the host's namespace, this mount would hide everyone's cache.
+        // In the host's mount namespace, this mount would hide the cache from all dayfly processes.
         view::own_mounts()?;
         let place = Path::new(CACHE);
         let made = fs::create_dir(place).is_ok();
@@ -117,7 +117,7 @@ struct Cost {
 /// Runs the experiment.
 ///
 /// # Errors
-/// No seccomp profile; no mount namespace of its own; the harness's own; an interrupt.
+/// No seccomp profile; no mount namespace of its own; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,

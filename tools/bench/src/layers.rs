@@ -44,7 +44,7 @@ pub(crate) struct Row {
 /// Runs the experiment: for each number of starts at a time, all ways and numbers of layers take turns round by round.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Layers,
     stand: &Stand,

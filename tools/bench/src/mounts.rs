@@ -19,10 +19,10 @@ use std::time::Duration;
 /// The number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
-/// Runs the experiment: at every length, all entrants in turns.
+/// Runs the experiment: at every length, all entrants take turns.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Mounts,
     stand: &Stand,

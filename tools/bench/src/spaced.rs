@@ -51,7 +51,7 @@ struct Arrival {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Spaced,
     stand: &Stand,
@@ -135,7 +135,7 @@ fn in_a_row(
 /// Starts a container now, and returns the time until it reported that it runs.
 ///
 /// # Errors
-/// The harness's own; the inner error is the runtime's.
+/// Errors of the harness itself; the inner error is the runtime's.
 pub(crate) fn at_once(stand: &Stand, racer: &Entrant) -> Result<Result<Duration, String>, Error> {
     let container = Container::new(stand, racer, &TELL_TIME)?;
     let due = (Instant::now(), SystemTime::now());

@@ -79,7 +79,7 @@ pub(crate) struct Cost {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,

@@ -26,7 +26,7 @@ const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 /// Runs the experiment: every operation at every pause.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Start,
     stand: &Stand,

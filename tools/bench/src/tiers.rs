@@ -103,7 +103,7 @@ pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Tiers,
     stand: &Stand,

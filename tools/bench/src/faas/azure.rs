@@ -19,10 +19,10 @@ use std::io::BufRead;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The columns before the minutes.
+/// The headings of the columns before the minutes.
 const KEYS: [&str; 4] = ["HashOwner", "HashApp", "HashFunction", "Trigger"];
 
-/// The columns of durations.
+/// The headings of a file of durations.
 const DURATIONS: [&str; 14] = [
     "HashOwner",
     "HashApp",
@@ -151,7 +151,7 @@ fn counted(
     let key = key(line)?;
     let mut counts = Vec::with_capacity(minutes.end() + 1 - minutes.start());
     for (minute, field) in (1..).zip(line.fields().skip(KEYS.len())) {
-        // All columns are checked: a file that is broken elsewhere can't be trusted here.
+        // All columns are checked, including those not requested: a file with an invalid column can't be trusted.
         let count = field.parse::<u32>().map_err(|_| {
             let why = format!("{} is no number of invocations", shown(field));
             line.wrong_at(KEYS.len() + minute, &why)

@@ -4,9 +4,8 @@
 //! In the paper, a class is a minute and a histogram four hours, for a platform that keeps containers for ten minutes.
 //! Here the same proportions apply to `--keep`: a class is a tenth of it. For a function whose idle times mostly exceed
 //! the histogram, the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times.
-//! The paper's functions have one container each. Here a function may have several. An idle time then lasts from an
-//! execution's end to the arrival that uses the container: each arrival uses the container with the latest end that no
-//! other arrival has used.
+//! The paper's functions have one container each. Here a function may have several. Then each arrival is paired with
+//! the latest end of an execution that no earlier arrival was paired with, and the time between both is an idle time.
 
 use std::time::Duration;
 
@@ -46,7 +45,7 @@ pub(super) struct Habits {
     counts: Vec<u32>,
     /// The number of idle times that exceed the histogram.
     beyond: u32,
-    /// Ends of executions that no arrival has used yet.
+    /// Ends of executions that no arrival has been paired with yet.
     ends: Vec<Duration>,
 }
 
@@ -175,7 +174,7 @@ mod tests {
         assert_eq!(habits.counts[12], 1, "since the one before");
         habits.arrive(ms(2300));
         assert_eq!(habits.counts.iter().sum::<u32>(), 2, "no container would have been idle");
-        // An unused end finally counts as exceeding the histogram.
+        // An end without an arrival finally counts as exceeding the histogram.
         habits.end(ms(3000));
         habits.end(ms(40_000));
         habits.arrive(ms(40_050));

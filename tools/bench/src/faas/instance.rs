@@ -152,7 +152,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Returns whether the container is idle, or will be.
+    /// Returns whether the container is idle, or will be once it is ready.
     pub(super) fn is_spare(&self) -> bool {
         self.state == State::Up && self.work.is_none()
     }

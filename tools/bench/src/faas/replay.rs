@@ -99,7 +99,7 @@ struct Replay<'a> {
 /// Replays the workload with `racer` and a policy.
 ///
 /// # Errors
-/// The harness's own; an interrupt. The inner error is the runtime's.
+/// Errors of the harness itself; an interrupt. The inner error is the runtime's.
 pub(super) fn replay(
     stand: &Stand,
     racer: &Entrant,
@@ -298,7 +298,7 @@ impl Replay<'_> {
             }
         }
         if self.begin.is_none() {
-            // Later ones are given up when their time comes.
+            // Before the beginning, overdue containers are given up here; afterwards `keep_time` gives them up.
             self.overdue(Instant::now());
         }
         Ok(())

@@ -114,7 +114,7 @@ pub(super) const LOCKS: [&str; 6] = [
     "queued_read_lock_slowpath",
 ];
 
-/// The subject of kernel stacks that match no other subject.
+/// The subject of kernel stacks that match none of [`SUBJECTS`].
 pub(super) const OTHER: &str = "the kernel, other";
 /// The subject of stacks without kernel functions.
 pub(super) const USER: &str = "user space";

@@ -27,7 +27,7 @@ pub(crate) struct Counted {
 /// Runs one container of every case that has not failed, and counts the mount operations.
 ///
 /// # Errors
-/// A kernel without such counts (before 6.15); the harness's own.
+/// A kernel without such counts (before 6.15); errors of the harness itself.
 pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Counted>, Error> {
     let mut counted = Vec::new();
     let Some(host) = Host::watch()? else { return Ok(counted) };

@@ -40,7 +40,7 @@ impl Idle {
 /// Examines a sleeping container after its runtime's commands have ended.
 ///
 /// # Errors
-/// The harness's own. The inner error is the runtime's.
+/// Errors of the harness itself. The inner error is the runtime's.
 pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String>, Error> {
     let (container, result) = asleep(stand, racer)?;
     if let Err(fault) = result {

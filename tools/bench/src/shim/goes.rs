@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
     /// Runs one go, and repeats it if it fails.
     ///
     /// # Errors
-    /// The harness's own; the inner error is the reason of the failure.
+    /// Errors of the harness itself; the inner error is the reason of the failure.
     pub(super) fn go(
         &mut self,
         measured: Measured,
@@ -307,7 +307,7 @@ fn of_shims(beside: &str, held: Held) -> Sample {
 /// Runs probed pods, entrant by entrant, so that no more than one entrant's exist at a time.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub(super) fn probes(
     options: &Shim,
     bench: &mut Bench<'_>,

@@ -43,7 +43,7 @@ const IDLE_ROUNDS: usize = 8;
 /// Runs the experiment.
 ///
 /// # Errors
-/// No containerd; the harness's own; an interrupt.
+/// No containerd; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Shim,
     stand: &Stand,
@@ -89,7 +89,7 @@ pub fn experiment(
     })
 }
 
-/// Runs the rounds of one figure, all entrants in turns.
+/// Runs the rounds of one figure; all entrants take turns.
 fn measure(
     options: &Shim,
     bench: &mut Bench<'_>,

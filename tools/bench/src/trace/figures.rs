@@ -299,7 +299,7 @@ pub(super) mod tests {
         let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
         let tracing: f64 = parts.filter_map(|part| part.tracing_us).sum();
         assert!((tracing - outside.tracing_us).abs() < 1e-9, "{figures:?}");
-        // Eight calls.
+        // The start has eight calls.
         assert!((outside.tracing_us - 8.0 * 0.003).abs() < 1e-9, "{outside:?}");
     }
 

@@ -40,7 +40,7 @@ struct Row {
     rounds_us: Vec<f64>,
 }
 
-/// Returns three entrants: dayfly without a trace, with a trace as JSON lines on a tmpfs, and with a trace printed as a
+/// Returns three entrants: dayfly without a trace, with a trace as JSON lines in memory, and with a trace printed as a
 /// table.
 #[must_use]
 pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
@@ -61,7 +61,7 @@ pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &TraceOverhead,
     stand: &Stand,

@@ -54,7 +54,7 @@ impl Clock {
 /// rotating the order by one from round to round. A column that fails is excluded.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn run(
     options: &Trace,
     stand: &Stand,
