@@ -61,8 +61,8 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants: dayfly with all fast paths; dayfly without each single fast path or lever that `options`
-/// names, or else without each of all; and dayfly without all of these.
+/// Returns the entrants: dayfly with all fast paths; dayfly without each of the fast paths or levers that `options`
+/// names, by default of all; and dayfly without all of these together.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {
