@@ -61,8 +61,8 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants: dayfly with all fast paths; without one fast path or lever each, of those that `options` names
-/// or else of all; and without all of them.
+/// Returns the entrants: dayfly with all fast paths; dayfly without each of the fast paths or levers that `options`
+/// names, by default of all; and dayfly without all of these together.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {
@@ -99,7 +99,7 @@ fn names(fast_paths: FastPaths) -> String {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Ablation,
     stand: &Stand,

@@ -40,7 +40,7 @@ struct Round {
     starts_us: Vec<f64>,
 }
 
-/// One entrant at one width.
+/// The results of one entrant with one number of starts at a time (the width).
 #[derive(Debug, Serialize)]
 struct Row {
     width: usize,
@@ -53,10 +53,10 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Runs the experiment: every width, the entrants taking turns round by round.
+/// Runs the experiment: for every width, the entrants take turns round by round.
 ///
 /// # Errors
-/// Limits without the controllers for them; the harness's own; an interrupt.
+/// Limits without the controllers for them; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Bulk,
     stand: &Stand,

@@ -56,7 +56,7 @@ impl Drop for Limited {
     }
 }
 
-/// The results of one entrant at one width, over all rounds.
+/// The results of one entrant with one number of containers in flight (the width), over all rounds.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Load {
     /// Containers per second, for each round.
@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// A load with its comparison.
+/// An entrant's load, compared with the first entrant's.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     width: usize,
@@ -89,10 +89,10 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Runs the experiment: every width, the entrants taking turns round by round.
+/// Runs the experiment: for every width, the entrants take turns round by round.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Burst,
     stand: &Stand,

@@ -144,7 +144,7 @@ fn clear(directory: &Path) -> Result<(), Error> {
     loop {
         match kill(directory, deadline).and_then(|()| remove(directory)) {
             Err(_) if !directory.exists() => return Ok(()),
-            // A process was forked between the two.
+            // A process was forked between the kill and the removal.
             Err(error)
                 if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {}
             result => return result.map_err(Error::at("remove cgroup", directory)),

@@ -51,11 +51,11 @@ pub struct Container<'a> {
     bundle: PathBuf,
     /// Whether a runtime was asked to make the container, and has not successfully removed it.
     made: Cell<bool>,
-    /// Its program, from its creation until it has been waited for.
+    /// The pid of its program, from the container's creation until the program has been waited for.
     pid: Cell<Option<Pid>>,
     /// The way its commands are executed.
     way: Cell<Way>,
-    /// The time lines of commands executed that way.
+    /// The time lines of commands, if `way` is one that records them.
     observed: RefCell<Vec<Observed>>,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Container<'a> {
     /// Waits for the program's end; this process is its subreaper.
     ///
     /// # Errors
-    /// The program does not end in time, or there is none.
+    /// The program does not end in time, or the container has no program.
     pub fn exit(&self) -> Result<Sample, Fault> {
         let start = Instant::now();
         let pid = self.pid.get();
@@ -284,7 +284,7 @@ impl<'a> Container<'a> {
     fn remove(&self) {
         self.way.set(Way::Timed);
         let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
-        // Failures are ignored: what it leaves is removed next.
+        // Failures are ignored: what the command leaves behind is removed next.
         process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);
         if let Some(pid) = self.pid.take() {
             let _ = kill_process(pid, Signal::KILL);

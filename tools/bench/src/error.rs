@@ -33,7 +33,7 @@ impl Error {
         move |cause| Self::System { op, object, cause }
     }
 
-    /// Returns such a function for a call that returns an errno.
+    /// Like [`Self::at`], for a call that fails with an errno.
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::at(op, path)(errno.into())
     }

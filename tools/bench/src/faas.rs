@@ -84,10 +84,10 @@ struct Part<'a> {
     latencies_us: Vec<f64>,
 }
 
-/// Runs the experiment: every policy, the runtimes taking turns.
+/// Runs the experiment: for every policy, the runtimes take turns.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Faas,
     workload: &Workload,
@@ -313,7 +313,7 @@ mod tests {
         let parts: Vec<_> = row.parts(&workload).collect();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
-        // What is unknown for one round is unknown for all.
+        // If a figure is unknown for one round, it is unknown for all.
         row.add(Replayed::default(), &workload);
         assert_eq!(row.memory_mib_s, None);
     }

@@ -37,7 +37,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; a host where the option can't be switched on and off, if that is requested; an interrupt.
+/// Errors of the harness itself; a host where the option can't be switched on and off, if that is requested; an
+/// interrupt.
 pub fn experiment(
     options: &FavorDynmods,
     stand: &Stand,

@@ -38,7 +38,7 @@ struct OwnCache {
 
 impl OwnCache {
     fn cover() -> Result<Self, Error> {
-        // In the host's namespace, this mount would hide everyone's cache.
+        // In the host's mount namespace, this mount would hide the cache from all dayfly processes.
         view::own_mounts()?;
         let place = Path::new(CACHE);
         let made = fs::create_dir(place).is_ok();
@@ -67,7 +67,7 @@ impl Drop for OwnCache {
 struct Profiles(u32);
 
 impl Profiles {
-    /// Starts at a value that no experiment of the last hour has used, in case caches are the host's.
+    /// Starts at a value that no experiment of the last hour has used, in case the host's caches are in use.
     fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)
@@ -117,7 +117,7 @@ struct Cost {
 /// Runs the experiment.
 ///
 /// # Errors
-/// No seccomp profile; no mount namespace of its own; the harness's own; an interrupt.
+/// No seccomp profile; no mount namespace of its own; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,

@@ -40,7 +40,7 @@ struct Row {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own, including a missing perf; an interrupt.
+/// Errors of the harness itself, including a missing perf; an interrupt.
 pub fn experiment(
     options: &Flame,
     stand: &Stand,

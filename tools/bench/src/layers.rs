@@ -31,7 +31,7 @@ pub(crate) struct Case {
     pub(crate) layers: usize,
 }
 
-/// The results of a case at one width.
+/// The results of a case with one number of starts at a time.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     #[serde(flatten)]
@@ -41,10 +41,10 @@ pub(crate) struct Row {
     pub(crate) load: Load,
 }
 
-/// Runs the experiment: at every width all ways and numbers of layers, taking turns round by round.
+/// Runs the experiment: for each number of starts at a time, all ways and numbers of layers take turns round by round.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Layers,
     stand: &Stand,
@@ -53,7 +53,7 @@ pub fn experiment(
     let Some(first) = entrants.first_mut() else { return Ok(Outcome::default()) };
     let most = options.layers.iter().copied().max().unwrap_or(1);
     let stack = Stack::make(&stand.directory().join("layers"), most)?;
-    // Containers' changes, and the mounts of killed ones, stay within the experiment.
+    // With a store in the stand, containers' changes and the mounts of killed containers stay within the experiment.
     let store = stand.directory().join("store").display().to_string();
     let mut racers = Vec::new();
     for &layers in &options.layers {
@@ -93,8 +93,8 @@ pub fn experiment(
     })
 }
 
-/// Returns the first of `entrants`, which must be a dayfly, once for each way and number of layers; the layers are made
-/// in the stand.
+/// Makes the layers in the stand, and returns an entrant for each way and number of layers. Each is the first of
+/// `entrants`, which must be a dayfly.
 ///
 /// # Errors
 /// Those of making layers.

@@ -41,7 +41,7 @@ struct Lesson {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; containers without a profile; an interrupt.
+/// Errors of the harness itself; containers without a profile; an interrupt.
 pub fn experiment(
     options: &Learned,
     stand: &Stand,

@@ -180,7 +180,7 @@ pub fn clear() -> Result<Cleared, Error> {
                 Err(error) => {
                     failed = true;
                     cleared.failed.push(error);
-                    // The state directory is removed last: it makes the rest findable.
+                    // The state directory is removed last: without it, the rest can't be found.
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! dayfly's benchmarks: any OCI runtimes, on this host, in interleaved rounds.
+//! dayfly's benchmarks: they compare any OCI runtimes on this host, in interleaved rounds.
 //!
 //! | part | what |
 //! |---|---|
@@ -8,10 +8,10 @@
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`] | the bundle for all runtimes |
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
-//! | [`shim`] | what stands between containerd and a container |
+//! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
-//! | [`trace`], [`mod@flame`] | where the time of a start goes: dayfly's trace, from outside, samples of a burst |
-//! | [`mod@report`] | all of them on one page, beside published figures |
+//! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, by the system calls seen from outside, by samples of a burst |
+//! | [`mod@report`] | all experiments on one page, beside published figures |
 //! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!
 //! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike.

@@ -181,7 +181,7 @@ fn tiers(options: &Tiers) -> Result<(), Error> {
     })
 }
 
-/// Returns the first runtime named, or else this dayfly.
+/// Returns the first runtime that the options name, or else this installation's dayfly.
 fn own(options: &Common) -> Result<Runtime, Error> {
     match options.runtimes.first() {
         Some(argument) => Runtime::from_argument(argument),

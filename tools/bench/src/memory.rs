@@ -38,10 +38,10 @@ struct Row {
 /// A figure's name, unit and value in one round.
 type Value = (&'static str, &'static str, f64);
 
-/// Runs the experiment: figure by figure, the entrants taking turns.
+/// Runs the experiment: for every figure, the entrants take turns.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Memory,
     stand: &Stand,

@@ -19,10 +19,10 @@ use std::time::Duration;
 /// The number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
-/// Runs the experiment: at every length, all entrants in turns.
+/// Runs the experiment: at every length, all entrants take turns.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Mounts,
     stand: &Stand,
@@ -131,7 +131,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // All mounts in it go with it. There may be none.
+        // This also unmounts everything below the directory. The directory need not be a mount point.
         let _ = unmount(&self.directory, UnmountFlags::DETACH);
         if let Err(error) = fs::remove_dir(&self.directory) {
             eprintln!("warning: {} stays: {error}", self.directory.display());

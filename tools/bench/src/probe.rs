@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The pause between two probes.
 const REST: Duration = Duration::from_millis(5);
 
-/// The program it executes.
+/// The program that the probe executes.
 const PROGRAM: &str = "/bin/true";
 
 /// The probe's measurements, in microseconds.

@@ -1,4 +1,4 @@
-//! Runs one command, and measures its time from before the spawn until its end, and its usage.
+//! Runs one command, and measures its resource usage and its time from before the spawn until its end.
 
 use crate::weight::Weight;
 use report::interrupt;
@@ -20,7 +20,7 @@ use sys::rusage::{End, Usage, wait4};
 /// The measurements of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
-    /// The time from before the spawn until its end was seen.
+    /// The time from before the spawn until the command's end was seen.
     pub wall: Duration,
     /// The usage of the command and of the children it waited for.
     pub usage: Usage,
@@ -211,7 +211,7 @@ mod tests {
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
-    /// Checks that the sum from wait4(2) equals the process's clock plus the children's.
+    /// Checks that the CPU time from wait4(2) equals the process's clock plus the children's.
     #[test]
     #[expect(clippy::zombie_processes, reason = "reap is what reaps it")]
     fn cpu_time_is_exact() {

@@ -90,7 +90,7 @@ impl Series {
 /// entrant that fails is excluded from then on, and keeps its samples so far.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn race(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -167,7 +167,7 @@ pub fn in_turns<T>(
 /// each. `change` modifies the configuration for an entrant and a step, by their indices.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn race_in_steps(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -236,7 +236,7 @@ pub(crate) fn sleeper<'a>(
 /// Starts a container that sleeps; the inner error is the reason of a failure.
 ///
 /// # Errors
-/// The harness's own.
+/// Errors of the harness itself.
 pub(crate) fn asleep<'a>(
     stand: &'a Stand,
     entrant: &'a Entrant,
@@ -258,7 +258,7 @@ pub(crate) struct Go {
 /// Runs one go.
 ///
 /// # Errors
-/// The harness's own; the inner error is the runtime's.
+/// Errors of the harness itself; the inner error is the runtime's.
 pub(crate) fn go(
     stand: &Stand,
     entrant: &Entrant,

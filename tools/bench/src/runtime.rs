@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A runtime by path.
+/// A runtime: its executable, name and version.
 #[derive(Debug, Clone, Serialize)]
 pub struct Runtime {
     /// Its name in reports.
@@ -58,7 +58,7 @@ impl Runtime {
         Ok(Self { name, path, version, sha256 })
     }
 
-    /// Returns its state directory below `parent`.
+    /// Returns the runtime's state directory below `parent`.
     #[must_use]
     pub fn state_root(&self, parent: &Path) -> PathBuf {
         parent.join(&self.name)
@@ -102,7 +102,8 @@ fn installed() -> Result<Vec<Runtime>, Error> {
     found.map(|(name, path)| Runtime::at(name, path)).collect()
 }
 
-/// Returns a runtime by name: this dayfly; a peer from `peers/bin` beside this program's build, or else from $PATH.
+/// Returns the path of a runtime by name. `dayfly` is this installation's; any other is searched for in `peers/bin`
+/// beside this program's build, and then in $PATH.
 fn known(name: &str) -> Option<PathBuf> {
     if name == "dayfly" {
         return own();

@@ -1,4 +1,5 @@
-//! The common part of all experiments: view, stand and entrants before; record and output after.
+//! The part that all experiments share: setting up view, stand and entrants before an experiment, and writing record
+//! and output after it.
 
 use crate::circumstances::Circumstances;
 use crate::config::Profile;

@@ -1,8 +1,8 @@
 //! `spaced`: starts a container at a fixed interval, whether or not the one before is done, and measures the time until
 //! the container itself reports that it runs.
 //!
-//! Latency counts from the time at which the start was due. So a runtime that can't keep up does not hide its queue
-//! (the coordinated omission of closed loops).
+//! Latency counts from the time at which the start was due. So the queue of a runtime that can't keep up is visible;
+//! closed loops hide it (coordinated omission).
 
 use crate::Error;
 use crate::container::Container;
@@ -51,7 +51,7 @@ struct Arrival {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Spaced,
     stand: &Stand,
@@ -135,7 +135,7 @@ fn in_a_row(
 /// Starts a container now, and returns the time until it reported that it runs.
 ///
 /// # Errors
-/// The harness's own; the inner error is the runtime's.
+/// Errors of the harness itself; the inner error is the runtime's.
 pub(crate) fn at_once(stand: &Stand, racer: &Entrant) -> Result<Result<Duration, String>, Error> {
     let container = Container::new(stand, racer, &TELL_TIME)?;
     let due = (Instant::now(), SystemTime::now());

@@ -19,7 +19,7 @@ use std::fmt::Write;
 /// The step with the unchanged container.
 pub(crate) const WHOLE: &str = "run";
 
-/// A container without a part of it.
+/// A step: the container without one of its parts.
 struct Step {
     name: &'static str,
     leave_out: fn(&mut Value),
@@ -72,14 +72,14 @@ pub(crate) struct Cost {
     runtime: String,
     pause_ms: f64,
     step: String,
-    /// The time of the whole container minus that without the part, in microseconds.
+    /// The start time of the whole container minus the start time without the part, in microseconds.
     costs_us: Option<Estimate>,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,

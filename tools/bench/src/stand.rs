@@ -1,4 +1,4 @@
-//! The test stand, where containers are made; it removes everything at the end.
+//! The test stand: the directories and cgroups in which an experiment makes containers. They are removed at its end.
 
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// TMPFS_MAGIC of statfs(2).
 const TMPFS: i64 = 0x0102_1994;
 
-/// One of the compared entrants.
+/// An entrant: a runtime with its options and environment, compared with others.
 #[derive(Debug, Clone)]
 pub struct Entrant {
     /// Its name in reports.
@@ -32,14 +32,14 @@ pub struct Entrant {
     pub start_options: Vec<String>,
     /// Additional environment variables of the runtime.
     pub environment: Vec<(String, String)>,
-    /// The host's limit of starts in flight for it, if any (`dayfly host limit`).
+    /// The limit of starts in flight that the host has while this entrant runs, if any (`dayfly host limit`).
     pub limit: Option<u16>,
     /// The reason why it is excluded, if it is.
     pub failure: Option<String>,
 }
 
 impl Entrant {
-    /// Makes an entrant of a runtime without additions.
+    /// Makes an entrant of a runtime, without additional options or variables.
     #[must_use]
     pub fn new(runtime: Runtime) -> Self {
         Self {
@@ -88,7 +88,8 @@ pub struct Stand {
     /// The deadline of a command.
     pub deadline: Duration,
     serial: AtomicU32,
-    /// Locks on its directories, which show that its owner is alive; released last.
+    /// Locks on the stand's directories: they show that the process that made the stand is alive, and are released
+    /// last.
     locks: Vec<OwnedFd>,
 }
 
@@ -138,7 +139,7 @@ impl Stand {
         }
     }
 
-    /// Removes the device rules, which older versions of crun can't load if they may not raise limits.
+    /// Removes the device rules, which crun before 1.9 can't load without CAP_SYS_RESOURCE.
     pub fn drop_device_rules(&mut self) {
         if let Some(resources) = self.config["linux"]["resources"].as_object_mut() {
             resources.remove("devices");
@@ -204,7 +205,7 @@ impl Stand {
         Ok((id, bundle))
     }
 
-    /// Returns the parent of the containers' cgroups, from the root of each hierarchy, with a leading slash.
+    /// Returns the path of the containers' parent cgroup, from the root of each hierarchy, with a leading slash.
     #[must_use]
     pub fn cgroup_path(&self) -> &str {
         &self.cgroup.path
@@ -227,8 +228,8 @@ impl Stand {
 impl Drop for Stand {
     fn drop(&mut self) {
         self.cgroup.clear_all();
-        // The state directory is removed last: while it exists, this is a stand with a live owner. Directories that
-        // existed before, so that the setup failed, are not this stand's.
+        // The state directory is removed last: while it exists, this is a stand with a live owner. A directory without
+        // a lock existed before the setup, which then failed: it does not belong to this stand.
         let made = [&self.state, &self.directory];
         for directory in made.into_iter().take(self.locks.len()).rev() {
             if let Err(error) = leftover::remove(directory) {

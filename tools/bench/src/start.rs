@@ -1,4 +1,4 @@
-//! `start`: times the commands of a container's life, runtime by runtime.
+//! `start`: times the commands of a container's lifecycle, runtime by runtime.
 
 use crate::Error;
 use crate::config::{HOOK, Profile};
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The number of times a step is traced; counts vary little, or not at all.
+/// The number of times that a step is traced. Few suffice, because counts vary little or not at all.
 const WEIGHINGS: usize = 3;
 
 /// The deadline of the hook's program when it runs alone.
@@ -26,7 +26,7 @@ const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 /// Runs the experiment: every operation at every pause.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Start,
     stand: &Stand,
@@ -60,7 +60,7 @@ pub fn experiment(
     })
 }
 
-/// A weight, with its step and entrant.
+/// The weight of a step by an entrant.
 #[derive(Debug, Clone, Serialize)]
 pub struct Weighed {
     /// The step.
@@ -97,7 +97,7 @@ fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Wei
     Ok(weighed)
 }
 
-/// Returns the weights of each step, one for each of several goes; `None` if the runtime can't be traced.
+/// Traces several goes, and returns the weights of each step, one per go; `None` if the runtime can't be traced.
 fn weights_of(
     options: &Start,
     stand: &Stand,
@@ -130,8 +130,8 @@ fn weights_of(
     Ok(goes)
 }
 
-/// Returns the series minus the time of the hook's process in steps that run the hook, which leaves the runtime's own
-/// time. The hook's process is timed separately, because it can't be timed within the runtime.
+/// Returns the series. In steps that run the hook, the time of the hook's process is subtracted, so that the runtime's
+/// own time remains. The hook's process is timed separately, because it can't be timed within the runtime.
 fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..rounds.timed {

@@ -1,7 +1,8 @@
-//! `pools`: measures what cgroups made in advance save, and checks that their tenants start without usage.
+//! `pools`: measures how much time cgroups made in advance save, and checks that their counters contain no usage of
+//! earlier containers.
 //!
-//! The same dayfly containers run in cgroups of their own and in those of a pool, which is refilled after each go,
-//! outside the measured time, so that neither start nor delete makes a cgroup for the pool.
+//! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each go,
+//! outside the measured time: neither start nor delete makes a cgroup for it.
 
 use crate::Error;
 use crate::container::{Container, Fault};
@@ -53,7 +54,7 @@ impl Drop for Pool {
     }
 }
 
-/// A container in a cgroup of the pool, and the kernel's counters of it.
+/// A container in a cgroup of the pool, and the kernel's counters of that cgroup.
 #[derive(Debug, Clone, Serialize)]
 struct Tenant {
     /// Its cgroup.
@@ -75,7 +76,7 @@ struct Told {
 /// The minimum usage of a tenant, in bytes: far more than its init's.
 const USED: u64 = 16 << 20;
 
-/// The files with counters of former usage, of v1 and of v2, with their v1 controllers.
+/// The files that count usage, of v1 and of v2, each with its v1 controller.
 const TOLD: [(&str, &str); 8] = [
     ("memory.max_usage_in_bytes", "memory"),
     ("memory.failcnt", "memory"),
@@ -87,7 +88,7 @@ const TOLD: [(&str, &str); 8] = [
     ("cpu.stat", ""),
 ];
 
-/// Returns dayfly with cgroups of each container's own, and with the pool.
+/// Returns two entrants: dayfly with a new cgroup for each container, and dayfly with the pool.
 #[must_use]
 pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
     let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };
@@ -102,7 +103,7 @@ pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Tiers,
     stand: &Stand,
@@ -179,8 +180,8 @@ fn sum(file: &str, text: &str) -> u64 {
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// Returns a description of usage that one tenant left to the next, or of the reason why that is unknown; `None` if
-/// there is none.
+/// Returns a description of the usage that one tenant left to the next, or the reason why that is unknown; `None` if no
+/// usage was left.
 fn leak(tenants: &[Tenant]) -> Option<String> {
     for (at, tenant) in tenants.iter().enumerate() {
         let cgroup = &tenant.cgroup;

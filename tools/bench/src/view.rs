@@ -48,8 +48,8 @@ impl View {
         }
     }
 
-    /// Makes this the view of the single-threaded process, in a mount namespace of its own: the host's mounts stay
-    /// unchanged. A hybrid host can be shown in both other views.
+    /// Shows this view to the calling process, which must be single-threaded, in a mount namespace of its own: the
+    /// host's mounts stay unchanged. A hybrid host can be shown in both other views.
     ///
     /// # Errors
     /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
@@ -78,8 +78,9 @@ impl View {
 }
 
 impl View {
-    /// Leaves a view that was entered before this program began, as for a report's parts: the single-threaded process
-    /// then sees the host's layout, in a mount namespace of its own. If no view was entered, nothing changes.
+    /// Leaves a view that was entered before this program began, as by a report for its parts. The calling process,
+    /// which must be single-threaded, then sees the host's layout, in a mount namespace of its own. If no view was
+    /// entered, nothing changes.
     ///
     /// # Errors
     /// Those of unshare(2) and mount(2).
@@ -94,7 +95,8 @@ impl View {
     }
 }
 
-/// Gives the single-threaded process a mount namespace of its own from which nothing propagates.
+/// Gives the calling process, which must be single-threaded, a mount namespace of its own from which nothing
+/// propagates.
 ///
 /// # Errors
 /// Those of unshare(2) and mount(2): EPERM without CAP_SYS_ADMIN.

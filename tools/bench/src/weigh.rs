@@ -1,4 +1,4 @@
-//! Determines the weight of a command.
+//! Determines the weight of a command: system calls, instructions and peak memory.
 //!
 //! Weights come from separate rounds, in which the runtime is traced by ptrace(2). Tracing slows the runtime, so these
 //! rounds are not timed. The container's own program is not counted.

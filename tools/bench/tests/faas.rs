@@ -46,7 +46,7 @@ fn every_policy_serves_all_invocations() {
         let long = totals.iter().zip(&latencies).filter(|(total, us)| *total - *us >= 119_000.0);
         assert_eq!(long.count(), 18, "{row}");
         assert!(latencies.iter().all(|us| *us > 0.0), "{row}");
-        // 120 ms every 50 ms: at least two at a time. A memory above zero over some time.
+        // Invocations of 120 ms every 50 ms need at least two containers at a time, which use memory over some time.
         assert!(row["most"].as_u64().is_some_and(|most| (2..=128).contains(&most)), "{row}");
         assert!(row["container_s"].as_f64().is_some_and(|sum| sum > 18.0 * 0.11), "{row}");
         assert!(row["memory_mib_s"].as_f64().is_some_and(|sum| sum > 0.01), "{row}");
@@ -101,7 +101,7 @@ fn invocations_wait_for_room() {
         let row = row(&report, policy);
         assert_eq!((&row["failed"], &row["most"]), (&Value::from(0), &Value::from(2)), "{row}");
         assert_eq!(samples(row, "latencies_us").len(), 20 + 6, "{row}");
-        // Two at a time can't do 2.06 s of work within 0.6 s, so the last ones are late.
+        // Two containers can't do 2.06 s of work within 0.6 s, so the last invocations are late.
         let latest = samples(row, "latencies_us").into_iter().fold(0.0, f64::max);
         assert!(latest > 300_000.0, "{row}");
         if policy == "keep-alive" {

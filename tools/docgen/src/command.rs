@@ -77,7 +77,7 @@ fn argument(argument: &Argument) -> Arg {
         .value_hint(hint(argument.name))
         .required(!argument.optional);
     match argument.repeated {
-        // The rest belongs to another program.
+        // The remaining arguments belong to another program.
         true => arg.num_args(0..).trailing_var_arg(true).allow_hyphen_values(true),
         false => arg,
     }

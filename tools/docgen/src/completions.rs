@@ -157,7 +157,7 @@ fn zsh(text: &str) -> Option<String> {
     (done > 10).then(|| format!("{lines}{ZSH}{END}{after}"))
 }
 
-/// Adds lines to clap's.
+/// Adds lines to the completions of clap.
 fn fish(text: &str, known: &[Known]) -> Option<String> {
     // clap writes one backslash too many before quotes in descriptions of values, which fish rejects.
     let mut text = text.replace(r#"\\""#, r#"\""#) + FISH;

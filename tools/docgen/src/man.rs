@@ -36,8 +36,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns all subcommands of `command`, which has the words `words`. Those of the table are left out; they have pages
-/// already.
+/// Returns all subcommands of `command`, whose name is `words`, except commands of the table, which have pages already.
 fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
     let mut found = Vec::new();
     for command in shown(command) {

@@ -2,8 +2,8 @@
 
 use clap::{Command, CommandFactory};
 
-/// Returns each tool's command line. If a dayfly command has the whole command line as its subcommands, it comes with
-/// that command's name, else with an empty name.
+/// Returns each tool's command line. Each comes with the name of the dayfly command whose subcommands it defines, or
+/// with an empty name if its subcommands are themselves dayfly commands.
 pub fn all() -> [(&'static str, Command); 5] {
     [
         ("bench", dayfly_bench::options::Options::command()),

@@ -40,7 +40,7 @@ fn said(program: &str, arguments: &[&str], pages: &[PathBuf]) -> String {
             texts.map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
         }
         Err(error) => {
-            // Not print macros, whose output tests capture.
+            // Print macros are not used, because the test harness captures their output.
             let _ = writeln!(
                 std::io::stderr(),
                 "skipped: {program}: {error}: scripts/install-deps test"

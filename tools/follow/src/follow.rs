@@ -47,8 +47,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// Follows `command` like [`follow`], but kills everything when another thread calls `stop`; the result is then that of
-/// a passed deadline.
+/// Follows `command` like [`follow`], but kills all followed processes when another thread calls [`Stop::stop`]; it
+/// then fails as at the deadline.
 ///
 /// # Errors
 /// As [`follow`].
@@ -145,7 +145,7 @@ impl<'a> Follower<'a> {
     /// Returns the next stop or end of any tracee, or `None` if none is left.
     fn next(&mut self) -> Result<Option<(Pid, Report)>, Error> {
         if self.tracees.is_empty() {
-            // Its parent died before its clone event.
+            // The new process's parent died before the clone event.
             let Some(pid) = self.early.keys().next().copied() else { return Ok(None) };
             self.adopt(pid, process_of(pid), None)?;
             return self.next();
@@ -321,7 +321,7 @@ impl<'a> Follower<'a> {
             Report::Signal(SIGTRAP) if self.has_stepped(pid) => 0,
             Report::Signal(signal) => signal,
             Report::Event(ptrace::Event::Child | ptrace::Event::Clone) => {
-                // It was just created, and stops by itself before it runs.
+                // The child was just created, and stops by itself before it runs.
                 if let Some(child) = ask(ptrace::message(pid))?.flatten() {
                     self.adopt(child, process_of(child), Some(pid))?;
                 }

@@ -26,7 +26,7 @@ pub struct Stop(Mutex<Stopped>);
 
 #[derive(Default, Debug)]
 struct Stopped {
-    /// Whether [`Stop::stop`] was called, which applies to later processes, too.
+    /// Whether [`Stop::stop`] was called. The call also applies to processes that are added later.
     is_said: bool,
     /// The current processes.
     followed: Option<Arc<Shared>>,
@@ -57,7 +57,7 @@ impl Stop {
     }
 }
 
-/// See [`Stop::heeded_by`].
+/// The connection of a [`Stop`] to a [`Watch`], ended when dropped; see [`Stop::heeded_by`].
 pub(crate) struct Heeded<'a>(&'a Stop);
 
 impl Drop for Heeded<'_> {

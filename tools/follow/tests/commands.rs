@@ -156,7 +156,7 @@ fn a_bound_on_instructions() {
     assert_eq!(report.instructions(), bound);
 }
 
-/// A stop from another thread kills all followed processes, including those that are born later.
+/// A stop from another thread kills all followed processes, including those that are created later.
 #[test]
 fn is_stopped() {
     let stop = Stop::default();

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 /// The interval at which a waiting thread checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs work that may block for long and cannot be interrupted in a thread. If nobody waits for the work any more, its
-/// thread ends with the process.
+/// Runs `work`, which may block for long and cannot be interrupted, in a separate thread. If nobody waits for the work
+/// any more, its thread ends with the process.
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
-        // The receiver may be gone.
+        // Fails if the receiver has been dropped.
         let _ = sender.send(work());
     });
     receiver

@@ -187,7 +187,8 @@ fn rm(options: &Rm) -> Result<()> {
         }
     }
     let claim = match store.try_claim()? {
-        // A holder that removes finishes soon, but may have read the names before ours was removed.
+        // A holder that removes objects finishes soon, but may have read the names before this command removed its
+        // name.
         None if store.holder().is_some_and(|holder| holder.removes) => {
             store.claim_within(options.waiting.patience())?
         }

@@ -87,7 +87,7 @@ impl Error {
         move |cause| Self::System { op, object, cause }
     }
 
-    /// Returns such a function for calls that fail with an errno.
+    /// Like [`Self::at`], for calls that fail with an errno.
     pub fn errno(
         op: &'static str,
         path: impl AsRef<Path>,

@@ -2,9 +2,10 @@
 //!
 //! Layers are unpacked concurrently, each into its own directory. That works for most layers, because their archives do
 //! not depend on the layers below. There are three exceptions: a directory without an entry of its own, which gets the
-//! attributes of the same directory below; an entry whose parent directory is a symbolic link below; and a hard link to
-//! a file below, which is copied up. Such a layer is unpacked again with the layers below available. It is stored under
-//! its chain-id instead of its diff-id, because its content would be different in another image.
+//! attributes that it has in the layers below; an entry whose parent directory is a symbolic link in a layer below; and
+//! a hard link to a file in a layer below, which is copied up. Such a layer is unpacked again with the layers below
+//! available. It is stored under its chain-id instead of its diff-id, because its content would be different in another
+//! image.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -98,7 +99,7 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
             "the image has no layers, so nothing could be run in it".to_owned(),
         ));
     }
-    // Held so that layers without an image, new or found, are not removed.
+    // Held so that layers that belong to no image yet, newly unpacked or found in the store, are not removed.
     let _rely = store.rely(options.patience)?;
     let importer = Importer {
         store,
@@ -147,7 +148,7 @@ struct Importer<'a> {
     shared: Shared,
 }
 
-/// The layers that were unpacked separately, by diff-id; `None` for one for which that is impossible.
+/// The layers that were unpacked separately, by diff-id; `None` if a layer can't be unpacked separately.
 type Made = BTreeMap<Digest, Option<Layer>>;
 
 impl Importer<'_> {
@@ -214,7 +215,7 @@ impl Importer<'_> {
                 layers.push(layer);
                 continue;
             }
-            // A layer that occurs twice has been moved to its first place.
+            // If the layer occurs twice in the image, its first occurrence has already moved it to `layers`.
             let twice = || {
                 let same = layers.iter().find(|layer| layer.name == diff_id)?;
                 Some((same.directory.clone(), same.info.clone()))
@@ -266,7 +267,7 @@ impl Importer<'_> {
         Ok(true)
     }
 
-    /// Checks that a layer found in the store equals the source's, unless that is guaranteed otherwise.
+    /// Checks that a layer found in the store equals the source's, unless a verified digest already guarantees this.
     fn check(&self, at: usize) -> Result<()> {
         let (diff_id, blob) = self.layers[at];
         // A file named by its digest has been read and verified.

@@ -105,7 +105,7 @@ impl Merged {
     /// Looks up `name` in `directory`.
     ///
     /// # Errors
-    /// Those of the lookup, except that the name does not exist.
+    /// Those of the lookup; a missing name is not an error.
     pub fn find(&self, directory: &Directory, name: &OsStr) -> Result<Option<Found>> {
         let mut found = Directory::new();
         for layer in directory {

@@ -116,7 +116,7 @@ find $T/store/mounts $T/ids -mindepth 1
     );
 }
 
-/// SIGKILL at many moments, and a mount namespace that disappeared with its mounts.
+/// Tests `gc` after SIGKILL at many moments, and after a mount namespace has disappeared with its mounts.
 #[test]
 fn gc_removes_what_the_killed_left() {
     says(

@@ -152,7 +152,7 @@ impl<'a> Learner<'a> {
         let end = follow_until(&command, Mode::Syscalls, self.deadline, self.stop, listener);
         let result = match end {
             Ok(End::Exited(0)) => Ok(()),
-            // The interrupt is the error, whatever it did to the run.
+            // After an interrupt, the interrupt is the error, however the run ended.
             _ if interrupt::came() => Err(Error::from(interrupt::Interrupted)),
             Ok(End::Exited(status)) => Err(self.failure(&said, &format!("exit status {status}"))),
             Ok(End::Killed(signal)) => {
@@ -198,7 +198,7 @@ impl<'a> Learner<'a> {
         let mut command = std::process::Command::new(&self.runtime);
         command.arg("--root").arg(self.state()).args(["delete", "--force", id]);
         let null = Stdio::null;
-        // A runtime that had not created it prints an error, which is discarded.
+        // If the runtime had not created the container, it prints an error, which is discarded.
         let _ = command.stdin(null()).stdout(null()).stderr(null()).status();
     }
 }

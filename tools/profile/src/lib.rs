@@ -3,7 +3,7 @@
 //! | part | what |
 //! |---|---|
 //! | [`calls`] | records by ptrace(2) the system calls made under a filter |
-//! | [`narrow`](mod@narrow) | narrows a profile to these calls; it allows nothing that the former one did not |
+//! | [`narrow`](mod@narrow) | narrows a profile to these calls: the result allows nothing that the original denies |
 //! | [`learner`] | runs a bundle with a profile, and cleans up |
 //! | [`saved`] | the savings of the new profile |
 //! | [`command`] | `dayfly profile learn` |

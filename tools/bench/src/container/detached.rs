@@ -10,8 +10,8 @@ use std::process::{Child, Stdio};
 use sys::rusage::End;
 
 impl Container<'_> {
-    /// Starts `run --detach`, in a process group of its own. The program gets these streams. Call [`Self::started`]
-    /// when the command ends.
+    /// Starts `run --detach`, in a process group of its own. `stdin` and `stdout` are those of the container's program.
+    /// Call [`Self::started`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
@@ -25,7 +25,7 @@ impl Container<'_> {
         self.spawn("run", command)
     }
 
-    /// Returns the program of a `run --detach` that ended with `end`.
+    /// Returns the pid of the program started by a `run --detach` that ended with `end`.
     ///
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.

@@ -19,10 +19,10 @@ use std::io::BufRead;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The columns before the minutes.
+/// The headings of the columns before the minutes.
 const KEYS: [&str; 4] = ["HashOwner", "HashApp", "HashFunction", "Trigger"];
 
-/// The columns of durations.
+/// The headings of a file of durations.
 const DURATIONS: [&str; 14] = [
     "HashOwner",
     "HashApp",
@@ -76,7 +76,8 @@ impl Percentiles {
     }
 }
 
-/// A function, ranked by its number of invocations; if that is equal, by its position from the file's end.
+/// A function, ranked by its number of invocations; functions with equal numbers are ranked by their position from the
+/// file's end.
 type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
 
 /// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;
@@ -150,7 +151,7 @@ fn counted(
     let key = key(line)?;
     let mut counts = Vec::with_capacity(minutes.end() + 1 - minutes.start());
     for (minute, field) in (1..).zip(line.fields().skip(KEYS.len())) {
-        // All columns are checked: a file that is broken elsewhere can't be trusted here.
+        // All columns are checked, including those not requested: a file with an invalid column can't be trusted.
         let count = field.parse::<u32>().map_err(|_| {
             let why = format!("{} is no number of invocations", shown(field));
             line.wrong_at(KEYS.len() + minute, &why)
@@ -173,7 +174,7 @@ fn key(line: &Line<'_>) -> Result<Key, Error> {
     Ok(key)
 }
 
-/// Returns the durations of those functions.
+/// Returns the durations of `functions`.
 ///
 /// # Errors
 /// An invalid line, with its number and column.

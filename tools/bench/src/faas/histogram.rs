@@ -4,8 +4,8 @@
 //! In the paper, a class is a minute and a histogram four hours, for a platform that keeps containers for ten minutes.
 //! Here the same proportions apply to `--keep`: a class is a tenth of it. For a function whose idle times mostly exceed
 //! the histogram, the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times.
-//! The paper's functions have one container each. Where several are busy at once, an idle time lasts from an
-//! execution's end to the arrival that can use its container: the latest end not used yet.
+//! The paper's functions have one container each. Here a function may have several. Then each arrival is paired with
+//! the latest end of an execution that no earlier arrival was paired with, and the time between both is an idle time.
 
 use std::time::Duration;
 
@@ -22,8 +22,7 @@ const FEWEST: u32 = 10;
 /// prediction.
 const REPRESENTATIVE: f64 = 2.0;
 
-/// The share of idle times that are shorter than the time until a container is ready again; and the share of those not
-/// longer than the time until which it is kept.
+/// The percentiles of a function's idle times, as shares, between which a container is kept ready.
 const HEAD: f64 = 0.05;
 const TAIL: f64 = 0.99;
 
@@ -33,7 +32,7 @@ const MARGIN: f64 = 0.1;
 /// The period in which a container is kept ready for a function, counted from the end of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// The begin; 0 means at once.
+    /// The beginning; 0 means at once.
     pub(super) from: Duration,
     /// The end.
     pub(super) until: Duration,
@@ -46,7 +45,7 @@ pub(super) struct Habits {
     counts: Vec<u32>,
     /// The number of idle times that exceed the histogram.
     beyond: u32,
-    /// Ends of executions that no arrival has used yet.
+    /// Ends of executions that no arrival has been paired with yet.
     ends: Vec<Duration>,
 }
 
@@ -86,7 +85,7 @@ impl Habits {
         if sum < FEWEST || self.beyond > sum || self.variation() < REPRESENTATIVE {
             return None;
         }
-        // From the begin of the head's class to the end of the tail's.
+        // From the beginning of the head's class to the end of the tail's class.
         let class = self.class.as_secs_f64();
         let from = self.class_of(HEAD, sum) as f64 * class * (1.0 - MARGIN);
         let until = (self.class_of(TAIL, sum) + 1) as f64 * class * (1.0 + MARGIN);
@@ -175,7 +174,7 @@ mod tests {
         assert_eq!(habits.counts[12], 1, "since the one before");
         habits.arrive(ms(2300));
         assert_eq!(habits.counts.iter().sum::<u32>(), 2, "no container would have been idle");
-        // An unused end finally counts as exceeding the histogram.
+        // An end without an arrival finally counts as exceeding the histogram.
         habits.end(ms(3000));
         habits.end(ms(40_000));
         habits.arrive(ms(40_050));

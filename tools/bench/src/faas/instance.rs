@@ -50,7 +50,7 @@ pub(super) enum Event {
     Begun(SystemTime),
     /// The invocation is done.
     Done(SystemTime),
-    /// The container is gone.
+    /// The container has been removed.
     Gone,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Bill {
     kib: Option<f64>,
     /// The time for which no measurement is available yet.
     open_s: f64,
-    /// Memory multiplied by time.
+    /// Memory multiplied by time, in KiB·s.
     pub(super) kib_s: f64,
     /// Time.
     pub(super) seconds: f64,
@@ -152,7 +152,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Returns whether the container is idle, or will be.
+    /// Returns whether the container is idle, or will be once it is ready.
     pub(super) fn is_spare(&self) -> bool {
         self.state == State::Up && self.work.is_none()
     }

@@ -99,7 +99,7 @@ struct Replay<'a> {
 /// Replays the workload with `racer` and a policy.
 ///
 /// # Errors
-/// The harness's own; an interrupt. The inner error is the runtime's.
+/// Errors of the harness itself; an interrupt. The inner error is the runtime's.
 pub(super) fn replay(
     stand: &Stand,
     racer: &Entrant,
@@ -154,7 +154,7 @@ impl Replay<'_> {
         }
         let begin = Instant::now();
         self.begin = Some((begin, SystemTime::now()));
-        // What the stock used before is not counted.
+        // Resources that the stock has used before are not counted.
         self.instances.iter_mut().filter(|of| of.is_spare()).for_each(|of| of.bill.restart(begin));
         let end = begin + self.workload.duration;
         loop {
@@ -233,7 +233,7 @@ impl Replay<'_> {
         while let Some(due) = self.planned.iter().position(|it| it.at <= now) {
             let planned = self.planned.swap_remove(due);
             let free = self.instances.iter().position(|of| of.state == State::Free);
-            // If there is no room for it, it is dropped: the next invocation will be cold.
+            // If there is no free place for the planned container, it is dropped: the next invocation will be cold.
             if let Some(at) = free {
                 self.start(at, planned.function, Some(planned.until));
             }
@@ -298,7 +298,7 @@ impl Replay<'_> {
             }
         }
         if self.begin.is_none() {
-            // Later ones are given up when their time comes.
+            // Before the beginning, overdue containers are given up here; afterwards `keep_time` gives them up.
             self.overdue(Instant::now());
         }
         Ok(())
@@ -306,7 +306,7 @@ impl Replay<'_> {
 
     fn take(&mut self, at: usize, event: Event) {
         match event {
-            // It was started ahead, and may be needed for another invocation by now.
+            // The container was started ahead, and may be needed for another invocation by now.
             Event::Ready if self.instances[at].is_spare() => _ = self.reassign(at),
             Event::Ready => {}
             Event::Begun(time) => {

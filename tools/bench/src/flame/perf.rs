@@ -118,7 +118,7 @@ impl Perf {
 
 impl Drop for Perf {
     fn drop(&mut self) {
-        // After the wait, this has no effect.
+        // If perf has been waited for, this has no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 /// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// The subjects of samples: parts of the names of kernel functions. The first that matches a stack counts.
+/// The subjects of samples, each with parts of the names of kernel functions. The first subject that matches a stack
+/// counts.
 pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     (
         "mounts",
@@ -113,7 +114,7 @@ pub(super) const LOCKS: [&str; 6] = [
     "queued_read_lock_slowpath",
 ];
 
-/// The subject of kernel stacks that match no other subject.
+/// The subject of kernel stacks that match none of [`SUBJECTS`].
 pub(super) const OTHER: &str = "the kernel, other";
 /// The subject of stacks without kernel functions.
 pub(super) const USER: &str = "user space";

@@ -1,4 +1,4 @@
-//! The uses, each with its states.
+//! The uses of groups, and the states that each use goes through.
 
 use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The group of instances that are not in groups of their own.
 const ALL: &str = "all";
 
-/// The time for instances to get going, and for a change to take effect.
+/// The time that instances need to reach their speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// The time that is ignored after a change.
@@ -187,7 +187,7 @@ impl Site<'_> {
         let instances = self.start(&names, true, data)?;
         let limit = self.options.memory / 4;
         let change = || {
-            // In steps, because the kernel gives up if it has to reclaim too much at once.
+            // The limit is lowered in steps, because the kernel gives up if it has to reclaim too much at once.
             for part in [3, 2, 1] {
                 let _ = self.ground.set("held", &format!("memory.max={}M", limit * part));
             }
@@ -256,7 +256,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Runs a state of concurrent instances: each in an existing group of its own, or all in one group.
+    /// Runs instances side by side for one state: each in an existing group of its own, or all in one group.
     fn together(
         &self,
         shown: &mut Shown,

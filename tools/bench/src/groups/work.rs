@@ -55,7 +55,7 @@ pub fn command(options: &Work) -> Result<(), Error> {
     let count = options.memory * (1 << 20) / PAGE;
     let each = (count / options.threads.max(1)).max(1);
     let pages = (0..options.threads).map(|_| match &options.file {
-        // Not zeros, whose pages would not be allocated.
+        // The values are not zero, because pages of zeros would not be allocated.
         None => Ok(Pages::Memory((1..=(each * WORDS) as u64).collect())),
         Some(path) => {
             let file = fill(path, each).map_err(Error::at("write", path))?;

@@ -24,10 +24,10 @@ pub(crate) struct Counted {
     operations: u64,
 }
 
-/// Runs one container of every case that works, and counts the mount operations.
+/// Runs one container of every case that has not failed, and counts the mount operations.
 ///
 /// # Errors
-/// A kernel without such counts (before 6.15); the harness's own.
+/// A kernel without such counts (before 6.15); errors of the harness itself.
 pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Counted>, Error> {
     let mut counted = Vec::new();
     let Some(host) = Host::watch()? else { return Ok(counted) };
@@ -41,7 +41,7 @@ pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Cou
     Ok(counted)
 }
 
-/// The mount namespace that the runtime is started in.
+/// Watches the mount namespace in which the runtime is started.
 struct Host(MountWatch);
 
 impl Host {
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// Formats the article's table: the operations of other ways by the article's formula, and those counted here.
+/// Formats the article's table: the operations of containerd by the article's formula, and those counted here.
 pub(super) fn text(counted: &[Counted]) -> String {
     let mut layers: Vec<usize> = counted.iter().map(|of| of.case.layers).collect();
     layers.sort_unstable();
@@ -78,7 +78,8 @@ pub(super) fn text(counted: &[Counted]) -> String {
     let headings: Vec<&str> =
         [title.as_str(), "by"].into_iter().chain(headings.iter().map(String::as_str)).collect();
     let mut table = Table::new(&headings);
-    // A mount per layer, the overlay, and an unmount per layer; twice: for the user's name, and for the container.
+    // A mount per layer, the overlay's mount, and an unmount per layer. All of this happens twice: to look up the
+    // user's name, and for the container.
     for name in ["containerd up to 2.1", "containerd 2.2", "containerd 2.3"] {
         let cells = layers.iter().map(|&layers| {
             let layers = layers as u64;

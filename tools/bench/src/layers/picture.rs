@@ -5,7 +5,7 @@ use super::figures::distinct;
 use chart::{Axis, Chart, Picture, Series};
 use report::statistics::Summary;
 
-/// Draws a chart of the latencies and one of the probe for each width.
+/// For each number of starts at a time, draws a chart of the latencies and a chart of the probe's measurements.
 pub(super) fn draw(rows: &[Row]) -> Vec<Picture> {
     distinct(rows, |row| row.width)
         .into_iter()

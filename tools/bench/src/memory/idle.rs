@@ -40,7 +40,7 @@ impl Idle {
 /// Examines a sleeping container after its runtime's commands have ended.
 ///
 /// # Errors
-/// The harness's own. The inner error is the runtime's.
+/// Errors of the harness itself. The inner error is the runtime's.
 pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String>, Error> {
     let (container, result) = asleep(stand, racer)?;
     if let Err(fault) = result {
@@ -62,7 +62,7 @@ fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<
     descendants(getpid().as_raw_pid(), own, &mut beside);
     Some(Idle {
         processes: beside.len(),
-        // Starts at a zero without a sign.
+        // Starts at +0: the sum of no values would be −0.
         private_kib: beside
             .iter()
             .filter_map(|&pid| private_kib(pid))

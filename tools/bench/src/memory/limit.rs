@@ -15,7 +15,7 @@ const MOST: u64 = 1 << 30;
 /// Searches for the smallest limit, in bytes, with which `tries` starts in a row succeed.
 ///
 /// # Errors
-/// The harness's own; an interrupt. The inner error: no limit suffices.
+/// Errors of the harness itself; an interrupt. The inner error means that no limit suffices.
 pub(super) fn smallest(
     stand: &Stand,
     racer: &Entrant,

@@ -110,7 +110,7 @@ fn wait(
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
     loop {
-        // After the signal is forwarded, only its end is awaited.
+        // After the signal is forwarded, only the experiment's end is awaited.
         let mut fds = vec![PollFd::new(&handle, PollFlags::IN)];
         if !told {
             fds.push(PollFd::new(wakes, PollFlags::IN));

@@ -111,7 +111,7 @@ impl Section {
             .lines
             .iter()
             .flat_map(|line| Row::of(line, line.cells(&kept.result)))
-            // A quick report does not measure all of them.
+            // A quick report does not measure all lines.
             .filter(|row| !is_done || !row.published.is_empty() || !row.measured.is_empty())
             .collect();
         let mut drawn: Vec<String> = Vec::new();

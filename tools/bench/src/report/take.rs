@@ -19,8 +19,8 @@ pub struct Cell {
 /// Where figures are found: in rows, one for each entrant.
 #[derive(Debug, Clone, Copy)]
 pub struct Take {
-    /// The list of rows as a JSON pointer (RFC 6901); after a `*`, of which there is at most one, lists in each element
-    /// of a list.
+    /// The JSON pointer (RFC 6901) to the list of rows. It may contain one `*`, which stands for every element of a
+    /// list.
     pub rows: &'static str,
     /// The selected rows: keys and their required values.
     pub only: &'static [(&'static str, &'static str)],
@@ -58,13 +58,13 @@ pub enum Figure {
 }
 
 impl Take {
-    /// Takes rows of `rows` by runtime, in milliseconds from microseconds.
+    /// Takes rows of the list `rows`, named by `runtime`, and converts microseconds to milliseconds.
     #[must_use]
     pub const fn ms(only: &'static [(&'static str, &'static str)], figure: Figure) -> Self {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1e-3 }
     }
 
-    /// Takes rows of `rows` by runtime, unscaled.
+    /// Takes rows of the list `rows`, named by `runtime`, unscaled.
     #[must_use]
     pub const fn plain(only: &'static [(&'static str, &'static str)], figure: Figure) -> Self {
         Self { rows: "/rows", only, by: "runtime", figure, scale: 1.0 }

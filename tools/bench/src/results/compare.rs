@@ -6,7 +6,7 @@ use report::bootstrap::{self, Estimate, Pairing};
 use report::statistics::{Summary, median};
 use serde::Serialize;
 
-/// One step by one entrant at one pause.
+/// The results of one step by one entrant at one pause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The timed step.

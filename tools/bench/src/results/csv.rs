@@ -13,7 +13,7 @@ pub fn csv(series: &[Series]) -> String {
          voluntary_switches,involuntary_switches\n",
     );
     for of in series {
-        // Empty if the kernel can't separate them.
+        // Empty if the kernel can't separate user and system time.
         let split = |time: Duration| match of.is_split {
             true => time.as_micros().to_string(),
             false => String::new(),

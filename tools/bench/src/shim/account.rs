@@ -12,7 +12,7 @@ const DAEMON: &str = "daemon";
 /// The measured cgroup.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The stand's parent, in the hierarchy that accounts CPU time.
+    /// The stand's parent cgroup, in the hierarchy that accounts CPU time.
     top: PathBuf,
     /// The file that contains the CPU time, and its unit.
     file: PathBuf,
@@ -77,7 +77,7 @@ pub(super) struct Held {
     pub(super) descriptors: f64,
 }
 
-/// Returns the sums over those processes that exist.
+/// Returns the sums over those of the processes `pids` that still exist.
 pub(super) fn held(pids: &[i32]) -> Held {
     let mut sum = Held::default();
     for pid in pids {

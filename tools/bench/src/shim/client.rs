@@ -102,7 +102,8 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // At the end of its input it removes its pods; the stand's cgroup takes care of the rest.
+        // At the end of its input, the client removes its pods. Processes that remain are killed with the stand's
+        // cgroup.
         self.input = None;
         let due = Instant::now() + Duration::from_secs(if interrupt::came() { 2 } else { 60 });
         while matches!(self.child.try_wait(), Ok(None)) {

@@ -214,7 +214,7 @@ impl Drop for Daemon {
             }
             sleep(Duration::from_millis(20));
         }
-        // Shims and runtimes: while one is alive, it may create others, and cgroups.
+        // Kills shims and runtimes until none is left: one that is alive may create further processes and cgroups.
         let due = Instant::now() + Duration::from_secs(5);
         loop {
             let left = self.shims();

@@ -1,4 +1,4 @@
-//! One go of each figure, and the probes.
+//! Performs the goes (repetitions) of each figure, and the probes.
 
 use super::account::{Held, held};
 use super::client::Client;
@@ -35,7 +35,7 @@ pub(super) fn title(measured: Measured) -> &'static str {
     }
 }
 
-/// The bench.
+/// The state of the measurements: containerd, its CRI client, and sleeping containers.
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
     options: &'a Shim,
@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
     /// Runs one go, and repeats it if it fails.
     ///
     /// # Errors
-    /// The harness's own; the inner error is the reason of the failure.
+    /// Errors of the harness itself; the inner error is the reason of the failure.
     pub(super) fn go(
         &mut self,
         measured: Measured,
@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
     ) -> std::process::Command {
         let mut command = self.daemon.ctr();
         command.arg("run").args(minder::ctr_options(entrant)).args(words);
-        // Its default limit may be above the experiment's own.
+        // The default limit of open files since containerd 2 may be above the experiment's own.
         if self.daemon.is_two() {
             command.args(["--rlimit-nofile", "1024"]);
         }
@@ -182,7 +182,7 @@ impl<'a> Bench<'a> {
         Ok(last.map(|id| self.held.push((at, id))))
     }
 
-    /// Removes these containers.
+    /// Removes the containers started by [`Self::hold`].
     pub(super) fn let_go(&mut self) {
         for (_, id) in std::mem::take(&mut self.held) {
             self.remove(&id);
@@ -307,7 +307,7 @@ fn of_shims(beside: &str, held: Held) -> Sample {
 /// Runs probed pods, entrant by entrant, so that no more than one entrant's exist at a time.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub(super) fn probes(
     options: &Shim,
     bench: &mut Bench<'_>,

@@ -1,4 +1,4 @@
-//! The entrants: dayfly's shim, and containerd's own with each runtime.
+//! The entrants: dayfly's shim, and containerd's own shim with each runtime.
 
 use crate::options::Shim;
 use crate::runtime::{self, Runtime};

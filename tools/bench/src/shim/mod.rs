@@ -1,5 +1,4 @@
-//! `shim`: measures what stands between containerd and a container, with dayfly's shim and with containerd's own and
-//! each runtime.
+//! `shim`: measures the shims between containerd and containers: dayfly's, and containerd's own with each runtime.
 //!
 //! | part | what |
 //! |---|---|
@@ -44,7 +43,7 @@ const IDLE_ROUNDS: usize = 8;
 /// Runs the experiment.
 ///
 /// # Errors
-/// No containerd; the harness's own; an interrupt.
+/// No containerd; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Shim,
     stand: &Stand,
@@ -90,7 +89,7 @@ pub fn experiment(
     })
 }
 
-/// Runs the rounds of one figure, all entrants in turns.
+/// Runs the rounds of one figure; all entrants take turns.
 fn measure(
     options: &Shim,
     bench: &mut Bench<'_>,
@@ -101,7 +100,7 @@ fn measure(
     let rounds = Rounds {
         warm_up: options.warm_up,
         timed: if idle { options.rounds.min(IDLE_ROUNDS) } else { options.rounds },
-        // The pause is part of each go.
+        // Each go makes the pause itself.
         pause: Duration::ZERO,
     };
     let racers = entrants.to_vec();

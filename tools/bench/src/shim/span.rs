@@ -1,9 +1,9 @@
 //! The time from the exec of a shim's start to the end of its delete, by the kernel's process events connector
 //! (cn_proc, Linux 2.6.15): the connector neither traces processes nor slows them, except for one message per event.
 //!
-//! containerd executes a shim's program twice for a task: to start it and, after its connection closes, to delete what
-//! it has left. Both processes are children of containerd, which has no other children: they are found by their parent,
-//! since their command lines may be gone before they can be read.
+//! containerd executes a shim's program twice for a task: to start the shim and, after the shim's connection closes, to
+//! delete what the shim has left. Both processes are children of containerd, which has no other children: they are
+//! found by their parent, since their command lines may be gone before they can be read.
 
 use crate::Error;
 use rustix::fd::OwnedFd;
@@ -124,8 +124,8 @@ fn parse(message: &[u8]) -> Option<Event> {
     Some(Event { at, what })
 }
 
-/// Returns the time from the first exec of a child of `daemon` to the last exit of one that has executed something, in
-/// milliseconds.
+/// Returns the time from the first exec of a child of `daemon` to the last exit of a child that has executed a program,
+/// in milliseconds.
 pub(super) fn between(events: &[Event], daemon: i32) -> Option<f64> {
     let mut children = HashSet::new();
     let mut programs = HashSet::new();

@@ -21,14 +21,14 @@ const CALLS: u32 = 2000;
 /// The name of the call.
 const CALL: &str = "getppid";
 
-/// The additional time of calls.
+/// The time that tracing adds to system calls.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
     /// The additional time of a call and the interval up to the next one, in microseconds.
     pub call_us: f64,
     /// The part of that time that appears as the call's own.
     pub within_us: f64,
-    /// The part of that time during which the tracer stops the tracee.
+    /// The part of that time during which the tracer holds the tracee stopped.
     pub held_us: f64,
 }
 

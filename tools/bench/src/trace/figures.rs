@@ -23,7 +23,7 @@ pub struct Figures {
     pub command: String,
     /// The time from the command's start to its end.
     pub wall_us: Summary,
-    /// The categories of Table I in "Opportunities for Optimizing the Container Runtime" with shutdown, then the
+    /// The categories of Table I in "Opportunities for Optimizing the Container Runtime", then shutdown, then the
     /// container's program.
     pub phases: Vec<Category>,
     /// The time between steps.
@@ -32,11 +32,11 @@ pub struct Figures {
     pub waits: Category,
     /// The runtime's work: all phases except the program's, plus the time between steps.
     pub work_us: Summary,
-    /// The times of all processes, which overlap: work, waits and the program's.
+    /// The sum of the times of all processes, which overlap: work, waits, and the container's program.
     pub processes_us: Summary,
     /// The slowest steps.
     pub slowest: Vec<Slow>,
-    /// The critical path: what the end waited for.
+    /// The critical path: the steps that the command's end waited for.
     pub path: Vec<OnPath>,
     /// The untraced time of the same command; `None` without untraced starts.
     pub untraced_us: Option<Summary>,
@@ -299,7 +299,7 @@ pub(super) mod tests {
         let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
         let tracing: f64 = parts.filter_map(|part| part.tracing_us).sum();
         assert!((tracing - outside.tracing_us).abs() < 1e-9, "{figures:?}");
-        // Eight calls.
+        // The start has eight calls.
         assert!((outside.tracing_us - 8.0 * 0.003).abs() < 1e-9, "{outside:?}");
     }
 

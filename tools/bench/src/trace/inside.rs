@@ -29,8 +29,8 @@ pub fn run(
     Ok((sample, Observed { timeline, held: Held::default() }))
 }
 
-/// Adds the time outside: from before the spawn until the process exists, and from the command's last event until its
-/// end was seen.
+/// Adds the times that the command can't trace itself: from before the spawn until the process exists, and from the
+/// command's last event until its end was seen.
 fn surround(timeline: &mut Timeline, before: u64, after: u64) {
     let Some(host) = timeline.rows.first_mut().filter(|row| row.name == PARENT) else { return };
     let span = |name: &str, object: &str, phase, start, end| Span {
@@ -46,7 +46,8 @@ fn surround(timeline: &mut Timeline, before: u64, after: u64) {
         host.start = before;
     }
     if after > host.end {
-        // These leave a running process; others have nothing left to do.
+        // `create` and `start` leave a process to run, so their exit is part of the bootstrap; other commands shut
+        // down.
         let begins = timeline.command.ends_with(" create") || timeline.command.ends_with(" start");
         let phase = if begins { Phase::Bootstrap } else { Phase::Shutdown };
         host.spans.push(span("exit", "and write this trace", phase, host.end, after));

@@ -72,7 +72,7 @@ fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Trace,
     stand: &Stand,

@@ -23,7 +23,7 @@ const BAR: f64 = 1.01;
 /// The untraced entrant.
 const OFF: &str = "untraced";
 
-/// One way of tracing, measured in one way.
+/// The results for one way of tracing and one measure.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     measure: &'static str,
@@ -40,7 +40,8 @@ struct Row {
     rounds_us: Vec<f64>,
 }
 
-/// Returns dayfly untraced, writing JSON lines into memory, and printing a table.
+/// Returns three entrants: dayfly without a trace, with a trace as JSON lines in memory, and with a trace printed as a
+/// table.
 #[must_use]
 pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
     let file = directory.join(format!("dayfly-trace-{}.jsonl", std::process::id()));
@@ -60,7 +61,7 @@ pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
 /// Runs the experiment.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &TraceOverhead,
     stand: &Stand,
@@ -181,7 +182,7 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// Returns whether a ratio is accepted, as far as its interval shows.
+/// Returns whether a ratio is accepted, or "not shown" if the accepted maximum lies within its interval.
 fn verdict(ratio: Estimate) -> &'static str {
     if ratio.high <= BAR {
         "yes"

@@ -50,11 +50,11 @@ impl Clock {
     }
 }
 
-/// Makes every column perform the operation twice per round, traced and untraced, rotating the order by one from round
-/// to round. A column that fails is excluded.
+/// Makes every column (a runtime traced in one way) perform the operation twice per round, traced and untraced,
+/// rotating the order by one from round to round. A column that fails is excluded.
 ///
 /// # Errors
-/// The harness's own; an interrupt.
+/// Errors of the harness itself; an interrupt.
 pub fn run(
     options: &Trace,
     stand: &Stand,
@@ -107,7 +107,7 @@ impl Column {
     }
 }
 
-/// Returns the reason why a runtime is excluded, unless the user interrupted it.
+/// Returns the reason why a runtime is excluded; fails if the user has interrupted the experiment.
 fn why(fault: &Fault, way: Way) -> Result<String, Error> {
     interrupt::check()?;
     Ok(match way {

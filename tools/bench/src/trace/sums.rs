@@ -22,7 +22,7 @@ pub struct Step {
 pub enum Share {
     /// The work of a phase.
     Work(Phase),
-    /// Between two steps.
+    /// The time between two steps.
     Between,
     /// The rest of a wait after the awaited process has done its part.
     Wait,

@@ -29,7 +29,7 @@ pub fn italic(text: impl Into<String>) -> Span {
 /// The width at which lines of the source are broken.
 const WIDTH: usize = 76;
 
-/// Returns the source of spans, with each sentence on a new line. No line is taken for a request.
+/// Returns the source of spans, with each sentence on a new line. No line begins like a request.
 pub fn lines(spans: &[Span]) -> String {
     let whole: String = spans.iter().map(source).collect();
     let mut lines = String::new();

@@ -41,7 +41,7 @@ impl Compression {
     }
 }
 
-/// A writer that counts and hashes.
+/// A writer that counts and hashes what is written.
 struct Hashed<W> {
     out: W,
     hash: Sha256,

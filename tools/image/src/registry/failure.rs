@@ -95,7 +95,7 @@ pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String 
             };
             format!("{}: {wait}{log_in}", status_and("too many requests"))
         }
-        // Servers answer this in plain text to a request without TLS.
+        // TLS servers answer a request without TLS with this status, in plain text.
         400 if String::from_utf8_lossy(body).contains("HTTPS") => {
             format!("{}: without --plain-http it is asked with TLS", status_and("refused"))
         }

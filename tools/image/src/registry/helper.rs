@@ -47,7 +47,7 @@ pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>,
         .map_err(|error| error.to_string())?;
     let answer = talk(&mut child, host, patience);
     if answer.is_err() {
-        // It may have ended already.
+        // The helper may have ended already.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| error.to_string())?;

@@ -34,7 +34,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     let leases = options.places.leases()?;
     match Mounted::read(&home)? {
         Some(former) if former.is_mounted() => return Err(taken()),
-        // The directory of a killed command.
+        // A killed command has left this directory.
         Some(former) => {
             former.release(&leases)?;
             return mount(options);
@@ -61,7 +61,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         attach(&recipe, &record)
     });
     if let Err(error) = done {
-        // What cannot be undone now is left to gc.
+        // `gc` undoes later what cannot be undone now.
         let _ = record.release(&leases);
         return Err(error);
     }
@@ -90,7 +90,7 @@ fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
     let link = home.join("image");
     // Images are removed under the same lock, so this one cannot disappear meanwhile.
     let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
-    // A link of a killed command.
+    // A killed command may have left a link.
     let _ = fs::remove_file(&link);
     symlink(image, &link).map_err(at(format_args!("symlink {}", link.display())))?;
     match Path::new(image).exists() {

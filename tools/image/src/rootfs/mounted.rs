@@ -109,8 +109,8 @@ impl Mounted {
         })
     }
 
-    /// Frees the mount's resources on the host, after it was unmounted; returns the number of mounts that were left and
-    /// removed.
+    /// Frees the mount's resources on the host, after it was unmounted; returns the number of remaining mounts that
+    /// were removed.
     pub fn release(&self, leases: &Leases) -> Result<usize> {
         let mounts = release(&self.home)?;
         if let Some((first, _, true)) = self.ids {

@@ -23,7 +23,7 @@ pub struct Archive {
     file: File,
     path: PathBuf,
     files: BTreeMap<String, Place>,
-    /// Names of blobs that are not the names of the OCI layout.
+    /// The names of blobs whose names differ from those in an OCI layout.
     blobs: BTreeMap<Digest, String>,
 }
 

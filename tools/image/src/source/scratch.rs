@@ -34,7 +34,7 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
                 .take(BLOCK as u64)
                 .read_to_end(&mut block)
                 .map_err(Error::at("read", path))?;
-            // Checked before the disk is filled with it.
+            // The input is checked before it is copied to the disk.
             if Compression::of(&block).is_none() && !is_header(&block) {
                 return Err(no_archive(path));
             }

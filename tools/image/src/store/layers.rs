@@ -66,8 +66,8 @@ impl Store {
         fs::write(&file, text).map_err(Error::at("write", &file))?;
         let layer = self.layer(&name);
         if !layer.exists() {
-            // A record without a layer belongs to a command that was killed between the two renames, or is about to do
-            // the second.
+            // A record without a layer belongs to a command that was killed between the two renames, or to a command
+            // that is about to perform the second one.
             replace(&record, &self.record(&name))?;
             rename_new(&work.path().join("layer"), &layer)?;
         }

@@ -7,8 +7,8 @@
 //! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
 //! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` protects the image |
-//! | `mounts/PLACE/` | the same for a mount of `dayfly rootfs mount` |
-//! | `work/RANDOM/` | an unfinished object, locked by its maker |
+//! | `mounts/PLACE/` | the writable layer of a mount of `dayfly rootfs mount`, with the same link |
+//! | `work/RANDOM/` | an unfinished object, locked by the command that creates it |
 //! | `lock` | locked shared by commands that use objects without a reference yet; locked exclusively for removal |
 //!
 //! Everything in the first four directories is complete: it was created in `work` and renamed.

@@ -65,7 +65,8 @@ impl Store {
         Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
     }
 
-    /// Removes the link that an earlier version created for a name as given. Returns whether the link existed.
+    /// Removes the link that earlier versions of dayfly created for the name, if its file name differs from today's.
+    /// Returns whether the link existed.
     fn remove_old_spelling(&self, reference: &Reference) -> Result<bool> {
         match reference.old_file_name() {
             Some(old) => remove(&self.path("refs", &old)),

@@ -47,7 +47,7 @@ impl Store {
         loop {
             let path = self.path("work", &random_name()?);
             mkdir(&path, Mode::RWXU).map_err(Error::errno("make", &path))?;
-            // Another command's sweep may have removed it before it was locked.
+            // Another command's sweep may have removed the directory before it was locked.
             let Ok(lock) = open(&path, DIRECTORY, Mode::empty()) else { continue };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 continue;

@@ -97,7 +97,8 @@ impl Shared {
         })
     }
 
-    /// Counts `bytes` of files, whether or not they are in the archive.
+    /// Counts `bytes` of files, including bytes that are not in the archive, such as holes and files that are copied
+    /// up.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -123,7 +124,7 @@ impl Shared {
         self.limits.check_ratio(length, self.read.load(Ordering::Relaxed), "the image")
     }
 
-    /// Counts lookups of names: following links, an entry's path can be longer than its name.
+    /// Counts lookups of names: through symbolic links, an entry can need more lookups than its name has components.
     ///
     /// # Errors
     /// [`Error::Unfit`].
@@ -179,7 +180,7 @@ impl Shared {
 fn add(counter: &AtomicU64, amount: u64) -> u64 {
     let old = counter.fetch_add(amount, Ordering::Relaxed);
     old.checked_add(amount).unwrap_or_else(|| {
-        // Keep the counter from wrapping around for the others.
+        // Keep the counter from wrapping around for the other layers.
         counter.store(u64::MAX / 2, Ordering::Relaxed);
         u64::MAX
     })

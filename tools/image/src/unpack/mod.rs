@@ -66,7 +66,8 @@ pub struct Task<'a> {
     pub window: u32,
 }
 
-/// Unpacks the layer in `task.source` into `work`: its directory is `layer`, its record is begun in `record`.
+/// Unpacks the layer in `task.source` into `work`: the files into the directory `layer`, and the beginning of the
+/// layer's record into `record`.
 ///
 /// # Errors
 /// Those of reading and writing; a digest differs; an entry is rejected; a limit is exceeded; [`Error::NeedsBelow`] if

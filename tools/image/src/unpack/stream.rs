@@ -1,4 +1,4 @@
-//! From a blob to its archive: decompressed, hashed on both sides, and limited.
+//! Reads the archive in a blob: decompresses the blob, hashes blob and archive, and enforces the limits.
 
 use super::compression::Compression;
 use super::limits::Shared;

@@ -2,8 +2,8 @@
 //!
 //! Names from the archive are never resolved from the host's root. A parent is opened by openat2(2) relative to the
 //! layer's directory without following links. If it contains links, it is walked one component at a time; `..` in a
-//! link's target returns to the directory that the walk came through. Last components are created with O_EXCL or its
-//! like.
+//! link's target returns to the directory that the walk came through. The last component of an entry's name is created
+//! with O_EXCL or an equivalent.
 
 mod links;
 
@@ -75,7 +75,7 @@ pub struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Fills the empty directory `root`. The cost is counted in `shared`.
+    /// Returns the tree of the empty directory `root`. The cost of filling it is counted in `shared`.
     ///
     /// # Errors
     /// Those of opening the directory.
@@ -142,7 +142,7 @@ impl<'a> Tree<'a> {
         self.count_steps(path.as_os_str().len() as u64 / 2)?;
         match openat2(&self.root.fd, path, DIRECTORY, Mode::empty(), resolve) {
             Ok(fd) => return Ok(Some(Place { path: path.to_owned(), fd: Rc::new(fd) })),
-            // A seccomp filter that does not know openat2 returns one of the last two.
+            // ENOSYS or EPERM comes from a seccomp filter that does not know openat2.
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -198,7 +198,7 @@ impl<'a> Tree<'a> {
             Err(errno) => return Err(Error::errno("read link", &path)(errno)),
         }
         if make && self.is_whiteout(here, word)? {
-            // The directory is removed below and created again here.
+            // The whiteout removes the directory of the layers below; this layer creates the directory again.
             unlinkat(&here.fd, word, AtFlags::empty()).map_err(Error::errno("remove", &path))?;
             let place = self.make_implied(here, word, None)?;
             self.set_opaque(&place)?;
@@ -207,8 +207,8 @@ impl<'a> Tree<'a> {
         Err(Error::errno("open", path)(Errno::NOTDIR))
     }
 
-    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below, or follows
-    /// a link there.
+    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below, or, if it
+    /// is a symbolic link there, follows the link.
     fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
         match self.find_below(&here.path, word)? {
             None => self.make_implied(here, word, None).map(Step::Into),
@@ -227,7 +227,7 @@ impl<'a> Tree<'a> {
         below: Option<&Directory>,
     ) -> Result<Place> {
         let path = here.path.join(word);
-        // It takes as much space as one with an entry.
+        // The directory takes as much space as one with an entry.
         self.directories.shared().count_entry()?;
         let place = make_directory(here, word)?;
         let attributes = match below.and_then(|below| below.first()) {
@@ -387,7 +387,7 @@ impl<'a> Tree<'a> {
                     .map_err(Error::errno("open", place.path.join(name)))?;
                 self.set_opaque(&Place { path: place.path.join(name), fd: Rc::new(fd) })
             }
-            // An object of this layer hides those below.
+            // An object of this layer hides the same name in the layers below.
             Some(_) => Ok(()),
         }
     }

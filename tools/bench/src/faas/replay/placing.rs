@@ -6,15 +6,15 @@ use crate::options::Policy;
 use std::time::{Duration, Instant};
 
 impl Replay<'_> {
-    /// Assigns an invocation to a container that is idle or about to be, or to a new container; otherwise the
-    /// invocation waits.
+    /// Assigns an invocation to a container that is idle or about to be, else to a new container. If neither is
+    /// possible, the invocation waits.
     pub(super) fn place(&mut self, invocation: usize) {
         let function = self.workload.invocations[invocation].function;
         let fits = |of: &Instance<'_>| {
             of.is_spare() && (self.policy == Policy::Warm || of.function == function)
         };
         let all = || self.instances.iter().enumerate().filter(|(_, of)| fits(of));
-        // The most recently used one, so that the others can expire.
+        // The most recently used container is chosen, so that the others can expire.
         let idle = all().filter(|(_, of)| of.is_ready).max_by_key(|(_, of)| of.idle_since);
         let starting = || all().find(|(_, of)| !of.is_ready);
         if let Some(at) = idle.or_else(starting).map(|(at, _)| at) {
@@ -23,7 +23,7 @@ impl Replay<'_> {
         }
         if let Some(at) = self.instances.iter().position(|of| of.state == State::Free) {
             self.underway[invocation].is_cold = true;
-            // A container was planned to start for it later.
+            // A container was planned for the same function, to be started later.
             if let Some(planned) = self.planned.iter().position(|it| it.function == function) {
                 self.planned.remove(planned);
             }
@@ -34,7 +34,7 @@ impl Replay<'_> {
             }
             return;
         }
-        // The container it finally gets may be warm.
+        // The container that finally serves the invocation may be warm.
         self.waiting.push_back(invocation);
         self.make_room();
     }

@@ -173,7 +173,7 @@ const OVERHEAD: Part = Part {
     instead: all_shown,
 };
 
-/// Returns a line that shows how much sooner a container is gone than with the bundle's profile.
+/// Returns a line that shows how much sooner a container has ended than with the bundle's profile.
 const fn sooner(
     what: &'static str,
     published: &'static [Published],

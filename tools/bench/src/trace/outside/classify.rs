@@ -67,7 +67,7 @@ pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> C
         | "add_key" | "request_key" | "umask" | "close_range" | "setrlimit" => {
             work(Phase::Security)
         }
-        // Without a new limit it only reads.
+        // Without a new limit, prlimit64 only reads the present one.
         "prlimit64" if args[2] != 0 => work(Phase::Security),
         "clone" | "clone3" | "fork" | "vfork" | "execve" | "execveat" | "exit" | "exit_group"
         | "pidfd_open" | "rt_sigaction" | "rt_sigprocmask" | "rt_sigreturn" | "sigaltstack"

@@ -13,9 +13,9 @@ pub struct Thread {
     pub spans: Vec<Span>,
 }
 
-/// Folds a process's threads into one row. A thread's work is kept, but cut short where another thread's work begins
-/// that outlasts it. A process waits only while all of its threads wait. Each such period is represented by the wait
-/// whose end is closest to the period's end. So a pool's idle threads don't count, and no time counts twice.
+/// Folds a process's threads into one row. A thread's work is kept, but it ends early where work of another thread
+/// begins that ends later. A process waits only while all of its threads wait. Each such period is represented by the
+/// wait whose end is closest to the period's end. So a pool's idle threads don't count, and no time counts twice.
 #[must_use]
 pub fn fold(threads: &[Thread]) -> Vec<Span> {
     let all = || threads.iter().flat_map(|thread| &thread.spans);
@@ -60,7 +60,7 @@ fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     idle
 }
 
-/// Ends each span where another one begins that outlasts it, so that any two spans are nested or disjoint.
+/// Ends each span where another span begins that ends later, so that any two spans are nested or disjoint.
 fn cut(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut open: Vec<usize> = Vec::new();

@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 use trace::{Awaited, PARENT, PROGRAM, Phase, Row, Span, Timeline};
 
-/// The state so far.
+/// The events so far, gathered by process.
 #[derive(Debug)]
 pub struct Gather<'a> {
     layout: &'a Layout,
     deadline: Duration,
     look: Look,
     processes: Vec<Process>,
-    /// The process of each thread, and its index there.
+    /// For each thread, the index of its process, and its own index among the threads of that process.
     places: HashMap<Pid, (usize, usize)>,
     held: Held,
     /// The time of the last event.
@@ -30,11 +30,11 @@ struct Process {
     pid: i32,
     parent: Option<usize>,
     threads: Vec<Traced>,
-    /// Its last program.
+    /// The command line of the program that it executed last.
     command: Vec<String>,
     /// Whether it was still running when the command ended.
     left: bool,
-    /// The container's program that it became.
+    /// The container's program, if the process has executed it.
     contained: Option<Contained>,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Gather<'a> {
             ending: Ending::of(pid, self.deadline),
             reaped: None,
         });
-        // The command itself was a copy of this program until now, which is not recorded.
+        // Until now, the command was a forked copy of this program. That time is not recorded.
         if let Some(traced) = self.traced(pid).filter(|it| it.thread.spans.is_empty())
             && traced.call.is_none()
         {
@@ -156,7 +156,7 @@ impl<'a> Gather<'a> {
         });
         self.close(pid, seen, 0);
         if let Some(traced) = self.traced(pid) {
-            // A process that stays was done when it began to wait for another command.
+            // A process that is left running was done with this command when it began to wait for another one.
             traced.thread.end = waiting.unwrap_or(seen);
         }
         if let Some(&(at, _)) = self.places.get(&pid) {
