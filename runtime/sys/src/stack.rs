@@ -72,7 +72,7 @@ mod watch {
         END.fetch_max(base + super::LENGTH, Ordering::Relaxed);
     }
 
-    /// Resets the range, in a process that has its own copy of the memory and so may allocate.
+    /// Resets the range, in a process that has its own copy of the memory.
     pub fn forget() {
         LOWEST.store(usize::MAX, Ordering::Relaxed);
         END.store(0, Ordering::Relaxed);
