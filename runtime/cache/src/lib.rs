@@ -10,7 +10,7 @@
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
-//! The cache is optional. Missing or damaged entries, and entries of other versions, are created again. A start that
+//! The cache is optional. Entries that are missing, damaged or not the cache's own are created again. A start that
 //! cannot use the cache continues without it, and logs the reason, an [`Error`].
 //!
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such

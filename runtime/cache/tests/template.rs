@@ -244,7 +244,7 @@ fn clear_leaves_nothing() {
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
         assert!(!scratch.path.exists());
-        // A start in progress can still use the open template, but cannot create the removed cache again.
+        // A start in progress can still use the open template, but cannot create a template in the removed cache.
         inside(&template, c"/", OFlags::RDONLY).unwrap();
         assert!(
             matches!(cache.template(), Err(Error::System(error)) if error.errno == Errno::NOENT)

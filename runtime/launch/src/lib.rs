@@ -1,8 +1,8 @@
 //! Runs a plan: the parent and init.
 //!
 //! [`launch`] runs the plan's list of steps for the parent. One of these steps, the clone, creates init
-//! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If anything fails, init
-//! is killed and the cgroup removed before the error is returned: a failed launch leaves nothing behind.
+//! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If a step fails, init is
+//! killed and the cgroup removed before the error is returned: a failed launch leaves nothing behind.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

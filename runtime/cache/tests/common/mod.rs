@@ -16,7 +16,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates the directory. Prints a message and returns `None` if the caller is not root.
+    /// Chooses an unused path for the directory. Prints a message and returns `None` if the caller is not root.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !is_root() {
