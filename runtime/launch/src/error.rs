@@ -25,7 +25,7 @@ pub enum Error {
         /// The error of the step.
         cause: Box<Error>,
     },
-    /// A step of the parent failed that prepares a mount of the configuration.
+    /// A step of the parent that prepares a mount of the configuration failed.
     Mount {
         /// The mount's source and destination.
         mount: String,

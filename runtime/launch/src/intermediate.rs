@@ -60,8 +60,8 @@ fn refusal(said: &[u8]) -> Refused {
 }
 
 /// Receives init's pidfd, and looks up init's pid in this process's PID namespace. The relay may stay open after the
-/// intermediate's exit, since init inherits it. If this function fails, an init that exists nevertheless exits when the
-/// parent's end of the channel closes.
+/// intermediate's exit, since init inherits it. If this function fails although init has been created, init exits when
+/// the parent's end of the channel closes.
 pub(crate) fn receive(
     intermediate: &OwnedFd,
     relay: &OwnedFd,

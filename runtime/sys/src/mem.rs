@@ -12,7 +12,7 @@ const SHORT: usize = 64;
 /// Loads a value from an address without alignment.
 ///
 /// # Safety
-/// `size_of::<T>()` valid bytes at `at + offset`.
+/// `at + offset` must point to `size_of::<T>()` valid bytes.
 #[inline(always)]
 unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
     // SAFETY: the caller's contract.
@@ -22,7 +22,7 @@ unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
 /// Stores a value at an address without alignment.
 ///
 /// # Safety
-/// As [`load`], writable.
+/// As [`load`]; the bytes must also be writable.
 #[inline(always)]
 unsafe fn store<T: Copy>(at: *mut u8, offset: usize, value: T) {
     // SAFETY: the caller's contract.
@@ -32,7 +32,7 @@ unsafe fn store<T: Copy>(at: *mut u8, offset: usize, value: T) {
 /// Copies up to [`SHORT`] bytes. All bytes are read before the first is written, so source and destination may overlap.
 ///
 /// # Safety
-/// `len` valid bytes at both ends, at most `SHORT`.
+/// Both pointers must be valid for `len` bytes, and `len` must be at most `SHORT`.
 #[inline(always)]
 unsafe fn copy_short(dst: *mut u8, src: *const u8, len: usize) {
     macro_rules! ends {
@@ -128,7 +128,8 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     if let 8..=32 = len {
-        // A multiplication, because without optimisation the compiler fills an array by calling memset, this function.
+        // The word is computed by multiplication. Without optimisation, the compiler would fill an array of eight bytes
+        // by a call of memset, which is this function.
         let word = u64::from(byte) * 0x0101_0101_0101_0101;
         // SAFETY: all within `len` bytes; the parts overlap.
         unsafe {
@@ -169,7 +170,7 @@ pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
 /// Fills blocks of [`SHORT`] bytes. The last block ends where the range ends, and may overlap the one before.
 ///
 /// # Safety
-/// `len` valid bytes, at least `SHORT`.
+/// `dst` must be valid for `len` bytes, and `len` must be at least `SHORT`.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn fill_blocks(dst: *mut u8, byte: u8, len: usize) {

@@ -13,7 +13,7 @@ use core::{ptr, slice};
 /// The auxiliary vector as pairs of type and value, set when the program starts.
 static AUXILIARY: AtomicPtr<[usize; 2]> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the value of type `kind` in the auxiliary vector (getauxval(3)). Returns 0 if it is missing, and always in
+/// Returns the auxiliary vector's value for the type `kind` (getauxval(3)). Returns 0 if it is missing, and always in
 /// programs with a libc.
 pub fn auxiliary(kind: usize) -> usize {
     let mut entry: *const [usize; 2] = AUXILIARY.load(Ordering::Relaxed);

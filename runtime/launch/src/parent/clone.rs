@@ -132,7 +132,7 @@ impl Parent<'_> {
             _ => None,
         };
         let steps = self.plan.init.len();
-        // Init can share the memory only if no intermediate creates it.
+        // Init shares the memory only if the parent itself creates init.
         let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
         let recorder = match (self.tracer.is_on(), is_shared) {
             (false, _) => None,

@@ -116,8 +116,8 @@ impl Parent<'_> {
         }
     }
 
-    /// Checks the cgroup for a new init that will move itself: it would learn too late that the cgroup accepts no
-    /// processes. If so, selects the current cgroup of the container's init instead.
+    /// Selects the current cgroup of the container's init if the plan's cgroup accepts no processes. Called if the new
+    /// init will move itself, because it would learn too late that it cannot join the plan's cgroup.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
             // The limits there are unknown.
