@@ -85,7 +85,7 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
 ///
 /// The namespace is owned by a new user namespace. A container's copy of it has another owner, so the kernel locks its
 /// initial mounts (mount_namespaces(7)). A container with CAP_SYS_ADMIN that escapes its root can then neither make the
-/// file system writable nor unmount it.
+/// file system writable nor unmount it to uncover what is below.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
         move_to_cpu(nth)?;

@@ -223,7 +223,7 @@ pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedF
 
 /// Returns the file `path` inside `root` (O_PATH), if it exists. Otherwise calls `make`, with a descriptor of the
 /// file's directory and the file's name, to create it. Returns `None` if `make` or a concurrent process has created the
-/// file. Missing parents are created with mode 0755.
+/// file. Missing parents are created with mode `mode`.
 ///
 /// # Errors
 /// Those of `make` except EEXIST, openat(2) and mkdirat(2); ELOOP for circular links.
