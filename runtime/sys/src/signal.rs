@@ -39,8 +39,8 @@ const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
 const ENDED: i32 = 2;
 
 /// Resets every signal to its default action, so that a container's process does not inherit signals that the caller
-/// ignores. Until exec, the signals in [`ENDING`] have a handler that exits this process. Without a handler, the first
-/// process of a PID namespace would not receive them (pid_namespaces(7)).
+/// ignores. Until exec, the signals commonly sent to end a program have a handler that exits this process. Without a
+/// handler, the first process of a PID namespace would not receive them (pid_namespaces(7)).
 pub fn reset_dispositions() {
     const SA_RESTORER: u64 = 0x0400_0000;
     let handler = end as extern "C" fn(i32) -> !;
