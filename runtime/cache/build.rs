@@ -1,11 +1,11 @@
-//! Derives an id of the seccomp compiler from its sources, so that a filter compiled by another version, development
-//! build or release, is never used.
+//! Derives an id of the seccomp compiler from its sources, so that a filter compiled by another version (a release or a
+//! development build) is never used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that determine a profile's program: the compiler, its build script, and the versions of the crates they
-/// use.
+/// The files that determine which program a profile is compiled to: the compiler, its build script, and the versions of
+/// the crates that these use.
 const SOURCES: [&str; 4] =
     ["../seccomp/src", "../seccomp/build.rs", "../seccomp/Cargo.toml", "../../Cargo.lock"];
 
@@ -28,7 +28,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash `hash`, continued with `bytes`.
+/// Continues a 64-bit FNV-1a hash with `bytes`, from the intermediate value `hash`.
 fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -1,7 +1,7 @@
 //! Prints the cost of opening the cache's entries, compared with creating them: `unshare -m --propagation private cargo
 //! run --release -p dayfly-cache --example measure -- CONFIG.json`
 //!
-//! Everything is created in a directory of its own and removed at the end.
+//! The cache is created in a separate directory and removed at the end.
 
 use std::time::Instant;
 

@@ -12,14 +12,14 @@ use crate::directory::{open_directory, proc_path};
 use crate::entries::names;
 use crate::{Cache, Error, filter, mounts};
 
-/// The maximum number of retries if concurrent starts add entries.
+/// The maximum number of attempts, of which several are needed if concurrent starts add entries.
 const TRIES: u32 = 100;
 
 impl Cache {
-    /// Removes everything in the cache, its mounts and its directory. Waits for processes that are creating mounts.
-    /// Running starts keep their open entries, and later ones create a new cache.
+    /// Removes the cache's entries, mounts and directory. Waits for processes that are creating mounts. Starts in
+    /// progress keep their open entries; later starts create a new cache.
     ///
-    /// Mounts in other mount namespaces vanish with the directory they are on.
+    /// The cache's mounts in other mount namespaces vanish when the directory that they are mounted on is removed.
     ///
     /// # Errors
     /// As [`Cache::open`]; ENOTEMPTY if the cache contains other files.
@@ -42,7 +42,7 @@ impl Cache {
 
     fn remove(&self) -> Result<(), Errno> {
         let target = format!("{}/{}", proc_path(self.fd()), mounts::DIRECTORY);
-        // All mounts in it are detached as well. EINVAL: it is not, or no longer, a mount.
+        // The mounts below are detached as well. The loop ends with EINVAL when nothing is mounted there.
         while unmount(target.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
         empty(self.fd(), filter::DIRECTORY)?;
         for directory in [filter::DIRECTORY, mounts::DIRECTORY] {

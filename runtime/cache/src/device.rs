@@ -1,8 +1,8 @@
 //! Loaded device programs, pinned on a bpf file system of the cache.
 //!
-//! Getting a pinned program takes two system calls; loading one makes the kernel verify and translate it. A pin's name
-//! is a hash that need not be unique: the kernel returns the instructions of the pinned program, and they are compared
-//! with the requested ones.
+//! Opening a pinned program takes two system calls. When a program is loaded, the kernel has to verify and translate
+//! it. A pin's name is a hash, which need not be unique: the kernel returns the instructions of the pinned program,
+//! which are compared with those of the requested one.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -24,14 +24,15 @@ use crate::{Cache, Error};
 
 /// The mount point of the bpf file system.
 const MOUNT: &str = "bpf";
-/// The directory of the pins on the bpf file system, whose root contains entries of the kernel (CONFIG_BPF_PRELOAD).
+/// The directory on the bpf file system that contains the pins. The root of the file system contains entries created by
+/// the kernel (CONFIG_BPF_PRELOAD).
 const DIRECTORY: &str = "device";
-/// The limit for programs. Pins have no size.
+/// The limit for cached programs. The size is not limited, because pins have no size.
 const BOUND: Bound = Bound { entries: 32, bytes: u64::MAX };
 
 impl Cache {
-    /// Returns the loaded device program with these instructions: from the cache (two system calls), or else from
-    /// `load`, and then caches it. A failure to cache it is ignored.
+    /// Returns the loaded device program with these instructions, from the cache (two system calls) if it contains one.
+    /// Otherwise calls `load` and caches the result; a failure to cache it is ignored.
     ///
     /// # Errors
     /// Those of `load`.
@@ -66,14 +67,15 @@ fn name(program: &[Instruction]) -> String {
 fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<OwnedFd, Errno> {
     let relative = CString::new(path).map_err(|_| Errno::INVAL)?;
     let pinned = match get_pinned_at(cache, &relative) {
-        // Before Linux 6.5.
+        // The kernel is older than Linux 6.5.
         Err(Errno::INVAL) => get_pinned(&path_from(cache, path)?)?,
         result => result?,
     };
     if is_device_program(pinned.as_fd(), program)? { Ok(pinned) } else { Err(Errno::NOENT) }
 }
 
-/// Pins `loaded`, unless it could not be identified as `program` later.
+/// Pins `loaded`, unless the kernel returns instructions other than `program`'s, so that the pin could not be used
+/// later.
 fn keep(
     lock: &Lock<'_>,
     name: &str,
@@ -89,7 +91,7 @@ fn keep(
     let pin = || path_from(directory, name).and_then(|path| pin(&path, loaded.as_fd()));
     match pin() {
         Err(Errno::EXIST) => {
-            // Another program with this name, or not one of the cache.
+            // The name belongs to another program with the same hash, or to something that is not a device program.
             unlinkat(directory, name, AtFlags::empty()).context("unlink", name)?;
             pin()
         }
@@ -99,7 +101,8 @@ fn keep(
     Ok(trim(directory, BOUND).context("trim", DIRECTORY)?)
 }
 
-/// Returns a path through a directory's descriptor, for a call without a directory argument.
+/// Returns an absolute path that leads through a directory's descriptor, for a call that accepts no directory
+/// descriptor.
 fn path_from(directory: BorrowedFd<'_>, path: &str) -> Result<CString, Errno> {
     CString::new(format!("{}/{path}", proc_path(directory))).map_err(|_| Errno::INVAL)
 }

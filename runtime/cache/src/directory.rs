@@ -20,10 +20,11 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the cache at an absolute path, and creates it if missing. If it exists, this takes two system calls.
+    /// Opens the cache at an absolute path, and creates it if it is missing. Opening an existing cache takes two system
+    /// calls.
     ///
     /// # Errors
-    /// [`Error::NotRoot`] and [`Error::Foreign`]; [`Error::System`], such as for a read-only `/run`.
+    /// [`Error::NotRoot`] and [`Error::Foreign`]; [`Error::System`], for example if `/run` is read-only.
     pub fn open(path: &str) -> Result<Self, Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => make(path)?,
@@ -46,7 +47,7 @@ impl Cache {
     }
 }
 
-/// Returns whether `stat` describes a file of root with this type and exactly this mode.
+/// Returns whether `stat` describes a file with this type and exactly this mode that belongs to root.
 pub(crate) fn is_ours(stat: &Stat, file_type: FileType, mode: Mode) -> bool {
     stat.st_uid == 0
         && FileType::from_raw_mode(stat.st_mode) == file_type
@@ -72,7 +73,7 @@ pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &str) -> Result<OwnedFd, 
     openat(at, path, flags, Mode::empty())
 }
 
-/// Creates the directory. Another process may create it at the same time.
+/// Creates the cache's directory. Another process may create it at the same time.
 fn make(path: &str) -> Result<OwnedFd, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -82,7 +83,7 @@ fn make(path: &str) -> Result<OwnedFd, Error> {
         made => {
             made.context("mkdir", path)?;
             let directory = open_directory(CWD, path).context("open", path)?;
-            // Whatever the umask was.
+            // The umask may have removed mode bits.
             fchmod(&directory, Mode::RWXU).context("chmod", path)?;
             Ok(directory)
         }

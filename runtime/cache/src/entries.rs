@@ -1,4 +1,4 @@
-//! A directory with a bounded number of entries: the oldest are removed first.
+//! Limits the number of entries in a directory: the oldest entries are removed first.
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub struct Bound {
     pub bytes: u64,
 }
 
-/// One entry. Ordered by age, the oldest first.
+/// An entry of a directory. Entries are ordered by age, the oldest first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     /// The time of the last modification: seconds and nanoseconds.
@@ -41,7 +41,7 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
             break;
         }
         match unlinkat(directory, &entry.name, AtFlags::empty()) {
-            // Another process is trimming as well.
+            // NOENT: another process has removed the entry.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }

@@ -3,14 +3,14 @@
 use alloc::string::String;
 use core::fmt;
 
-/// An error of the cache. A start that gets one continues without the cache.
+/// An error of the cache. A start that encounters one continues without the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
-    /// Only root can have a cache.
+    /// The caller is not root, and only root can create a cache.
     NotRoot,
-    /// The directory at this path is accessible to others than root.
+    /// The directory at this path is accessible to users other than root.
     Foreign(String),
     /// Another process is changing the cache's mounts.
     Busy,

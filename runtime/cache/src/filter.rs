@@ -1,8 +1,8 @@
-//! Compiled seccomp filters, one file each.
+//! Compiled seccomp filters, each in a file.
 //!
-//! A file contains its key (magic, compiler, lengths, profile, kernel support), and then the program with its checksum.
-//! Reading compares the complete key, so two profiles with the same hash never share a filter. Comparing 18 KB costs
-//! less than computing a cryptographic hash of them, and the profile need not be parsed.
+//! A file contains its key (magic, compiler, lengths, profile, kernel support), followed by the program with its
+//! checksum. A reader compares the complete key, so two profiles with the same hash never share a filter. The profile
+//! need not be parsed, and comparing its 18 KB costs less than computing a cryptographic hash.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,21 +19,21 @@ use crate::entries::{Bound, trim};
 use crate::hash::hash;
 
 pub(crate) const DIRECTORY: &str = "seccomp";
-/// The first eight bytes of a file; the last one is the version of the layout.
+/// The first eight bytes of a file. The eighth byte is the version of the file format.
 const MAGIC: [u8; 8] = *b"dayfscf\x01";
 /// The id of the compiler: see build.rs.
 const COMPILER: &str = env!("SECCOMP_COMPILER");
-/// The limit for filters.
+/// The limits for cached filters.
 const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
 /// The maximum size of a file that is written or read.
 const LARGEST: usize = 1 << 20;
 
-/// The key of a filter, without the compiler's id, which this module adds.
+/// The key of a filter. It does not contain the compiler's id, which this module adds.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterKey<'a> {
     /// The text of the profile in config.json.
     pub profile: &'a [u8],
-    /// The kernel's architecture, actions and flags, encoded by the caller.
+    /// The architecture, and the seccomp actions and flags that the kernel supports, as encoded by the caller.
     pub support: &'a [u8],
 }
 
@@ -58,7 +58,7 @@ impl FilterKey<'_> {
         [self.header().as_flattened(), self.profile, self.support, &checksum, &program].concat()
     }
 
-    /// Returns the program in a file if it has this key and is undamaged.
+    /// Returns the program in a file with the contents `bytes`, if the file has this key and is undamaged.
     fn read(&self, bytes: &[u8]) -> Option<Program> {
         let bytes = bytes.strip_prefix(self.header().as_flattened())?;
         let bytes = bytes.strip_prefix(self.profile)?;
@@ -72,8 +72,8 @@ impl FilterKey<'_> {
 }
 
 impl Cache {
-    /// Returns the filter of `key`: from the cache (four system calls), or else from `compile`, and then caches it. A
-    /// failure to cache it is ignored.
+    /// Returns the filter of `key`, from the cache (four system calls) if it contains one. Otherwise calls `compile`
+    /// and caches the result; a failure to cache it is ignored.
     ///
     /// # Errors
     /// Those of `compile`.
@@ -116,8 +116,8 @@ fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Writes a file that has no name until it is complete, so that partial files never appear, and a killed writer leaves
-/// nothing behind.
+/// Writes a file. It gets its name only when it is complete, so that partial files never appear, and a killed writer
+/// leaves no file behind.
 fn store(
     cache: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
@@ -126,7 +126,7 @@ fn store(
 ) -> Result<(), Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let file = openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
-    // Whatever the umask was.
+    // The umask may have removed mode bits.
     fchmod(&file, mode)?;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -138,7 +138,8 @@ fn store(
         Err(Errno::EXIST) => {}
         result => return result,
     }
-    // Removes an unusable file; if another process puts its own there now, that one serves as well.
+    // The existing file is unusable and is removed. If another process creates the file before linkat(2), that file is
+    // used.
     unlinkat(cache, name, AtFlags::empty())?;
     linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW)
 }

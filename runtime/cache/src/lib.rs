@@ -1,4 +1,4 @@
-//! Data that a host keeps between container starts, so that a start only needs to open it.
+//! Data that a host keeps between container starts, so that a start need not create it again.
 //!
 //! There is one directory per host, accessible only to root (`/run/dayfly-cache` by default):
 //!
@@ -10,15 +10,15 @@
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
-//! The cache is optional: missing, foreign or damaged entries are created again, and a start that cannot use the cache
-//! does without it. An [`Error`] contains the reason, for the log. It never makes a start fail.
+//! The cache is optional. Entries that are missing, damaged or not the cache's own are created again. A start that
+//! cannot use the cache continues without it, and logs the reason, an [`Error`].
 //!
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
 //! as a full file system or a killed writer, not attackers.
 //!
-//! Visibility: filters are visible to every process that sees the directory; the template only in the mount namespace
-//! where it was created (others create their own); pins and programs in that namespace and in those copied from it
-//! later.
+//! Visibility: filters are visible to every process that sees the directory. The template is visible only in the mount
+//! namespace where it was created; other namespaces create their own. Pins and programs are visible in the mount
+//! namespace where they were created, and in copies made of it later.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,8 +1,9 @@
-//! The cache's tmpfs, for entries that exist only on a mount.
+//! The cache's tmpfs, on which entries that are mounts or pins lie.
 //!
-//! The tmpfs is private: a mount namespace cannot be bound to a mount point from which it would propagate into other
-//! namespaces, and the cache's mounts should not propagate. A mount namespace created later has a copy of the tmpfs,
-//! without the template. In a mount namespace created before, a separate tmpfs is mounted when it is first needed.
+//! The tmpfs has private propagation. The kernel refuses to bind a mount namespace where the mount would propagate into
+//! other namespaces, and the cache's other mounts should not propagate either. A mount namespace created later has a
+//! copy of the tmpfs, without the template. In a mount namespace that is older than the tmpfs, a separate tmpfs is
+//! mounted when it is first needed.
 
 use core::ffi::CStr;
 use core::ops::Deref;
@@ -19,8 +20,8 @@ use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 
-/// The lock for changing the cache's mounts. A child process created while it is held shares it, so it is released
-/// explicitly, not only closed.
+/// The lock for changing the cache's mounts. A child process that is created while the lock is held shares it. So the
+/// lock is released explicitly, not only by closing the descriptor.
 pub(crate) struct Lock<'a>(&'a Cache);
 
 impl Deref for Lock<'_> {
@@ -38,8 +39,8 @@ impl Drop for Lock<'_> {
 }
 
 impl Cache {
-    /// Takes the lock. Fails at once if another process holds it, because a start does not wait for the mounts of
-    /// another one.
+    /// Takes the lock. Fails at once if another process holds it, because a start does not wait until another start has
+    /// created mounts.
     pub(crate) fn try_lock(&self) -> Result<Lock<'_>, Error> {
         match flock(self.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Busy),
@@ -49,13 +50,13 @@ impl Cache {
 }
 
 impl Lock<'_> {
-    /// Returns the root of the tmpfs, which is mounted if needed.
+    /// Returns the root of the tmpfs. Mounts it if it is not mounted yet.
     pub(crate) fn mounts(&self) -> Result<OwnedFd, sys::Error> {
         mounted(self.fd(), DIRECTORY, "tmpfs", c"mode=0700,size=1m,nr_inodes=64")
     }
 }
 
-/// Returns the root of the file system on the directory `name`, which is mounted if needed.
+/// Returns the root of the file system mounted on the directory `name`. Mounts it if it is not mounted yet.
 pub(crate) fn mounted(
     at: BorrowedFd<'_>,
     name: &str,
@@ -70,13 +71,13 @@ pub(crate) fn mounted(
             .context("mount", format_args!("{file_system} on {name}"))?;
         directory = open()?;
     }
-    // New mounts, and copies from another namespace, may inherit propagation from the mount they are on.
+    // A new mount, or a copy from another namespace, may have inherited its propagation from the mount below it.
     let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
     mount_setattr(directory.as_fd(), false, &private).context("mount_setattr", name)?;
     Ok(directory)
 }
 
-/// Returns whether something is mounted here (Linux 5.8).
+/// Returns whether `directory` is the root of a mount (Linux 5.8).
 fn is_mounted(directory: &OwnedFd) -> Result<bool, Errno> {
     let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

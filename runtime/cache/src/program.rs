@@ -1,8 +1,9 @@
 //! The runtime's own program on a read-only mount.
 //!
-//! A command that enters a container runs from such a mount (CVE-2019-5736). Releasing a new mount takes an RCU grace
-//! period; a mount that is kept for later commands avoids that. A kept mount is named by device and inode of the
-//! program. It is used only if its file has that inode and the mount is not writable.
+//! A command that enters a container runs from such a mount (CVE-2019-5736). If each command created a new mount, it
+//! would wait for an RCU grace period when it releases the mount. So a mount is kept for later commands. The name of
+//! its mount point consists of the program's device and inode numbers. The mount is used only if its file has these
+//! numbers and the mount is read-only.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,16 +22,17 @@ use crate::entries::names;
 use crate::mounts::{self, Lock};
 use crate::{Cache, Error};
 
-/// The directory of mount points, in the tmpfs of [`mounts`].
+/// The directory in the tmpfs of [`mounts`] that contains the mount points.
 const DIRECTORY: &str = "programs";
-/// The maximum number of mounted programs: each keeps its file system busy.
+/// The maximum number of mounted programs. The number is small, because each mount keeps its file system busy.
 const MOST: usize = 4;
 
-/// Opens this process's own program on a mount kept by an earlier command in the host's cache. This takes four system
-/// calls.
+/// Opens this process's own program on the mount that an earlier command has kept in the host's cache. This takes four
+/// system calls.
 ///
 /// # Errors
-/// ENOENT if no mount is kept, ESTALE if the name refers to another file, EACCES if the mount is writable.
+/// ENOENT if no mount is kept for the program, ESTALE if the file at the mount point is another one, EACCES if the
+/// mount is writable.
 pub fn kept_program() -> Result<OwnedFd, Errno> {
     let own = stat(c"/proc/self/exe")?;
     let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));
@@ -45,7 +47,7 @@ fn open(at: BorrowedFd<'_>, path: &str, own: &Stat) -> Result<OwnedFd, Errno> {
     if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) {
         return Err(Errno::STALE);
     }
-    // Cheaper than statfs(2), for which ext4 adds up its counters.
+    // access(2) is cheaper than statfs(2), for which ext4 adds up its counters.
     match access(proc_path(file.as_fd()).as_str(), Access::WRITE_OK) {
         Err(Errno::ROFS) => Ok(file),
         _ => Err(Errno::ACCESS),
@@ -72,7 +74,7 @@ impl Cache {
         }
         unmount_all(programs.as_fd(), &name);
         make_room(programs.as_fd()).context("clear", DIRECTORY)?;
-        // Independent of changes to the copied mount.
+        // With private propagation, mount events of the original do not reach the copy.
         let private = MountAttr { propagation: propagation::PRIVATE, ..MountAttr::default() };
         mount_setattr(mount.as_fd(), false, &private).context("mount_setattr", "program")?;
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -86,7 +88,7 @@ fn programs(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     subdirectory(lock.mounts()?.as_fd(), DIRECTORY).context("open", DIRECTORY)
 }
 
-/// Unmounts programs whose file has been deleted. If there are still too many, unmounts all.
+/// Unmounts programs whose file has been deleted. If too many programs are still mounted, unmounts all.
 fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut left = names(programs)?;
     let is_kept = |program: Stat| program.st_nlink > 0;
@@ -112,9 +114,11 @@ fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Unmounts everything at the mount point `name`. A command that runs from such a mount keeps it until it exits.
+/// Unmounts everything at the mount point `name`. If a command runs from such a mount, the detached mount exists until
+/// the command exits.
 fn unmount_all(programs: BorrowedFd<'_>, name: &str) {
     let path = format!("{}/{name}", proc_path(programs));
-    // EINVAL: nothing is mounted, or only in other mount namespaces, which have mounts of their own on the same file.
+    // The loop ends with EINVAL when nothing is mounted here. Other mount namespaces may have mounts of their own on
+    // the same file.
     while unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
 }

@@ -1,8 +1,8 @@
 //! The template: a mount namespace with a single mount, an empty read-only tmpfs.
 //!
-//! A container's mount namespace is a copy of its creator's. A copy of the template has one mount, however many mounts
-//! the host has. It contains no old root that the container would have to leave: no file of the host is reachable from
-//! it. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
+//! A new mount namespace is a copy of its creator's, with all mounts. A copy of the template has one mount, however
+//! many mounts the host has. No file of the host is reachable in it, so there is no old root that has to be detached.
+//! From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
 
 use alloc::format;
 use core::{iter, str};
@@ -28,13 +28,14 @@ const NAME: &str = "template";
 const CPUS: usize = 16;
 
 impl Cache {
-    /// Returns the template mount namespace, for setns(2): from the cache (three system calls), or else creates it.
-    /// Creating takes about a millisecond, once for every mount namespace in which containers are started.
+    /// Returns the template mount namespace, for setns(2). Opening it takes three system calls. If the cache does not
+    /// contain it, creates it, which takes about a millisecond, once for every mount namespace in which containers are
+    /// started.
     ///
     /// # Errors
     /// [`Error::Busy`] if another process is creating the template; [`Error::System`] if it cannot be created, for
-    /// example because the root directory is the initramfs. In both cases the start copies the host's mounts and
-    /// detaches them.
+    /// example because the root directory is the initramfs. In both cases the start uses a copy of the host's mounts,
+    /// which it detaches.
     pub fn template(&self) -> Result<OwnedFd, Error> {
         if let Ok(template) = open(self.fd()) {
             return Ok(template);
@@ -47,7 +48,8 @@ impl Cache {
     }
 }
 
-/// Opens the template, if it exists. The name is created last, so a template with a name is complete.
+/// Opens the template, if it exists. The template is bound to its name last, so a template that can be opened is
+/// complete.
 fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, format!("{DIRECTORY}/{NAME}"), flags, Mode::empty())?;
@@ -57,12 +59,12 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Creates the template and names it.
+/// Creates the template and binds it to its name.
 ///
-/// The kernel allows binding a mount namespace only in an older one, so that none can contain itself. Since Linux 6.18
-/// it compares ages by numbers that each CPU allocates in batches: a namespace created on another CPU than the caller's
-/// may appear older (EINVAL). That cannot happen on the CPU where the caller's namespace was created, but that CPU is
-/// unknown.
+/// The kernel allows a bind mount of a mount namespace only inside an older one, so that no namespace can contain
+/// itself. Since Linux 6.18 it compares the ages by numbers that each CPU allocates in batches. So a new namespace may
+/// appear older than the caller's if the two were created on different CPUs (EINVAL). This cannot happen on the CPU
+/// where the caller's namespace was created, but that CPU is unknown.
 fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     let mounts = lock.mounts()?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -78,12 +80,12 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("bind", NAME, Errno::INVAL))
 }
 
-/// Unshares a new mount namespace, on the nth CPU if a number is given, empties it, and returns it. Must be called in a
-/// process that exits afterwards.
+/// Moves this process to a new mount namespace (on the nth CPU if a number is given), empties the namespace, and
+/// returns it. Must be called in a process that exits afterwards.
 ///
-/// The namespace belongs to a user namespace of its own. A container's copy belongs to another one, so the kernel locks
-/// its initial mounts (mount_namespaces(7)): a container with CAP_SYS_ADMIN that escapes its root can neither make the
-/// file system writable nor uncover what is below.
+/// The namespace is owned by a new user namespace. A container's copy of it has another owner, so the kernel locks its
+/// initial mounts (mount_namespaces(7)). A container with CAP_SYS_ADMIN that escapes its root can then neither make the
+/// file system writable nor unmount it to uncover what is below.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
         move_to_cpu(nth)?;
@@ -97,7 +99,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
         map_own_ids(&this_process)?;
     }
     mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Any directory serves; this one exists.
+    // Any directory would do; /proc certainly exists.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"dayfly", c"/proc", c"tmpfs", flags, c"mode=0555,size=4k,nr_inodes=2")?;
     chdir(c"/proc")?;
@@ -114,7 +116,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     openat(&this_process, c"ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Maps root to itself, which a process without rights outside its user namespace may do.
+/// Maps root to itself, for which a process needs no capabilities outside its user namespace.
 fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
     for (file, line) in [("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")] {
         sys::fs::write_at(this_process, file, line.as_bytes())?;
@@ -132,7 +134,7 @@ fn move_to_cpu(nth: usize) -> Result<(), Errno> {
     sched_setaffinity(None, &cpus)
 }
 
-/// Returns whether a mountinfo (proc_pid_mountinfo(5)) has a single line, for a read-only root.
+/// Returns whether `mountinfo` (proc_pid_mountinfo(5)) has a single line, which describes a read-only root.
 fn is_one_read_only_root(mountinfo: &[u8]) -> bool {
     let Ok(line) = str::from_utf8(mountinfo) else { return false };
     let mut fields = line.split(' ').skip(3);

@@ -1,4 +1,4 @@
-//! Device programs are loaded once, and never confused.
+//! Device programs are loaded once, and a request never gets the program of another one.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn ask(cache: &Cache, minor: u32) -> bool {
     loaded.get()
 }
 
-/// Runs `test` with a cache, in a namespace of its own.
+/// Runs `test` with a new cache, in a separate mount namespace.
 fn with_cache(name: &str, test: impl FnOnce(&Scratch, &Cache)) {
     in_namespace(name, || {
         let scratch = Scratch::new().unwrap();
@@ -120,7 +120,7 @@ fn pins_and_template_share_a_mount() {
         assert!(!ask(cache, 1));
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
-        // Without the cache's directory it cannot be cached.
+        // Without the cache's directory, the program cannot be cached.
         assert!(ask(cache, 1));
         assert!(ask(cache, 1));
         assert_eq!(mounts(), before);
@@ -143,7 +143,7 @@ fn many_at_once_all_get_theirs() {
         });
         assert_eq!(mounts().len(), before + 2);
         let cache = scratch.open();
-        // Those that found the lock taken were not cached.
+        // Programs whose requests found the lock taken have not been cached before.
         let _: Vec<bool> = (0..7).map(|minor| ask(&cache, minor)).collect();
         assert!((0..7).all(|minor| !ask(&cache, minor)));
         assert_eq!(scratch.entries(PINS).len(), 7);

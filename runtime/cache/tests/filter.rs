@@ -1,4 +1,4 @@
-//! Filters are compiled once, and never confused.
+//! Filters are compiled once, and a request never gets the filter of another key.
 
 mod common;
 
@@ -150,7 +150,7 @@ fn two_profiles_of_one_name_do_not_share_a_filter() {
     let first = only_file(&scratch);
     ask(&cache, 2);
     let second = scratch.entries("seccomp").into_iter().find(|file| *file != first).unwrap();
-    // As if both had the hash of the second.
+    // Simulates that the first profile has the hash of the second.
     fs::rename(&first, &second).unwrap();
     assert!(ask(&cache, 2));
     assert!(!ask(&cache, 2));
@@ -162,7 +162,7 @@ fn the_oldest_make_room() {
     let cache = scratch.open();
     for number in 0..80 {
         assert!(ask(&cache, number));
-        // The clock of file times advances every few milliseconds.
+        // File times advance only every few milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(scratch.entries("seccomp").len(), 64);
@@ -220,7 +220,7 @@ fn only_root_has_one() {
     let Some(scratch) = Scratch::new() else { return };
     let open_as_nobody = || {
         let open = || {
-            // For this thread only.
+            // Changes the user of this thread only.
             let nobody = Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
             Cache::open(scratch.path()).map(drop)

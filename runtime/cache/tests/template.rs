@@ -22,7 +22,7 @@ fn inode(namespace: &OwnedFd) -> u64 {
     fstat(namespace).unwrap().st_ino
 }
 
-/// Opens `path` in the template; a relative one is relative to /proc/self.
+/// Opens `path` in the template. A relative path is relative to /proc/self.
 fn inside(template: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     sys::errand::fetch(|| {
         let this_process = openat(CWD, c"/proc/self", OFlags::PATH, Mode::empty())?;
@@ -37,7 +37,7 @@ fn mounts_inside(template: &OwnedFd) -> String {
     String::from_utf8(sys::fs::read_all(file).unwrap()).unwrap()
 }
 
-/// Requests the template until no other process is creating it.
+/// Requests the template again and again until no other process is creating it.
 fn persist(cache: &Cache) -> OwnedFd {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -48,7 +48,7 @@ fn persist(cache: &Cache) -> OwnedFd {
     }
 }
 
-/// Not a test: requests the template in a process of its own, and prints the result.
+/// Not a test, but the code of a worker process: requests the template and prints the result.
 #[test]
 fn asks_for_template() {
     let Some(path) = work() else { return };
@@ -96,7 +96,7 @@ fn it_is_made_once() {
         let scratch = Scratch::new().unwrap();
         let before = mounts().len();
         let first = scratch.open().template().unwrap();
-        // The tmpfs and the template's name in it.
+        // The two new mounts are the tmpfs, and the template at its name in the tmpfs.
         assert_eq!(mounts().len(), before + 2);
         assert_eq!(inode(&first), inode(&scratch.open().template().unwrap()));
         assert_eq!(mounts().len(), before + 2);
@@ -155,7 +155,7 @@ fn it_is_made_on_whatever_cpu() {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(4);
         let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
-        // A namespace created on one CPU, and requested on another.
+        // The caller's namespace is created on one CPU, and the template is requested on another.
         for (made, asked) in cpus.iter().flat_map(|a| cpus.iter().map(move |b| (a, b))) {
             for _ in 0..5 {
                 let asker = worker("asks_for_template", &scratch);
@@ -214,7 +214,8 @@ fn a_killed_maker_leaves_nothing_half_made() {
             let (start, hold) = std::io::pipe().unwrap();
             let mut asker = worker("asks_for_template", &scratch);
             let mut asker = asker.stdin(start).stdout(Stdio::null()).spawn().unwrap();
-            // The process is running and waiting by then, and takes about two milliseconds from there.
+            // After this time the process is running and waits for its input. From then on it takes about two
+            // milliseconds.
             sleep(Duration::from_millis(20));
             drop(hold);
             let until = Instant::now() + Duration::from_micros(round * 40);
@@ -243,7 +244,7 @@ fn clear_leaves_nothing() {
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
         assert!(!scratch.path.exists());
-        // A start in progress continues; it cannot restore anything.
+        // A start in progress can still use the open template, but cannot create a template in the removed cache.
         inside(&template, c"/", OFlags::RDONLY).unwrap();
         assert!(
             matches!(cache.template(), Err(Error::System(error)) if error.errno == Errno::NOENT)

@@ -14,7 +14,7 @@ use sys::clone::{Clone, CloneFlags, clone3};
 
 use crate::Error;
 
-/// How long a process without work may take to exit, in seconds: its cgroup may be frozen.
+/// The maximum time in seconds for which [`kills_newborn`] waits for the new process's exit: its cgroup may be frozen.
 const PATIENCE: u32 = 1;
 
 /// Tests whether the kernel kills processes created in this v2 cgroup, by creating a process that exits at once.
@@ -35,8 +35,8 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the error of a failed launch: init may have exited or vanished only because of such a kill. `console` is the
-/// plan's connection.
+/// Returns the error of a failed launch: [`Error::Stillborn`] if the kernel kills new processes in the cgroup, which
+/// may be the only reason for `error`, or else `error` itself. `console` is the connection to the console socket.
 #[cold]
 pub(crate) fn reason_of(
     error: Error,

@@ -20,8 +20,8 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Selects the time namespace for children. The offsets of a new namespace are written before a process enters it,
-    /// as the kernel requires.
+    /// Selects the time namespace in which children are created. The offsets of a new namespace are written before a
+    /// process enters it, as the kernel requires.
     pub(crate) fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<Self, Error> {
         let proc = proc(slots)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -65,7 +65,7 @@ pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
     Ok(offset(&pid.as_raw_nonzero().to_string())?.wrapping_sub(offset("self")?))
 }
 
-/// Returns the offset in a line such as "monotonic  -86400  0".
+/// Returns the offset in nanoseconds from a line such as "monotonic  -86400  0".
 fn monotonic(text: &str) -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
     let mut numbers = line.split_whitespace().map(|number| number.parse::<i64>().ok());

@@ -5,14 +5,14 @@ use rustix::fs::stat;
 use rustix::io::Errno;
 use sys::clone::{Clone, CloneFlags, clone3};
 
-/// Links of /proc/self/task other than threads: its own and its parent's.
+/// The links to /proc/self/task that do not come from a thread's directory: `.` and the entry in its parent directory.
 const OTHER_LINKS: u64 = 2;
 
 /// Creates a process that continues from here with its own copy of memory and descriptors. It is in the caller's
 /// namespaces, and its exit sends SIGCHLD.
 ///
 /// # Errors
-/// EBUSY in a program with several threads, whose copy would have only this one; those of clone3(2).
+/// EBUSY in a program with several threads, because the copy would have only the calling thread; those of clone3(2).
 pub fn copy_process() -> Result<Clone, Errno> {
     // The type of the link count is wider on some architectures.
     #[allow(clippy::unnecessary_cast)]

@@ -3,12 +3,13 @@
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::thread::sched_getaffinity;
 
-/// Returns whether more than one process waits for a CPU now: the number of runnable processes (proc_loadavg(5))
-/// exceeds the CPUs this process may use by more than one. One is allowed because it may be the kernel cleaning up the
-/// previous container. Returns false if unknown.
+/// Returns whether more than one process waits for a CPU now: whether the number of runnable processes
+/// (proc_loadavg(5)) exceeds the number of CPUs that this process may use by more than one. One waiting process does
+/// not count, because it may be the kernel cleaning up the previous container. Returns false if unknown.
 ///
-/// The check takes three system calls, 3.5 us, most of it procfs. Without it, a single run takes as long as with it
-/// (0.995 [0.985 1.005], 1500 pairs); sixteen concurrent ones achieve 2.4 % fewer per second [0.5 4.1] on two CPUs.
+/// The check takes three system calls and 3.5 us, most of it in procfs. A single run takes as long with the check as
+/// without (0.995 [0.985 1.005], 1500 pairs). Sixteen concurrent runs on two CPUs complete 2.4 % fewer per second
+/// without the check [0.5 4.1].
 pub fn is_crowded() -> bool {
     let Some(runnable) = runnable() else { return false };
     // With at most two runnable processes the answer is no, however few CPUs there are.

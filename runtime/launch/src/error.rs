@@ -13,26 +13,26 @@ use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
 
-/// An error of a launch. When it is returned, everything that the launch had created is removed.
+/// An error of a launch. Everything that the launch had created has been removed when the error is returned.
 #[derive(Debug)]
 pub enum Error {
     /// A step of the parent failed.
     Parent(sys::Error),
-    /// A bug in the plan: it breaks a rule of order, so that a step lacked the result of an earlier one.
+    /// A bug in the plan: its steps are in the wrong order, so that one step lacked the result of another.
     Plan {
         /// The broken rule.
         broken: Broken<'static>,
         /// The error of the step.
         cause: Box<Error>,
     },
-    /// An error of a parent's step that belongs to a mount of the configuration.
+    /// A step of the parent that prepares a mount of the configuration failed.
     Mount {
         /// The mount's source and destination.
         mount: String,
         /// The error of the step.
         error: sys::Error,
     },
-    /// A step of init.
+    /// A step of init failed.
     Init {
         /// The step: name and object.
         step: String,
@@ -62,10 +62,11 @@ pub enum Error {
     Rootfs(rootfs::Error),
     /// The kernel lacks a security module that the configuration names.
     NoModule(SecurityModule),
-    /// Init exited without a message: usually killed because of a memory limit too low for its start.
+    /// Init exited without a message. The usual cause is that the kernel killed init because its memory limit is too
+    /// low.
     Died(String),
     /// The kernel kills every process created in the cgroup: see [`crate::kills_newborn`]. Contains the connection to
-    /// the console socket, if any: its listener may accept only one.
+    /// the console socket, if any, for the next attempt: the socket's listener may accept only one connection.
     Stillborn(Option<OwnedFd>),
 }
 
@@ -80,8 +81,9 @@ impl Error {
         })
     }
 
-    /// Returns the rule of order that the plan breaks, if the error results from it: a step finds no descriptor (EBADF)
-    /// or no process (ECHILD) of an earlier step.
+    /// Converts an error that results from a plan with steps in the wrong order to [`Error::Plan`], which contains the
+    /// broken rule. Such an error is EBADF or ECHILD: a step finds no descriptor or process of an earlier step. Other
+    /// errors are returned unchanged.
     #[cold]
     #[must_use]
     pub fn of_plan(self, plan: &'static Plan) -> Self {

@@ -5,7 +5,7 @@ use rustix::process::Pid;
 use sys::Context;
 use sys::clone::Child;
 
-/// A waiting process. It exits when this value is dropped.
+/// A process that only waits. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Holder(Child);
 

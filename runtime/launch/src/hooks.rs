@@ -1,4 +1,4 @@
-//! Hooks that run outside the container (`init::hooks`); each gets a row of the time line.
+//! Hooks that run outside the container (`init::hooks`); each hook gets a row on the time line of a trace.
 
 use core::ffi::CStr;
 

@@ -19,7 +19,7 @@ use crate::Error;
 /// The maximum number of bytes of a helper's output quoted in its error.
 const QUOTED: usize = 240;
 
-/// Runs the helpers, which write the maps of the user namespace of `member`.
+/// Runs the helpers, which write uid_map and gid_map of the process `member`, and so of its user namespace.
 ///
 /// # Errors
 /// The error of a helper.

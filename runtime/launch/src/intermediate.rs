@@ -13,20 +13,20 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
 use sys::clone::Child;
 
-/// Why there is no init.
+/// The reason why the parent did not get an init.
 pub(crate) enum Refused {
     /// The intermediate reported a failure.
     Failed(&'static str, Errno),
     /// The intermediate exited without a message.
     Died,
-    /// Init had already failed.
+    /// Init was created, but failed with this message.
     Init(Box<Message>),
     /// The intermediate's message could not be received.
     System(sys::Error),
 }
 
-/// Returns the init that an intermediate in this process's memory has created, after the intermediate's exit: a child
-/// of this process, whose pid cannot be reused before it is waited for.
+/// Returns the init that was created by an intermediate which shared this process's memory and has exited. Init is a
+/// child of this process, so its pid cannot be reused before this process has waited for it.
 pub(crate) fn take_over(job: &Job, channel: &OwnedFd) -> Result<Child, Refused> {
     match Pid::from_raw(job.made.load(Ordering::Relaxed)) {
         Some(pid) => {
@@ -37,11 +37,11 @@ pub(crate) fn take_over(job: &Job, channel: &OwnedFd) -> Result<Child, Refused> 
     }
 }
 
-/// Returns the failure that an intermediate without an init has reported.
+/// Returns the failure reported by an intermediate that could not create init.
 #[cold]
 fn why(channel: &OwnedFd) -> Refused {
     let mut bytes = [0u8; channel::LONGEST];
-    // Does not wait: an init that is not known yet may hold the channel open as well.
+    // Does not block: an init that this process does not know may hold the channel open after the intermediate's exit.
     match recv(channel, &mut bytes, RecvFlags::DONTWAIT) {
         Ok((_, length)) => refusal(bytes.get(..length).unwrap_or_default()),
         Err(_) => Refused::Died,
@@ -59,8 +59,9 @@ fn refusal(said: &[u8]) -> Refused {
     }
 }
 
-/// Receives init's pidfd and its pid as this process sees it. The relay may stay open after the intermediate's exit,
-/// since init inherits it; an init that is not known yet exits when our end of the channel closes.
+/// Receives init's pidfd, and looks up init's pid in this process's PID namespace. The relay may stay open after the
+/// intermediate's exit, since init inherits it. If this function fails although init has been created, init exits when
+/// the parent's end of the channel closes.
 pub(crate) fn receive(
     intermediate: &OwnedFd,
     relay: &OwnedFd,
@@ -81,9 +82,9 @@ pub(crate) fn receive(
     }
 }
 
-/// Waits until there is a message from the intermediate, or it has exited; returns whether there is one.
+/// Waits until the intermediate has sent a message or has exited; returns whether it has sent a message.
 fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
-    // The relay is checked last: an intermediate that has exited has sent its messages.
+    // poll(2) checks the relay last: if it finds that the intermediate has exited, all its messages are there already.
     let mut fds = [PollFd::new(intermediate, PollFlags::IN), PollFd::new(relay, PollFlags::IN)];
     loop {
         match poll(&mut fds, None) {
@@ -96,7 +97,7 @@ fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// Returns the pid behind a pidfd, from fdinfo (proc_pid_fdinfo(5)).
+/// Returns the pid of the process that `pidfd` refers to, from fdinfo (proc_pid_fdinfo(5)).
 fn pid_of(pidfd: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Pid, sys::Error> {
     use rustix::fd::AsRawFd;
     let path = alloc::format!("self/fdinfo/{}", pidfd.as_raw_fd());

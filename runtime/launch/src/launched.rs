@@ -17,7 +17,7 @@ use init::channel::Message;
 pub struct Launched {
     /// The init process.
     pub child: Child,
-    /// When the program began, if its exec was awaited and traced.
+    /// The time at which the program began, if the parent waited for its exec and the launch was traced.
     pub program_since: u64,
     /// The open channel to init, if the plan does not wait for exec.
     pub pending: Option<Pending>,
@@ -35,7 +35,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Returns the pending part after a plan has run.
+    /// Returns the channel to init after a plan has run, or `None` if the plan waits for exec or init waits for
+    /// `start`.
     pub(crate) fn of(
         plan: &'static Plan,
         channel: Option<OwnedFd>,
@@ -51,21 +52,21 @@ impl Pending {
 
     /// Waits until init has executed its program, or has exited.
     pub fn await_exec(&self) {
-        // Uses poll(2), not recv(2): the error for an exit with unread messages is reported only once, and `outcome`
-        // needs it.
+        // Uses poll(2), not recv(2): if init exits with unread messages, the kernel reports the error only once, and
+        // `outcome` needs it.
         let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Reaps helper processes, which have exited once the container runs. They are not reaped earlier, because waiting
-    /// for their exit would wake the caller for that alone.
+    /// Waits for exec and reaps the network process, which has exited by then. It is not reaped earlier, because the
+    /// caller would have to wake up only for its exit.
     pub fn tidy(&mut self) {
         self.await_exec();
         self.network = None;
     }
 
-    /// Returns whether init executed its program; to be called after init's exit, with the `signal` that killed init,
-    /// if any.
+    /// Returns `Ok` if init executed its program. To be called after init's exit; `signal` is the signal that killed
+    /// init, if any.
     ///
     /// # Errors
     /// The failure of init.

@@ -1,8 +1,8 @@
 //! Runs a plan: the parent and init.
 //!
-//! [`launch`] runs the parent's list; the clone among its steps creates the other actor (`dayfly-init`), which runs the
-//! init list and becomes the container's process. If anything fails, init is killed and the cgroup removed before the
-//! error is returned: a failed launch leaves nothing behind.
+//! [`launch`] runs the plan's list of steps for the parent. One of these steps, the clone, creates init
+//! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If a step fails, init is
+//! killed and the cgroup removed before the error is returned: a failed launch leaves nothing behind.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -57,13 +57,13 @@ pub struct Given {
     pub container: Option<OwnedFd>,
     /// For [`Slot::TEMPLATE`]: the template mount namespace.
     pub template: Option<OwnedFd>,
-    /// For [`Slot::DEVICES`]: the cgroup's device program.
+    /// For [`Slot::DEVICES`]: the BPF program with the cgroup's device rules.
     pub devices: Option<OwnedFd>,
     /// The network namespace, if the caller has started its creation.
     pub network: Option<Network>,
 }
 
-/// Returns the connection to the caller's console socket, if the plan makes one.
+/// Returns a duplicate of the connection to the console socket, if a step of the plan made this connection.
 #[cold]
 fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
     let connects = plan.parent.iter().any(|step| matches!(step, ParentStep::ConnectConsole { .. }));
@@ -71,12 +71,12 @@ fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
 }
 
-/// Runs a plan up to the program (or up to the point where init waits for `start`). `bundle` is the working directory
-/// of hooks on the host; `on_turn` is called once init exists, and before it continues to its program. The plan must
-/// stay alive: an init that waits for `start` in this process's memory reads it later.
+/// Runs a plan until init continues to its program, or waits for `start`. `bundle` is the working directory of hooks on
+/// the host. `on_turn` is called when init exists, and again before init continues to its program. The plan must stay
+/// alive, because an init that shares this process's memory and waits for `start` reads the plan later.
 ///
 /// # Errors
-/// The failure. On failure, the launch leaves nothing behind.
+/// The error of the step that failed. Everything that the launch had created is removed.
 pub fn launch<'a>(
     plan: &'static Plan,
     given: Given,

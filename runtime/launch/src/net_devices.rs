@@ -1,9 +1,9 @@
 //! Moves network devices of the host to the container (`linux.netDevices`).
 //!
-//! All devices are found, and their new names checked, before the first device is moved: a move that fails may still
-//! have taken place, because the kernel renames after moving. Permanent addresses of global scope, which a move
-//! removes, are added again; the device is up at the end. When the namespace ends, the kernel returns physical devices
-//! to the host and removes virtual ones.
+//! All devices are looked up, and their new names checked, before the first device is moved: when a move fails, the
+//! device may be in the container nevertheless, because the kernel renames it after moving it. A move removes the
+//! device's addresses and sets it down. So permanent addresses of global scope are added again, and the device is set
+//! up. When the namespace ends, the kernel returns physical devices to the host and removes virtual ones.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::rtnetlink::{Address, Socket};
 
-/// The operation in errors.
+/// The name of the operation in errors.
 const MOVE: &str = "move netDevice";
-/// Numbers tried for a `%d`.
+/// How many numbers are tried in place of `%d`.
 const NUMBERS: u32 = 1 << 15;
 
 /// An existing device.
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
         let new_name = self.new_name(inside)?;
         host.move_to(self.index, namespace, &new_name)
             .context(MOVE, self.object("fail to move network device"))?;
-        // The namespace may have given it another index.
+        // The device may have another index in its new namespace.
         let index = inside.index(&new_name).context(MOVE, self.object("link not found"))?;
         for address in self.addresses.iter().filter(|address| address.is_permanent_and_global()) {
             let failure = self.object("fail to set up address");
@@ -82,8 +82,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns the name itself, or with `%d` replaced by the first free number in the container. (If the kernel chose the
-/// number, the name would be unknown.)
+/// Returns `wanted`, with `%d` replaced by the first number that gives a free name in the container. (If the kernel
+/// chose the number, this process would not know the name.)
 fn free_name<'a>(wanted: &'a str, inside: &Socket) -> Result<Cow<'a, str>, Errno> {
     let is_free = |name: &str| match inside.index(name) {
         Ok(_) => Ok(false),

@@ -10,8 +10,8 @@ use sys::Context;
 use sys::clone::Child;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
-/// __WALL of waitid(2): the process's exit sends no signal, which would only wake a command that waits for its
-/// container.
+/// __WALL of waitid(2), which is needed for a process whose exit sends no signal. A signal from the network process
+/// would only wake a command that waits for its container.
 pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
 /// A network namespace being created.
@@ -59,7 +59,7 @@ impl Drop for Network {
     }
 }
 
-/// The steps of the network process on a time line.
+/// The labels of the network process's steps on a time line.
 #[derive(Debug)]
 struct Row;
 

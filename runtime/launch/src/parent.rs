@@ -50,7 +50,7 @@ pub enum Turn<'a> {
     GoesOn,
 }
 
-/// The callback for these points of a launch.
+/// A callback that is called at each [`Turn`] of a launch.
 pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
 
 /// A launch in progress.
@@ -63,7 +63,7 @@ pub(crate) struct Parent<'a> {
     pub on_turn: &'a mut OnTurn<'a>,
     /// The cgroup. It is removed when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
-    /// The process that keeps the cgroup's scope alive until init is in it.
+    /// The process that keeps the cgroup's systemd scope alive until init is in it.
     pub holder: Option<Holder>,
     /// Whether init could not be created in its cgroup although the plan requests it.
     pub is_not_born_inside: bool,
@@ -71,24 +71,24 @@ pub(crate) struct Parent<'a> {
     pub child: Option<Child>,
     /// Init's network namespace.
     pub network: Option<Network>,
-    /// This process's PID namespace, while another one is selected for children.
+    /// This process's own PID namespace, while its children are created in another one.
     pub own_pid_namespace: Option<OwnedFd>,
-    /// This process's other namespaces, to which it returns.
+    /// The namespaces of other types that this process has left for the clone, and to which it returns.
     pub own_namespaces: Vec<(OwnedFd, CloneFlags)>,
     /// Files through which init joins its cgroup, opened before the parent enters another cgroup namespace.
     pub entrances: Option<Vec<OwnedFd>>,
     /// This process's CPU affinity before it was set to init's initial CPUs.
     pub own_cpus: Option<CpuSet>,
-    /// This process's OOM score before it was set to init's.
+    /// The open file of this process's OOM score, and the score before it was set to init's.
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
-    /// When init was seen to have executed its program.
+    /// The time at which the parent noticed that init had executed its program, for the trace.
     pub program_since: u64,
     /// The root filesystem, if it is assembled from layers.
     pub rootfs: Option<rootfs::Assembly<'static>>,
 }
 
 impl Parent<'_> {
-    /// Runs the parent's list.
+    /// Runs the plan's list of steps for the parent.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
         let plan = self.plan;
         for (number, step) in plan.parent.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Returns the reason why a step failed: the failure that init reported, if it did, or else the step's own error.
+    /// Returns the reason why a step failed: the failure that init has reported, if any, or else the step's own error.
     #[cold]
     fn reason_of(&self, step: &ParentStep, error: Error) -> Error {
         let heard = match (&error, &self.channel) {
@@ -192,7 +192,7 @@ impl Parent<'_> {
                 self.slots.set(*slot, self.open_root_of(*init)?);
             }
             ParentStep::ConnectConsole { path } => {
-                // Unless an earlier attempt has done it.
+                // The caller may have passed a connection from an earlier attempt.
                 if self.slots.get(Slot::CONSOLE).is_none() {
                     let socket = sys::fdpass::dial(path.as_c_str());
                     let socket = socket.context("connect", path.to_string_lossy())?;
@@ -254,8 +254,8 @@ impl Parent<'_> {
     }
 }
 
-/// Checks that the kernel has a module and the host uses it, by runc's rules: AppArmor is enabled; SELinux has its file
-/// system mounted read-write, and a policy. Without a policy, any label would pass for the kernel's.
+/// Checks that the host uses a security module, by runc's rules. AppArmor must be enabled. For SELinux, selinuxfs must
+/// be mounted read-write and a policy must be loaded; without a policy, this process's label is `kernel`.
 fn require(module: SecurityModule) -> Result<(), Error> {
     const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
     const ST_RDONLY: i64 = 1;
@@ -275,7 +275,8 @@ fn require(module: SecurityModule) -> Result<(), Error> {
     if present { Ok(()) } else { Err(Error::NoModule(module)) }
 }
 
-/// The error of a step that needs the process of an earlier step. [`Error::of_plan`] finds the broken rule.
+/// Returns the error of a step that needs a process or descriptor which no earlier step has created. [`Error::of_plan`]
+/// then finds the rule that the plan breaks.
 fn no_child() -> sys::Error {
     sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
 }
@@ -293,7 +294,7 @@ fn open_proc() -> Result<OwnedFd, sys::Error> {
     Err(sys::Error::new("open", "/proc (not the root of a procfs)", Errno::NODEV))
 }
 
-/// Adds the object to an error of a mount source.
+/// Returns a function that converts an error of `init::take`, and adds the path `source` to it.
 fn taken_from(source: &CStr) -> impl FnOnce(take::Failed) -> sys::Error {
     move |take::Failed { op, hint, errno }| {
         sys::Error::new(op, format!("{}{hint}", source.to_string_lossy()), errno)

@@ -25,9 +25,10 @@ use trace::{Phase, Tracer};
 /// program, the start of sealing, the time of exec. Nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
 
-/// Ensures that this process, which began at `entered`, runs from a file that cannot be written to: from the file on a
-/// read-only mount that `kept` opens, or else from a new mount, which is returned. If the running image cannot be
-/// remapped, the program starts again and calls this a second time.
+/// Ensures that this process, which began at `entered`, runs from a file that cannot be written to. If its binary is
+/// not on a read-only mount yet, the process continues from the file on a read-only mount that `kept` opens, or else
+/// from a new read-only mount, which is returned. If the running image cannot be remapped, the program executes itself
+/// again and then calls this function a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.
@@ -41,7 +42,7 @@ pub fn seal_self(
         return Ok(None);
     }
     let start = tracer.clock();
-    // This errno has precedence over others, and the call is cheaper than statfs(2), for which ext4 adds up its
+    // access(2) returns EROFS in preference to other errors, and is cheaper than statfs(2), for which ext4 adds up its
     // counters.
     if access(c"/proc/self/exe", Access::WRITE_OK) == Err(Errno::ROFS) {
         return Ok(None);
@@ -56,7 +57,7 @@ pub fn seal_self(
     let copy = match read_only_mount() {
         Ok(mount) if move_onto(&mount, args).is_ok() => return sealed(Some(mount)),
         Ok(mount) => mount,
-        // It can be a memfd already only if the other ways are not permitted.
+        // The running binary can be a memfd only if the other ways are not permitted, so this is checked last.
         Err(_) if is_sealed_memfd() => return Ok(None),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
@@ -73,8 +74,8 @@ fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
 }
 
-/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2). That would tear down
-/// the address space, set up another one, and repeat everything up to here.
+/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2). A second execve(2)
+/// would tear down the address space and set up another one, and the program would repeat everything up to here.
 fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     // SAFETY: the file is the target of /proc/self/exe, which cannot be written to while it runs; a command begins with
     // one thread and without children.

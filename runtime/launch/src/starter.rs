@@ -1,8 +1,8 @@
 //! The socket in the container's directory on which init listens between `create` and `start`.
 //!
 //! A connection with a start message starts the program. The connection closes by itself if exec succeeds, and carries
-//! the error if exec fails. Unlike a FIFO, the socket need not be reopened through /proc, distinguishes a live waiter
-//! from a dead one, and gives `start` the result of exec.
+//! the error if exec fails. Unlike a FIFO, the socket need not be reopened through /proc. It also shows whether the
+//! waiting init is still alive, and gives `start` the result of exec.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -39,8 +39,9 @@ pub enum Waiter {
     None,
 }
 
-/// Checks whether init waits for `start` at `path`. A connection without a message changes nothing. Does not block: a
-/// frozen init accepts no connections, and those of earlier checks may fill the backlog.
+/// Checks whether init waits for `start` at `path`. Connects without sending a message, which does not affect init.
+/// Does not block, even though a frozen init accepts no connections and the connections of earlier checks may fill the
+/// backlog.
 pub fn waiter(path: &str) -> Waiter {
     match dial(path, SocketFlags::NONBLOCK) {
         Ok(_) | Err(Errno::AGAIN) => Waiter::Waiting,
@@ -60,8 +61,9 @@ pub enum Start {
     Frozen,
 }
 
-/// Starts the program, and waits until it runs. Without an answer for a while, calls `is_frozen`; if the container is
-/// frozen, the program is not started, not even after a thaw: init ignores connections that have been closed.
+/// Starts the program, and waits until it runs. If init does not answer for a while, calls `is_frozen`. If the
+/// container is frozen, the program is not started. A thaw does not start it either, because init ignores connections
+/// that have been closed.
 ///
 /// # Errors
 /// The error of exec; those of `is_frozen`.

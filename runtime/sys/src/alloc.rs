@@ -1,7 +1,8 @@
-//! The allocator of the libc-free binary: a bump pointer over power-of-two free lists.
+//! The allocator of the libc-free binary: free lists of power-of-two blocks, which a bump pointer supplies with new
+//! blocks.
 //!
-//! A start allocates a few tens of KiB and ends. `events` and a foreground `run` may live for days, so freed blocks are
-//! reused. The allocator is single-threaded: the runtime never creates a thread.
+//! The start of a container allocates a few tens of KiB, then the process exits. `events` and a foreground `run` may
+//! run for days, so freed blocks are reused. The allocator is single-threaded: the runtime never creates a thread.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -12,28 +13,29 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether freed blocks are overwritten.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
-/// Makes each block freed from now on be overwritten with zeros: for a long-lived process that has held secrets of
+/// From now on, overwrites each freed block with zeros. For a long-running process whose memory contains secrets of
 /// others.
 pub fn wipe_freed() {
     WIPES.store(true, Ordering::Relaxed);
 }
 
-/// Bytes in .bss used before the first mmap(2); untouched pages cost nothing.
+/// The size in bytes of the arena in .bss, which is used before the first mmap(2). Untouched pages cost nothing.
 const ARENA: usize = 512 * 1024;
-/// Bytes to map when the arena is used up.
+/// The number of bytes to map at a time when the arena is used up.
 const CHUNK: usize = 1024 * 1024;
 const SMALLEST_SHIFT: u32 = 4;
 const CLASSES: usize = 40;
-/// The largest alignment in bytes: blocks up to this size are aligned to their size. Every page size is a multiple of
-/// it.
+/// The largest alignment in bytes. Blocks up to this size are aligned to their size. Every page size is a multiple of
+/// this number.
 const LARGEST_ALIGN: usize = 4096;
 
 #[repr(align(4096))]
 struct Arena(#[allow(dead_code, reason = "used by address only")] MaybeUninit<[u8; ARENA]>);
 
-/// Initially all zero, so that it lies in .bss.
+/// The allocator's state: initially all zero, so that it lies in .bss.
 struct State {
-    /// The unused rest of the arena or of the newest chunk; null before the first allocation.
+    /// The unused rest of the arena or of the newest chunk is from `next` to `end`. Both are null before the first
+    /// allocation.
     next: *mut u8,
     end: *mut u8,
     free: [*mut u8; CLASSES],
@@ -53,8 +55,8 @@ impl Allocator {
     /// Returns an empty heap, for [`entry!`](crate::entry).
     ///
     /// # Safety
-    /// Two users must never use the heap at the same time. The process has one thread; a process that shares its
-    /// memory, such as the init actor, must neither allocate nor free (builds with `--cfg dayfly_faults` check this).
+    /// The heap must never be used concurrently. The process must have one thread; a process that shares its memory,
+    /// such as init, must neither allocate nor free (builds with `--cfg dayfly_faults` check this).
     pub const unsafe fn new() -> Self {
         Self {
             state: UnsafeCell::new(State {
@@ -73,7 +75,7 @@ fn class(layout: Layout) -> u32 {
     usize::BITS - (size - 1).leading_zeros()
 }
 
-/// Maps fresh pages; returns null if there are none.
+/// Maps new pages; returns null on failure.
 #[cfg(not(miri))]
 fn map(length: usize) -> *mut u8 {
     // PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS
@@ -142,13 +144,13 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         crate::stack::refuse_shared();
         if WIPES.load(Ordering::Relaxed) {
-            // SAFETY: the block has the length of its class and has no other user any more.
+            // SAFETY: the block has the length of its class, and its owner has given it up.
             unsafe { ptr::write_bytes(block, 0, 1 << class(layout)) };
         }
         // SAFETY: as in alloc.
         let state = unsafe { &mut *self.state.get() };
         if let Some(head) = state.free.get_mut(class(layout) as usize) {
-            // SAFETY: the block is ours again and at least 16 bytes large.
+            // SAFETY: the block belongs to the allocator again and is at least 16 bytes large.
             unsafe { block.cast::<*mut u8>().write(*head) };
             *head = block;
         }
@@ -173,7 +175,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Allocates, for test builds that detect forbidden allocations.
+/// Allocates a block, to test that test builds detect forbidden allocations.
 #[cfg(all(dayfly_faults, feature = "alloc"))]
 pub fn provoke(value: usize) {
     drop(core::hint::black_box(alloc_crate::boxed::Box::new(value)));

@@ -1,4 +1,4 @@
-//! bpf(2): the commands that a cgroup's device program needs.
+//! bpf(2): the commands needed to load, attach and pin the device program of a cgroup.
 
 use alloc_crate::vec;
 use alloc_crate::vec::Vec;
@@ -47,7 +47,7 @@ struct Load {
     log_buffer: u64,
 }
 
-/// BPF_PROG_ATTACH and BPF_PROG_DETACH.
+/// The attributes of BPF_PROG_ATTACH and BPF_PROG_DETACH.
 #[repr(C)]
 #[derive(Default)]
 struct Attach {
@@ -58,7 +58,7 @@ struct Attach {
     replaced_fd: u32,
 }
 
-/// BPF_PROG_QUERY, in full: newer kernels write the revision without checking the size.
+/// The attributes of BPF_PROG_QUERY, all of them: newer kernels write the revision without checking the size.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -75,7 +75,7 @@ struct Query {
     revision: u64,
 }
 
-/// BPF_OBJ_PIN and BPF_OBJ_GET.
+/// The attributes of BPF_OBJ_PIN and BPF_OBJ_GET.
 #[repr(C)]
 #[derive(Default)]
 struct Object {
@@ -84,7 +84,7 @@ struct Object {
     file_flags: u32,
 }
 
-/// BPF_PROG_GET_FD_BY_ID.
+/// The attributes of BPF_PROG_GET_FD_BY_ID.
 #[repr(C)]
 #[derive(Default)]
 struct ById {
@@ -96,8 +96,8 @@ struct ById {
 /// Issues a bpf(2) command with its attributes.
 ///
 /// # Safety
-/// `attributes` must have the layout that `command` reads, and every pointer in it must be valid for the length given
-/// with it.
+/// `attributes` must have the layout that `command` reads, and every pointer in them must be valid for the length given
+/// next to the pointer.
 unsafe fn bpf<T>(command: usize, attributes: &mut T) -> Result<usize, Errno> {
     let address = (&raw mut *attributes).expose_provenance();
     // SAFETY: the structure is valid for its own size; the caller guarantees its pointers.
@@ -127,16 +127,17 @@ pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<Ow
         license: license.as_ptr().expose_provenance() as u64,
         ..Load::default()
     };
-    // SAFETY: program and license live until the call returns; the count is the slice's own.
+    // SAFETY: program and license stay valid until the call returns; the instruction count is the slice's length.
     unsafe { bpf(BPF_PROG_LOAD, &mut load) }.map(owned)
 }
 
-/// Attaches a device program to a cgroup v2 directory, in addition to others (BPF_F_ALLOW_MULTI) or in place of
-/// `replaced` (BPF_F_REPLACE, Linux 5.6). `cgroup` may be an O_PATH descriptor.
+/// Attaches a device program to a cgroup v2 directory: in place of `replaced` if given (BPF_F_REPLACE, Linux 5.6), or
+/// else in addition to other programs (BPF_F_ALLOW_MULTI). `cgroup` may be an O_PATH descriptor.
 ///
 /// # Errors
-/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if an ancestor forbids the attachment; EINVAL for `replaced` on an
-/// older kernel; ENOENT if `replaced` is not attached there; EBADF if `cgroup` is not a cgroup v2 directory.
+/// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN, or if a program of an ancestor cgroup forbids the attachment; EINVAL
+/// for `replaced` on kernels before 5.6; ENOENT if `replaced` is not attached there; EBADF if `cgroup` is not a cgroup
+/// v2 directory.
 pub fn attach_device_program(
     cgroup: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
@@ -177,7 +178,7 @@ pub fn detach_device_program(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) ->
 /// # Errors
 /// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN.
 pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
-    // 64 is the kernel's own limit for a cgroup (BPF_CGROUP_MAX_PROGS), so one call suffices.
+    // The kernel allows at most 64 programs for a cgroup (BPF_CGROUP_MAX_PROGS), so one call suffices.
     let mut ids = vec![0u32; 64];
     let mut query = Query {
         target_fd: number(cgroup),
@@ -186,7 +187,7 @@ pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> 
         program_count: ids.len() as u32,
         ..Query::default()
     };
-    // SAFETY: the id buffer has program_count entries and outlives the call.
+    // SAFETY: the buffer has space for program_count ids and outlives the call.
     unsafe { bpf(BPF_PROG_QUERY, &mut query) }?;
     ids.truncate(query.program_count as usize);
     Ok(ids)
@@ -202,7 +203,7 @@ pub fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
     unsafe { bpf(BPF_PROG_GET_FD_BY_ID, &mut by_id) }.map(owned)
 }
 
-/// Pins a program to `path` on a bpf file system. A pinned program stays loaded without a descriptor.
+/// Pins a program to `path` on a bpf file system. A pinned program stays loaded after its last descriptor is closed.
 ///
 /// # Errors
 /// EEXIST; EPERM if `path` is not on a bpf file system; those of path resolution.

@@ -1,4 +1,4 @@
-//! Identification of the program behind a bpf(2) descriptor.
+//! Identifies the program that a bpf(2) descriptor refers to.
 
 use alloc_crate::vec;
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -17,7 +17,7 @@ struct Query {
     info: u64,
 }
 
-/// The head of `struct bpf_prog_info`. The kernel fills in as many fields as the given size covers.
+/// The head of `struct bpf_prog_info`. The kernel fills in only the fields that fit the given size.
 #[repr(C)]
 #[derive(Default)]
 struct Info {
@@ -31,8 +31,8 @@ struct Info {
 }
 
 /// Returns whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) with exactly these instructions, compared
-/// with the kernel's copy (Linux 4.13). The result is false for programs that the verifier rewrote, and for all
-/// programs where net.core.bpf_jit_harden hides constants.
+/// with the kernel's copy (Linux 4.13). Also returns false if the verifier rewrote the program, and for every program
+/// if net.core.bpf_jit_harden hides constants.
 ///
 /// # Errors
 /// EINVAL if `fd` is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).

@@ -1,4 +1,4 @@
-//! Opening a pinned bpf(2) object from a directory.
+//! Opens a pinned bpf(2) object relative to a directory.
 
 use core::ffi::CStr;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,7 +1,7 @@
-//! clone3(2): creates a process directly in its namespaces and its cgroup (Linux 5.3; CLONE_INTO_CGROUP 5.7).
+//! clone3(2): creates a process directly in new namespaces and in its cgroup (Linux 5.3; CLONE_INTO_CGROUP 5.7).
 //!
 //! Seccomp filters of other runtimes answer clone3(2) with ENOSYS, since they cannot inspect its arguments; filters
-//! older than the call answer EPERM. In both cases clone(2) serves instead, except for CLONE_INTO_CGROUP.
+//! older than clone3(2) answer EPERM. In both cases clone(2) is used instead, which does not support CLONE_INTO_CGROUP.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ bitflags! {
     pub struct CloneFlags: u64 {
         /// The child's parent is the caller's parent.
         const PARENT = 0x8000;
-        /// The child's exit sends no signal, and is awaited with __WALL. Not a flag of the kernel.
+        /// The child's exit sends no signal, so that waiting for it requires __WALL. This is not a flag of the kernel.
         const SILENT = 1 << 63;
         /// A new mount namespace.
         const NEWNS = 0x2_0000;
@@ -65,10 +65,10 @@ struct Arguments {
 /// Whether clone3(2) failed in this process while clone(2) succeeded.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// The side of a clone on which the code runs.
+/// The process in which the code runs after a clone.
 #[derive(Debug)]
 pub enum Clone {
-    /// The caller, holding its child.
+    /// The caller, with its new child.
     Parent(Child),
     /// The new process.
     Child,
@@ -130,8 +130,9 @@ fn with_fallback(
     Ok(made)
 }
 
-/// Creates a process with its own copy of memory and descriptors, in new namespaces per `flags`. If `cgroup` is given,
-/// the process starts in that cgroup v2 directory: it is not migrated, and so does not wait for the threadgroup lock.
+/// Creates a process with its own copy of memory and descriptors, in the new namespaces given by `flags`. If `cgroup`
+/// is given, the process starts in that cgroup v2 directory. It is not migrated there, which would wait for the
+/// kernel's threadgroup lock.
 ///
 /// # Safety
 /// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.
@@ -151,9 +152,9 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     Ok(Clone::Parent(Child { pid, pidfd }))
 }
 
-/// Creates a process like [`clone3`], but the child shares the caller's memory (CLONE_VM) and runs `run(argument)` on
-/// `stack`: no page table is copied, and no page is faulted in again. The child has its own copy of the descriptor
-/// table.
+/// Creates a process like [`clone3`], except that the child shares the caller's memory (CLONE_VM) and runs
+/// `run(argument)` on `stack`. So the kernel copies no page table, and the child faults in no page again. The child has
+/// its own copy of the descriptor table.
 ///
 /// # Safety
 /// Both processes share memory, like threads. Until the child has executed a program or exited, the caller must neither
@@ -184,8 +185,8 @@ pub unsafe fn clone3_shared(
     Ok(Child { pid, pidfd })
 }
 
-/// Issues the clone call. The child inherits the caller's registers except the result and the stack pointer, so it
-/// takes the function and its argument from registers and needs nothing from the caller's stack.
+/// Issues the clone call. The child inherits all registers except the result and the stack pointer. So it gets the
+/// function and its argument from registers, and does not access the caller's stack.
 ///
 /// # Safety
 /// As [`clone3_shared`].

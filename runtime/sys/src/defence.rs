@@ -11,8 +11,8 @@ pub const TEST_BUILD: Option<&str> = match (cfg!(dayfly_faults), cfg!(dayfly_und
     (true, true) => Some("fault injection, disabled defences"),
 };
 
-/// The variables that test builds read. They stay in the binary whatever the compiler makes of their uses, so that
-/// tests/tests/builds.rs can tell a test build by them.
+/// The environment variables that test builds read. Their names stay in the binary even if the compiler optimises their
+/// uses away, so that tests/tests/builds.rs can recognise a test build by them.
 #[cfg(any(dayfly_faults, dayfly_undefended))]
 #[used]
 pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_PAUSE"];
@@ -22,11 +22,11 @@ pub static VARIABLES: [&str; 3] = ["DAYFLY_FAULT", "DAYFLY_UNDEFENDED", "DAYFLY_
 pub enum Defence {
     /// `seal`: commands that enter a container run from a read-only copy (CVE-2019-5736).
     Seal,
-    /// `resolve-in-root`: paths are resolved inside the root, and missing files are created below the descriptor of
-    /// their parent, without following links. Without this defence, paths resolve as with openat(2) (CVE-2019-18837,
-    /// CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
+    /// `resolve-in-root`: paths are resolved inside the container's root, and missing files are created relative to the
+    /// descriptor of their parent directory, without following links. Without this defence, paths resolve as with
+    /// openat(2) (CVE-2019-18837, CVE-2021-30465, CVE-2024-45310, CVE-2026-41579).
     ResolveInRoot,
-    /// `ordinary-proc`: the mount point of a proc or sysfs is not reached through a symbolic link (CVE-2019-19921,
+    /// `ordinary-proc`: the path of a mount point for proc or sysfs contains no symbolic link (CVE-2019-19921,
     /// CVE-2023-27561, CVE-2025-54867).
     OrdinaryProc,
     /// `proc-covers`: only a few files below /proc may be mounted over (CVE-2019-16884).
@@ -37,11 +37,11 @@ pub enum Defence {
     /// `verify-device`: masked files are covered by the host's /dev/null. Without this defence, they are covered by any
     /// file that the container has at that path (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
-    /// `pty-peer`: the terminal is opened from its master. Without this defence, /dev/console is any file that the
-    /// container has at /dev/pts/N (CVE-2025-52565).
+    /// `pty-peer`: the terminal is opened through its master's descriptor. Without this defence, /dev/console is any
+    /// file that the container has at /dev/pts/N (CVE-2025-52565).
     PtyPeer,
-    /// `after-pivot`: terminal and masks are mounted only once the host's tree is no longer visible (CVE-2026-88264,
-    /// CVE-2026-88265).
+    /// `after-pivot`: the terminal and the covers of masked files are mounted only after the host's tree has been
+    /// detached (CVE-2026-88264, CVE-2026-88265).
     AfterPivot,
     /// `close-range`: only requested descriptors reach the program (CVE-2024-21626).
     CloseRange,
@@ -59,21 +59,22 @@ pub enum Defence {
     Lengths,
     /// `id-check`: a container's id must be a valid directory name.
     IdCheck,
-    /// `bare-birth`: a process created in a PID namespace that it shares with others holds no resources of the host.
+    /// `bare-birth`: when a process is created in an existing PID namespace, whose other processes could access it, it
+    /// holds no resources of the host.
     BareBirth,
     /// `cgroup-path`: a cgroup path must not contain `..`.
     CgroupPath,
-    /// `lent-read-only`: a device node bound from the host is mounted read-only.
+    /// `lent-read-only`: the bind mount of one of the host's device nodes is read-only.
     LentReadOnly,
-    /// `own-null`: standard streams that are the host's /dev/null are replaced by the container's own.
+    /// `own-null`: standard streams that are the host's /dev/null are replaced by the container's own /dev/null.
     OwnNull,
     /// `old-tree`: with `--no-pivot`, no procfs or sysfs of the host stays mounted below the root.
     OldTree,
-    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without this defence, the host's
-    /// nodes are bound.
+    /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without this defence, it gets bind
+    /// mounts of the host's nodes.
     OwnNodes,
-    /// `template-owner`: a user namespace of its own owns the template, which locks the mounts that containers start
-    /// with.
+    /// `template-owner`: the template mount namespace is owned by a separate user namespace, so that the kernel locks
+    /// the mounts that containers start with.
     TemplateOwner,
 }
 
@@ -126,9 +127,9 @@ mod switches {
         ("template-owner", Defence::TemplateOwner),
     ];
 
-    /// A bit for each defence that is off.
+    /// One bit for each defence, set if the defence is switched off.
     static OFF: AtomicU32 = AtomicU32::new(0);
-    /// Hash of the name of the step to stop before; 0 for none.
+    /// The hash of the name of the step before which init stops; 0 if it does not stop.
     static PAUSE: AtomicU64 = AtomicU64::new(0);
 
     /// Switches off the defences in `names`, separated by commas. Returns false if a name is unknown.
@@ -149,8 +150,8 @@ mod switches {
         OFF.load(Ordering::Relaxed) & bit(defence) != 0
     }
 
-    /// Returns the index of the first of these steps before which init stops. Only the parent may call this function:
-    /// init must not allocate the names.
+    /// Returns the index of the first of these steps before which init stops. Only the parent may call this function,
+    /// because producing the names allocates, which init must not do.
     pub fn pause_at(mut steps: impl Iterator<Item = &'static str>) -> Option<usize> {
         let wanted = PAUSE.load(Ordering::Relaxed);
         steps.position(|step| wanted != 0 && hash(step) == wanted)

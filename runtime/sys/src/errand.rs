@@ -1,5 +1,5 @@
-//! A child process that fetches a descriptor or a number, so that its parent need not change its own namespaces or
-//! root.
+//! A child process that gets a descriptor or a number for its parent. It can enter other namespaces or another root
+//! directory, so that the parent need not do so itself.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, write};
@@ -20,7 +20,7 @@ use crate::fdpass;
 pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: the child only runs `fetch`, on its own copy of memory, and ends.
+    // SAFETY: the child only runs `fetch`, on its own copy of memory, and exits.
     let child = match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Child => {
             drop(ours);
@@ -43,9 +43,9 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
     }
 }
 
-/// Runs `work` in a child, which starts in `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), and returns its
-/// result. The child may change its namespaces; the child has exited when this function returns. The rule of [`fetch`]
-/// about allocation applies.
+/// Runs `work` in a child, and returns the result of `work`. The child starts in `cgroup` if one is given
+/// (CLONE_INTO_CGROUP, Linux 5.7). The child may change its namespaces, and has exited when this function returns. As
+/// for [`fetch`], `work` must not allocate if the process has several threads.
 ///
 /// # Errors
 /// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).
@@ -54,7 +54,7 @@ pub fn ask(
     work: impl FnOnce() -> Result<u32, Errno>,
 ) -> Result<u32, Errno> {
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // SAFETY: the child only runs `work`, on its own copy of memory, and ends.
+    // SAFETY: the child only runs `work`, on its own copy of memory, and exits.
     let child = match unsafe { clone3(CloneFlags::empty(), cgroup) }? {
         Clone::Child => {
             drop(ours);
@@ -84,7 +84,8 @@ pub fn ask(
     }
 }
 
-/// Waits for the child to exit. If the caller ignores SIGCHLD, there is no child left to wait for.
+/// Waits for the child to exit, and reaps it. If the caller ignores SIGCHLD, the kernel reaps the child, and waiting
+/// fails.
 fn reap(child: &Child) {
     let wait = || waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     while matches!(wait(), Err(Errno::INTR)) {}

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// Returns the text of `strerror(3)` in the C locale, in lower case as Go and therefore runc print it.
+/// Returns the text of `strerror(3)` in the C locale, in lower case, as Go programs such as runc print it.
 pub fn describe(errno: Errno) -> &'static str {
     match errno {
         Errno::PERM => "operation not permitted",

@@ -34,7 +34,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Adds operation and object to a bare errno.
+/// Adds the operation and its object to an errno.
 pub trait Context<T> {
     /// Turns an errno into an [`Error`]; `object` is formatted only on failure.
     fn context(self, op: &'static str, object: impl fmt::Display) -> Result<T, Error>;

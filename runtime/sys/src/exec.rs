@@ -1,4 +1,4 @@
-//! execve(2) with prepared arrays, and closing of descriptors before it.
+//! execve(2) with prepared arrays, and functions that close descriptors before it.
 
 #[cfg(feature = "alloc")]
 use alloc_crate::{boxed::Box, ffi::CString, vec::Vec};
@@ -13,12 +13,12 @@ use rustix::io::Errno;
 #[cfg(feature = "alloc")]
 use crate::start::Args;
 
-/// A NULL-terminated array of C strings for execve(2), with a spare entry for a string that becomes known only in init.
+/// A NULL-terminated array of C strings for execve(2), with a spare entry for one string that only init can determine.
 #[derive(Debug, Clone, Copy)]
 pub struct StringArray<'a> {
     strings: &'a [&'a CStr],
     /// One pointer per string, then the spare entry, then NULL. Only the kernel reads through the pointers. They are
-    /// atomic, because the actors of a start may share the array.
+    /// atomic, because the parent and init may share the array.
     pointers: &'a [AtomicPtr<c_char>],
 }
 
@@ -35,8 +35,7 @@ impl<'a> StringArray<'a> {
 
 #[cfg(feature = "alloc")]
 impl StringArray<'static> {
-    /// Builds an array of `strings`, which are never freed: the caller executes a program, or creates a process that
-    /// does.
+    /// Builds an array of `strings`, which are never freed, since the caller or its child executes a program.
     pub fn leaked(strings: Vec<CString>) -> Self {
         let strings: Vec<&'static CStr> =
             strings.into_iter().map(|string| &*Box::leak(string.into_boxed_c_str())).collect();
@@ -47,7 +46,8 @@ impl StringArray<'static> {
     }
 }
 
-/// Replaces the process by `path`; `spare`, if any, is added to the environment. Returns only on failure.
+/// Executes the program `path` in this process, with `spare`, if given, added to the environment. Returns only on
+/// failure.
 pub fn execve(
     path: &CStr,
     argv: &StringArray<'_>,
@@ -58,8 +58,8 @@ pub fn execve(
         let spare = spare.map_or(ptr::null(), CStr::as_ptr);
         place.store(spare.cast_mut(), Ordering::Relaxed);
     }
-    // SAFETY: the arrays are NULL-terminated and hold NUL-terminated strings; `spare` outlives the call, and the next
-    // call overwrites its entry.
+    // SAFETY: the arrays are NULL-terminated and hold NUL-terminated strings; `spare` outlives the call, and its entry
+    // is overwritten before the array is used again.
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
@@ -72,8 +72,8 @@ pub fn execve(
     }
 }
 
-/// Executes the program behind `fd` with this process's original arguments and environment, and `spare` as one more
-/// variable (execveat(2), AT_EMPTY_PATH). Returns only on failure.
+/// Executes the file `fd` (execveat(2), AT_EMPTY_PATH) with this process's original arguments and environment, plus the
+/// environment variable `spare` if given. Returns only on failure.
 #[cfg(feature = "alloc")]
 pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno {
     const AT_EMPTY_PATH: usize = 0x1000;
@@ -98,8 +98,8 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     }
 }
 
-/// Closes every descriptor from `first` on except `kept`. Owners must not use closed descriptors again, so only a
-/// process that is about to exec or exit may call this function.
+/// Closes every descriptor from `first` on except `kept`. Values that own closed descriptors must not be used again, so
+/// only a process that is about to exec or exit may call this function.
 ///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
@@ -120,29 +120,29 @@ pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
     }
 }
 
-/// Closes descriptors: each run of consecutive numbers by one call (close_range(2), Linux 5.9), or each descriptor by a
-/// call of its own on older kernels.
+/// Closes descriptors. Consecutive numbers are closed by one call (close_range(2), Linux 5.9); on older kernels, each
+/// descriptor is closed by a separate call.
 #[cfg(feature = "alloc")]
 pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
     let mut numbers: Vec<RawFd> = fds.into_iter().map(IntoRawFd::into_raw_fd).collect();
     numbers.sort_unstable();
     for run in numbers.chunk_by(|one, next| one + 1 == *next) {
         let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
-        // SAFETY: no pointers; this process owns all of them.
+        // SAFETY: no pointers; the caller has passed ownership of all the descriptors.
         let closed = first != last
             && unsafe {
                 crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, last as usize, 0])
             }
             .is_ok();
         if !closed {
-            // SAFETY: they are open and have no other owner.
+            // SAFETY: the descriptors are open and have no other owner.
             run.iter().for_each(|&fd| drop(unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
 }
 
-/// Marks every descriptor from `first` on close-on-exec (close_range(2), CLOEXEC since Linux 5.11): descriptors leaked
-/// by the caller do not reach the container (CVE-2024-21626).
+/// Marks every descriptor from `first` on close-on-exec (close_range(2) with CLOSE_RANGE_CLOEXEC, Linux 5.11), so that
+/// descriptors leaked by the caller do not reach the container (CVE-2024-21626).
 ///
 /// # Errors
 /// EINVAL on kernels before 5.11.
@@ -163,7 +163,7 @@ pub fn cloexec_from(first: u32) -> Result<(), Errno> {
 /// # Errors
 /// None in practice.
 pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
-    // SAFETY: no pointers; for a new process, which does not use the closed descriptors.
+    // SAFETY: no pointers; the caller is a new process, which does not use the closed descriptors.
     unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0]) }
         .map(drop)
 }

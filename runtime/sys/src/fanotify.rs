@@ -1,5 +1,5 @@
-//! fanotify(7) events of a mount namespace: every mount attached or detached (FAN_REPORT_MNT, Linux 6.15). With these
-//! events the mounts of other programs can be counted without their cooperation.
+//! fanotify(7) events about each mount attached or detached in a mount namespace (FAN_REPORT_MNT, Linux 6.15). With
+//! these events, the mounts that other programs create can be counted without their cooperation.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, read};
@@ -33,10 +33,10 @@ impl MountWatch {
     /// Starts watching a mount namespace, given as an nsfs descriptor.
     ///
     /// # Errors
-    /// EINVAL before Linux 6.15; EPERM unless root.
+    /// EINVAL before Linux 6.15; EPERM if the caller is not root.
     pub fn new(namespace: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_MNT;
-        // SAFETY: two numbers; on success the kernel returns a new descriptor.
+        // SAFETY: the arguments are numbers; on success the kernel returns a new descriptor.
         let group = unsafe {
             let fd = call(nr::FANOTIFY_INIT, [flags, 0])?;
             OwnedFd::from_raw_fd(fd as i32)
@@ -44,12 +44,12 @@ impl MountWatch {
         let mask = (FAN_MNT_ATTACH | FAN_MNT_DETACH) as usize;
         let mark = FAN_MARK_ADD | FAN_MARK_MNTNS;
         let (group_fd, target) = (group.as_raw_fd() as usize, namespace.as_raw_fd() as usize);
-        // SAFETY: the path is null: the descriptor alone names the namespace.
+        // SAFETY: the path may be null, because the descriptor alone identifies the namespace.
         unsafe { call(nr::FANOTIFY_MARK, [group_fd, mark, mask, target, 0]) }?;
         Ok(Self(group))
     }
 
-    /// Returns the events since the last call.
+    /// Returns the number of events since the last call.
     ///
     /// # Errors
     /// EOVERFLOW if the kernel dropped events.
@@ -77,7 +77,7 @@ impl MountWatch {
     }
 }
 
-/// Returns length and mask of the first event.
+/// Returns the length and the mask of the first event in `bytes`.
 fn event(bytes: &[u8]) -> Option<(usize, u64)> {
     let size = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let mask = u64::from_ne_bytes(*bytes.get(8..16)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! Passing descriptors over Unix sockets (unix(7), SCM_RIGHTS).
+//! Passes descriptors over Unix sockets (unix(7), SCM_RIGHTS).
 
 use core::mem::MaybeUninit;
 
@@ -47,7 +47,7 @@ fn send_some(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<us
     sendmsg(socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL)
 }
 
-/// Receives up to `payload.len()` bytes, and the descriptor that came with them, close-on-exec.
+/// Receives up to `payload.len()` bytes, and the descriptor that was sent with them, if any, as close-on-exec.
 ///
 /// # Errors
 /// Those of recvmsg(2).
@@ -55,10 +55,10 @@ pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<O
     receive_by(RecvFlags::empty(), socket, payload)
 }
 
-/// Receives like [`receive`], without waiting.
+/// Does the same as [`receive`], but never blocks.
 ///
 /// # Errors
-/// EAGAIN if no message is pending; others of recvmsg(2).
+/// Those of recvmsg(2): EAGAIN if no message is pending.
 pub fn receive_now(
     socket: impl AsFd,
     payload: &mut [u8],
@@ -87,7 +87,7 @@ fn receive_by(
     Ok((received.bytes, fd))
 }
 
-/// Connects a stream socket to the Unix socket of this path.
+/// Connects a new stream socket to the Unix socket at this path.
 ///
 /// # Errors
 /// Those of connect(2); ENAMETOOLONG for paths over 107 bytes.

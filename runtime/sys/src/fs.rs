@@ -1,4 +1,4 @@
-//! Reading and writing of small files as a whole, relative to a directory descriptor.
+//! Reads and writes small files in one go, relative to a directory descriptor.
 
 use core::mem::MaybeUninit;
 
@@ -21,7 +21,7 @@ pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errn
     rustix::io::write(fd, bytes).map(drop)
 }
 
-/// Opens a directory as a base for relative paths.
+/// Opens a directory to which other paths are relative.
 ///
 /// # Errors
 /// Those of openat(2).
@@ -29,8 +29,8 @@ pub fn open_dir(dir: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errno> {
     openat(dir, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Returns whether the working directory lies inside the current root. getcwd(2) marks a directory outside it with
-/// "(unreachable)" and fails for a removed one.
+/// Returns whether the working directory lies inside the current root. getcwd(2) marks a directory outside the root
+/// with "(unreachable)", and fails for a removed directory.
 ///
 /// # Errors
 /// ERANGE for a path over 4096 bytes.

@@ -1,14 +1,14 @@
-//! Path resolution inside a root: by openat2(2) with RESOLVE_IN_ROOT if one call suffices, and otherwise by a walk,
-//! component by component.
+//! Path resolution inside a root directory: one openat2(2) with RESOLVE_IN_ROOT, or a walk from component to component
+//! where openat2(2) does not suffice.
 //!
-//! The walk serves two cases. Either a component is missing and must be created, possibly behind a dangling symbolic
-//! link; or a seccomp filter from before Linux 5.6 answers openat2(2) with ENOSYS or EPERM. The walk opens one
-//! component after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links
-//! itself. The walk never opens `..`: it drops the last component of the path walked so far, which contains no links,
-//! and walks that path again from the root. An attacker who renames directories meanwhile, or replaces them by links,
-//! can make the walk fail and can choose among places inside the root, but cannot lead it out of the root.
+//! The walk serves two cases: a component is missing and must be created, possibly behind a dangling symbolic link; or
+//! a seccomp filter older than openat2(2) (Linux 5.6) answers it with ENOSYS or EPERM. The walk opens one component
+//! after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links itself.
+//! The walk never opens `..`: it drops the last component of the path walked so far, which contains no links, and walks
+//! that path again from the root. An attacker who renames directories meanwhile, or replaces them by links, can make
+//! the walk fail or end elsewhere inside the root, but cannot lead it out of the root.
 //!
-//! Nothing here allocates.
+//! No function of this module allocates memory.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -36,22 +36,22 @@ const PROC_ROOT_INO: u64 = 1;
 /// How symbolic links are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Links are followed as for a process whose root directory is the root.
+    /// Links are followed, as for a process that has done chroot(2) to the root.
     Follow,
-    /// Links on the way are followed; if the last component is a link, the link itself is opened.
+    /// Links are followed except in the last component: if that is a link, the link itself is opened.
     KeepLast,
     /// Links fail with ELOOP.
     Refuse,
 }
 
-/// Whether a filter refused openat2(2) to this process. Processes that share its memory share this flag.
+/// Whether a seccomp filter has refused an openat2(2) of this process, or of a process that shares its memory.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Opens `path` inside `root`; an empty path is the root itself. Magic links of procfs fail with ELOOP.
 ///
 /// # Errors
-/// Those of openat2(2) with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS; EAGAIN if components are renamed again and
-/// again.
+/// Those of openat2(2) with RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS; EAGAIN if other processes keep renaming
+/// components.
 pub fn open(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -84,7 +84,7 @@ pub fn open(
     Err(Errno::AGAIN)
 }
 
-/// Opens `path` below `directory`, through no link and on the same mount.
+/// Opens `path` below `directory`. No component may be a link or lie on another mount.
 ///
 /// # Errors
 /// Those of openat2(2) with RESOLVE_BENEATH, RESOLVE_NO_XDEV and RESOLVE_NO_SYMLINKS.
@@ -111,7 +111,7 @@ pub fn open_beneath(
     }
 }
 
-/// Opens an absolute path in this process's own root, not following magic links of procfs.
+/// Opens an absolute path in this process's own root directory. Magic links of procfs are not followed.
 ///
 /// # Errors
 /// Those of openat2(2) with RESOLVE_NO_MAGICLINKS.
@@ -139,8 +139,8 @@ fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// Walks after a failed openat2(2). ENOSYS comes from a filter. EPERM may come from the file itself; if the walk
-/// succeeds, EPERM came from a filter.
+/// Walks after openat2(2) has failed. ENOSYS comes from a seccomp filter. EPERM comes from a filter or from the file
+/// itself: if the walk succeeds, it came from a filter.
 fn instead(
     refusal: Errno,
     walk: impl FnOnce() -> Result<OwnedFd, Errno>,
@@ -171,7 +171,7 @@ fn walk_to(
         if flags.contains(OFlags::PATH) {
             return Ok(found);
         }
-        // The file is opened by the name the walk found: a link there now is a race.
+        // The walk found no link at this name, so a link there now was created by a concurrent process.
         match openat(walk.directory(), walk.name(), flags | OFlags::NOFOLLOW, Mode::empty()) {
             Err(Errno::LOOP) if links != Links::KeepLast => {}
             result => return result,
@@ -180,8 +180,8 @@ fn walk_to(
     Err(Errno::AGAIN)
 }
 
-/// Opens a directory inside `root`, also behind a dangling link. Creates it and its parents if they are missing, with
-/// the mode `mode`.
+/// Opens a directory inside `root`. Creates the directory and its parents with mode `mode` if they are missing, also
+/// where a dangling link points.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.
@@ -198,12 +198,13 @@ pub fn make_directories(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        // The next round finds it, whatever it is by then.
+        // The next round opens whatever exists there by then.
     }
     Err(Errno::AGAIN)
 }
 
-/// Opens `path` inside `root` with O_PATH. If it is missing, an empty file is created, with its missing parents.
+/// Opens `path` inside `root` with O_PATH. If the file is missing, creates it as an empty file, together with missing
+/// parents.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.
@@ -220,9 +221,9 @@ pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedF
     Err(Errno::AGAIN)
 }
 
-/// Calls `make` to create `path` inside `root`, below the descriptor of its directory. Returns the existing file
-/// (O_PATH) if there is one, or `None` if `make` or a concurrent process created it. Missing parents are created with
-/// mode 0755.
+/// Returns the file `path` inside `root` (O_PATH), if it exists. Otherwise calls `make`, with a descriptor of the
+/// file's directory and the file's name, to create it. Returns `None` if `make` or a concurrent process has created the
+/// file. Missing parents are created with mode `mode`.
 ///
 /// # Errors
 /// Those of `make` except EEXIST, openat(2) and mkdirat(2); ELOOP for circular links.
@@ -246,7 +247,7 @@ fn kind_of(fd: &OwnedFd) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
 }
 
-/// The end of a walk: the state of the last component.
+/// The result of a walk: whether the last component exists.
 enum End {
     /// The component exists.
     Found(OwnedFd),
@@ -259,7 +260,7 @@ struct Walk<'r> {
     root: BorrowedFd<'r>,
     links: Links,
     followed: u32,
-    /// The directory reached; `None` is the root.
+    /// The directory that the walk has reached; `None` is the root.
     here: Option<OwnedFd>,
     /// The components from the root to `here`, each followed by a NUL. No component is a symbolic link.
     come: [u8; LONGEST],
@@ -298,13 +299,13 @@ impl<'r> Walk<'r> {
         self.here.as_ref().map_or(self.root, |here| here.as_fd())
     }
 
-    /// Returns the last component, or `.` if the path ends in the directory itself.
+    /// Returns the name of the last component, or `.` if the walk ends at the directory [`Self::directory`] itself.
     fn name(&self) -> &CStr {
         let name = self.left.get(self.name.0..self.name.1).unwrap_or_default();
         CStr::from_bytes_with_nul(name).unwrap_or(c".")
     }
 
-    /// Moves to the next component of the rest of the path; returns false at its end.
+    /// Moves on to the next component of the path; returns false at the end of the path.
     fn next(&mut self) -> bool {
         let end = self.left.len() - 1;
         let rest = self.left.get(self.start..end).unwrap_or_default();
@@ -329,7 +330,7 @@ impl<'r> Walk<'r> {
     }
 
     /// Walks to the last component. If `make` is given, missing directories before the last component are created with
-    /// that mode.
+    /// this mode.
     fn go(&mut self, make: Option<Mode>) -> Result<End, Errno> {
         let mut made = 0;
         while self.next() {
@@ -378,7 +379,7 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    /// Goes to the parent directory, from the root on; the root's parent is the root.
+    /// Goes to the parent directory by walking there from the root. The root's parent is the root itself.
     fn back(&mut self) -> Result<(), Errno> {
         let come = self.come.get(..self.come_length.saturating_sub(1)).unwrap_or_default();
         self.come_length = come.iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
@@ -404,7 +405,8 @@ impl<'r> Walk<'r> {
         if self.links == Links::Refuse || self.followed > MOST_LINKS || self.is_magic(link)? {
             return Err(Errno::LOOP);
         }
-        // The byte before `start`, the end of the link's name, is free too and becomes the slash between.
+        // The byte before `start` ended the link's name. It is free too, and becomes the slash between the link's text
+        // and the rest.
         let slash = self.start.saturating_sub(1);
         let room = self.left.get_mut(..slash).unwrap_or_default();
         let longest = room.len();

@@ -7,7 +7,7 @@ const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
 const KEYCTL_DESCRIBE: usize = 6;
 const KEYCTL_SETPERM: usize = 5;
 
-/// Joins a new session keyring of this name and returns its id.
+/// Creates a session keyring of this name, makes it the caller's, and returns its id.
 ///
 /// # Errors
 /// ENOSYS without CONFIG_KEYS, EPERM in some sandboxes, EDQUOT.
@@ -21,8 +21,8 @@ pub fn join_session(name: &CStr) -> Result<usize, Errno> {
     }
 }
 
-/// Adds search permission for the key's owner to the key's permissions. As in runc, a process that changed its user can
-/// then still use its session keyring.
+/// Adds search permission for the key's owner to the key's permissions, as runc does. A process that changes its user
+/// can then still use its session keyring.
 ///
 /// # Errors
 /// Those of keyctl(2).

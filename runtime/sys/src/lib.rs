@@ -1,6 +1,6 @@
-//! System calls that rustix lacks, with typed arguments, one subject a file.
+//! System calls that rustix lacks, with typed arguments. Each file covers one subject.
 //!
-//! Only this crate, `init` and `launch` contain `unsafe`. Where rustix has a call, it is used.
+//! Only this crate, `init` and `launch` contain `unsafe`. Calls that rustix provides are made through rustix.
 //!
 //! Code that needs a heap is behind the feature `alloc`, which all crates but `init` enable.
 #![cfg_attr(not(test), no_std)]

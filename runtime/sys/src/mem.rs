@@ -1,9 +1,10 @@
-//! Memory routines that the compiler calls by name and libc would provide.
+//! Memory routines that the compiler calls by name. Other programs get them from libc.
 //!
-//! Almost every call is for a few bytes (strings, small structures), for which `rep movsb` takes longer to start than
-//! to copy. Such short blocks are moved through registers, with the first and last part overlapping. Longer blocks use
-//! the string instructions on x86-64, which are fast on every CPU of the last decade without a check of CPUID (which
-//! costs microseconds in a virtual machine), and pairs of vector registers on aarch64.
+//! Almost every call copies a few bytes (strings, small structures), for which `rep movsb` takes longer to start than
+//! to copy. Such short blocks are copied through registers; the first and the last part may overlap. Longer blocks are
+//! copied by string instructions on x86-64, and through pairs of vector registers on aarch64. The string instructions
+//! are fast on every x86 CPU of the last decade, so CPUID, which costs microseconds in a virtual machine, is not
+//! consulted.
 
 /// The largest block in bytes that is moved through registers.
 const SHORT: usize = 64;
@@ -11,7 +12,7 @@ const SHORT: usize = 64;
 /// Loads a value from an address without alignment.
 ///
 /// # Safety
-/// `size_of::<T>()` valid bytes at `at + offset`.
+/// `at + offset` must point to `size_of::<T>()` valid bytes.
 #[inline(always)]
 unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
     // SAFETY: the caller's contract.
@@ -21,17 +22,17 @@ unsafe fn load<T: Copy>(at: *const u8, offset: usize) -> T {
 /// Stores a value at an address without alignment.
 ///
 /// # Safety
-/// As [`load`], writable.
+/// As [`load`]; the bytes must also be writable.
 #[inline(always)]
 unsafe fn store<T: Copy>(at: *mut u8, offset: usize, value: T) {
     // SAFETY: the caller's contract.
     unsafe { at.add(offset).cast::<T>().write_unaligned(value) }
 }
 
-/// Copies up to [`SHORT`] bytes. All are read before the first is written, so source and destination may overlap.
+/// Copies up to [`SHORT`] bytes. All bytes are read before the first is written, so source and destination may overlap.
 ///
 /// # Safety
-/// `len` valid bytes at both ends, at most `SHORT`.
+/// Both pointers must be valid for `len` bytes, and `len` must be at most `SHORT`.
 #[inline(always)]
 unsafe fn copy_short(dst: *mut u8, src: *const u8, len: usize) {
     macro_rules! ends {
@@ -80,8 +81,8 @@ pub unsafe fn copy_forward(dst: *mut u8, src: *const u8, len: usize) {
             inout("rsi") src => _, options(nostack, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: `len` valid bytes at both ends, at least one whole block; the pointers end at the rest. Each block is
-    // read whole before it is written, and bytes still to be read lie after those written.
+    // SAFETY: `len` bytes are valid at both pointers, and make at least one whole block; at the end the pointers are at
+    // the remaining bytes. Each block is read whole before it is written, and unread bytes lie after the written ones.
     unsafe {
         let (mut dst, mut src) = (dst, src);
         core::arch::asm!(
@@ -113,10 +114,10 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     let mut end = len;
     while end > SHORT {
         end -= SHORT;
-        // SAFETY: the last bytes first; each piece is read whole before it is written.
+        // SAFETY: pieces are copied from the end to the beginning; each is read whole before it is written.
         unsafe { copy_short(dst.add(end), src.add(end), SHORT) };
     }
-    // SAFETY: the rest at the front.
+    // SAFETY: the remaining `end` bytes are at the beginning.
     unsafe { copy_short(dst, src, end) };
 }
 
@@ -127,7 +128,8 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     if let 8..=32 = len {
-        // Without optimisation, filling an array of eight bytes would call this very function.
+        // The word is computed by multiplication. Without optimisation, the compiler would fill an array of eight bytes
+        // by a call of memset, which is this function.
         let word = u64::from(byte) * 0x0101_0101_0101_0101;
         // SAFETY: all within `len` bytes; the parts overlap.
         unsafe {
@@ -165,10 +167,10 @@ pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     }
 }
 
-/// Fills blocks of [`SHORT`] bytes; the last one ends with the range.
+/// Fills blocks of [`SHORT`] bytes. The last block ends where the range ends, and may overlap the one before.
 ///
 /// # Safety
-/// `len` valid bytes, at least `SHORT`.
+/// `dst` must be valid for `len` bytes, and `len` must be at least `SHORT`.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn fill_blocks(dst: *mut u8, byte: u8, len: usize) {
@@ -196,7 +198,7 @@ unsafe fn fill_blocks(dst: *mut u8, byte: u8, len: usize) {
 /// As memcmp(3).
 #[inline(always)]
 pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
-    // Compares words as big-endian numbers: the first differing byte decides.
+    // Compares words as big-endian numbers, so that the first differing byte decides.
     let order = |x: u64, y: u64| i32::from(x > y) - i32::from(x < y);
     if len < 8 {
         // SAFETY: all within `len` bytes.
@@ -211,12 +213,13 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
         }
         i += 8;
     }
-    // The last eight bytes: those already compared are equal. SAFETY: `len` is at least eight.
+    // Compares the last eight bytes; those among them that were compared before are equal. SAFETY: `len` is at least
+    // eight.
     let (x, y): (u64, u64) = unsafe { (load(a, len - 8), load(b, len - 8)) };
     order(u64::from_be(x), u64::from_be(y))
 }
 
-/// Compares like [`compare`], for fewer than eight bytes, the length of most compared strings.
+/// Does the work of [`compare`] for fewer than eight bytes, the length of most compared strings.
 ///
 /// # Safety
 /// As memcmp(3).
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(unsafe { length(c"seven..".as_ptr().cast()) }, 7);
     }
 
-    /// Compares with the C library's functions, at all alignments of both ends.
+    /// Compares the results with those of std's functions, for different alignments of source and destination.
     #[test]
     fn long_ones_at_every_alignment() {
         for len in (0..260).chain([511, 512, 513, 4095, 4160, 65536]) {

@@ -2,11 +2,11 @@
 
 use rustix::io::Errno;
 
-/// Words in a node mask.
+/// The number of 64-bit words in a node mask.
 pub const WORDS: usize = 16;
 
-/// Sets the caller's policy, which children and executed programs inherit: a mode with its flags, and the nodes it
-/// applies to.
+/// Sets the caller's policy, which children and executed programs inherit: `mode` with its flags, and the `nodes` to
+/// which it applies.
 ///
 /// # Errors
 /// Those of set_mempolicy(2): EINVAL for missing nodes or an unknown mode.

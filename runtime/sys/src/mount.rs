@@ -22,7 +22,7 @@ pub mod attr {
     pub const NOEXEC: u64 = 0x8;
     /// Ids mapped by a user namespace; only for a mount that is not attached yet.
     pub const IDMAP: u64 = 0x10_0000;
-    /// The field of access time modes.
+    /// The mask of the field that contains the access time mode.
     pub const ATIME: u64 = 0x70;
 }
 
@@ -44,11 +44,11 @@ pub mod propagation {
 pub struct MountAttr {
     /// MOUNT_ATTR_* bits to set.
     pub set: u64,
-    /// MOUNT_ATTR_* bits to clear; to change the access time mode, the whole field.
+    /// MOUNT_ATTR_* bits to clear. To change the access time mode, this must contain the whole field [`attr::ATIME`].
     pub clear: u64,
     /// One of [`propagation`], or 0.
     pub propagation: u64,
-    /// A user namespace's descriptor with MOUNT_ATTR_IDMAP in `set`.
+    /// The descriptor of a user namespace, if `set` contains MOUNT_ATTR_IDMAP.
     pub userns_fd: u64,
 }
 
@@ -83,8 +83,8 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     .map(drop)
 }
 
-/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy: by one call from
-/// Linux 6.15 on, by two calls before.
+/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy. This takes one
+/// system call from Linux 6.15 on, two before.
 ///
 /// # Errors
 /// Those of open_tree(2) and mount_setattr(2).
@@ -112,7 +112,7 @@ pub fn clone_with(
         // SAFETY: a new descriptor without another owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(copy as i32) });
     }
-    // An older kernel, or a filter that does not know the call. Any other error occurs again below.
+    // The kernel or a seccomp filter is too old for open_tree_attr(2). Any other error occurs again below.
     let copy = rustix::mount::open_tree(directory, path, FLAGS)?;
     mount_setattr(copy.as_fd(), false, attr)?;
     Ok(copy)

@@ -1,4 +1,4 @@
-//! Brings the loopback interface up: the only setup that a new network namespace needs from a runtime.
+//! Sets the loopback interface up, the only setup that a runtime must do in a new network namespace.
 
 use rustix::fd::AsRawFd;
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Brings `lo` of the current network namespace up.
+/// Sets `lo` up in the current network namespace.
 ///
 /// # Errors
 /// Those of socket(2) and netdevice(7).

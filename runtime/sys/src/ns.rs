@@ -6,7 +6,7 @@ use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
 
 use crate::clone::CloneFlags;
 
-/// Joins the namespace behind `fd`, which must be of the type in `kind` (one flag).
+/// Joins the namespace that `fd` refers to. `kind` is one flag, the type that the namespace must have.
 ///
 /// # Errors
 /// Those of setns(2): EINVAL if the namespace is of another type.
@@ -25,7 +25,7 @@ pub fn join(fd: BorrowedFd<'_>, kind: CloneFlags) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(fd, Some(link))
 }
 
-/// Joins several namespaces of the process behind `pidfd` in one step (Linux 5.8).
+/// Joins the namespaces of the types `kinds` of the process that `pidfd` refers to, in one system call (Linux 5.8).
 ///
 /// # Errors
 /// Those of setns(2); on failure no namespace is joined.
@@ -34,12 +34,12 @@ pub fn join_process(pidfd: BorrowedFd<'_>, kinds: CloneFlags) -> Result<(), Errn
     rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
 }
 
-/// Leaves the namespaces in `kinds` for new ones.
+/// Moves the caller to new namespaces of the types `kinds`.
 ///
 /// # Errors
 /// Those of unshare(2).
 pub fn unshare(kinds: CloneFlags) -> Result<(), Errno> {
-    // SAFETY: only namespace flags; CLONE_FILES, which would unshare the descriptor table from other
+    // SAFETY: the flags only select namespaces. CLONE_FILES, which would unshare the descriptor table from other
     // threads, is not among CloneFlags.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::from_bits_retain(kinds.bits() as u32)) }
 }

@@ -1,4 +1,4 @@
-//! The type and owner of a namespace, by descriptor (ioctl_nsfs(2)).
+//! The type and the owner of a namespace that is given by a descriptor (ioctl_nsfs(2)).
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -10,12 +10,12 @@ const MAGIC: u64 = 0x6e73_6673;
 const NS_GET_USERNS: usize = 0xb701;
 const NS_GET_NSTYPE: usize = 0xb703;
 
-/// Returns the type of the namespace behind `fd` (Linux 4.11).
+/// Returns the type of the namespace that `fd` refers to (Linux 4.11).
 ///
 /// # Errors
 /// ENOTTY if `fd` is not a namespace.
 pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
-    // The ioctl number may mean something else for other files.
+    // Files on other file systems may give the ioctl number another meaning.
     if rustix::fs::fstatfs(fd)?.f_type as u64 != MAGIC {
         return Err(Errno::NOTTY);
     }
@@ -26,7 +26,7 @@ pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
     Ok(CloneFlags::from_bits_retain(kind as u64))
 }
 
-/// Opens the user namespace that owns the namespace behind `fd` (Linux 4.9).
+/// Opens the user namespace that owns the namespace of `fd` (Linux 4.9).
 ///
 /// # Errors
 /// ENOTTY if `fd` is not a namespace; EPERM if the owner is outside the caller's user namespace.

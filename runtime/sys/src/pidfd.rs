@@ -1,4 +1,4 @@
-//! Waiting for processes that need not be children.
+//! Waits for the exit of processes that need not be children.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use rustix::fd::AsFd;
 
 use crate::wait::{Deadline, ready};
 
-/// Waits until the process behind a pidfd has exited; returns false if it is still running after `limit`.
+/// Waits until the process that `pidfd` refers to has exited; returns false if it is still running after `limit`.
 pub fn wait_for_exit(pidfd: impl AsFd, limit: Duration) -> bool {
     ready(&mut [PollFd::new(&pidfd, PollFlags::IN)], Deadline::after(limit)).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Probes for kernel features that change nothing: calls with invalid arguments, which fail with one errno on kernels
-//! that implement the call, and with another errno on kernels that do not.
+//! Checks for kernel features, without side effects. They make calls with invalid arguments, which fail with one errno
+//! if the kernel implements the call, and with another errno if it does not.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ const STATMOUNT: usize = 457;
 /// process is created.
 pub fn clone_into_cgroup() -> bool {
     let Ok(root) = crate::fs::open_dir(rustix::fs::CWD, c"/proc") else { return false };
-    // SAFETY: if a child is created after all, it exits at once.
+    // SAFETY: if a child is created nevertheless, it exits at once.
     match unsafe { clone3(CloneFlags::empty(), Some(root.as_fd())) } {
         Ok(Clone::Child) => crate::start::exit(0),
         Ok(Clone::Parent(_)) => false,
@@ -23,7 +23,7 @@ pub fn clone_into_cgroup() -> bool {
 
 /// Returns whether the kernel has statmount(2), Linux 6.8.
 pub fn statmount() -> bool {
-    // SAFETY: the null request makes a kernel that has the call fail.
+    // SAFETY: a kernel that implements the call refuses the null request.
     let answer = unsafe { crate::raw::call(STATMOUNT, [0, 0, 0, 0]) };
     answer != Err(Errno::NOSYS)
 }

@@ -1,7 +1,6 @@
 //! ptrace(2) in its modern form: PTRACE_SEIZE (Linux 3.4) and PTRACE_GET_SYSCALL_INFO (5.3).
 //!
-//! A tracer must wait for *its own* tracees only: [`wait`] reports the tracees and children of the calling thread, not
-//! of other threads.
+//! [`wait`] reports the tracees and children of the calling thread only, not those of other threads in the process.
 
 use core::ffi::CStr;
 use rustix::fd::BorrowedFd;
@@ -35,10 +34,11 @@ const OPTIONS: usize = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
 
 const SIGTRAP: i32 = 5;
 
-/// Seizes `pid` and, automatically, the children that it clones. If the tracing thread exits, all tracees are killed.
+/// Attaches to `pid` (PTRACE_SEIZE), and automatically to the children that it creates. If the tracing thread exits,
+/// the kernel kills all tracees.
 ///
 /// # Errors
-/// EPERM without permission or if the process is already traced, ESRCH.
+/// EPERM without permission, or if the process is already traced; ESRCH if it does not exist.
 pub fn seize(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_SEIZE, pid, OPTIONS)
 }
@@ -57,7 +57,7 @@ pub enum Resume {
 /// Resumes a stopped tracee, and delivers `signal` unless it is 0.
 ///
 /// # Errors
-/// ESRCH if the tracee is not stopped, or dead.
+/// ESRCH if the tracee is not stopped, or has exited.
 pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     let request = match how {
         Resume::Freely => PTRACE_CONT,
@@ -78,7 +78,7 @@ pub fn listen(pid: Pid) -> Result<(), Errno> {
 /// Makes a running tracee stop soon.
 ///
 /// # Errors
-/// ESRCH if the tracee is gone.
+/// ESRCH if the tracee has exited.
 pub fn interrupt(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_INTERRUPT, pid, 0)
 }
@@ -118,14 +118,14 @@ pub struct Place {
     pub call: Option<Call>,
 }
 
-/// One side of a system call.
+/// The entry to or the exit from a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// At entry.
     Entry {
-        /// The call's number, as the tracee's architecture counts.
+        /// The call's number in the ABI given by `arch`.
         number: u64,
-        /// The arguments as registers hold them.
+        /// The contents of the argument registers.
         args: [u64; 6],
         /// The ABI of the call: AUDIT_ARCH_* (linux/audit.h).
         arch: u32,
@@ -143,7 +143,7 @@ struct CallInfo {
     arch: u32,
     instruction_pointer: u64,
     stack_pointer: u64,
-    /// Entry: number and arguments. Exit: result, and whether it is an error.
+    /// At entry: the number and the arguments. At exit: the return value, and whether it is an error.
     values: [u64; 8],
 }
 
@@ -177,7 +177,7 @@ pub enum Report {
     Exited(i32),
     /// This signal killed the tracee.
     Killed(i32),
-    /// Signal-delivery-stop; a single step ends with SIGTRAP.
+    /// Signal-delivery-stop by this signal. After a single step, the signal is SIGTRAP.
     Signal(i32),
     /// Syscall-stop: at the entry to or exit from a system call.
     Call,
@@ -248,10 +248,10 @@ pub struct Program<'a> {
     pub fixed_layout: bool,
 }
 
-/// Creates a child that reads one byte from `gate` and then executes `program`. If the gate closes before that, or the
-/// program cannot be executed, the child exits with the errno.
+/// Creates a child that reads one byte from `gate` and then executes `program`. If the other end closes without sending
+/// a byte, or if the program cannot be executed, the child exits with the errno.
 ///
-/// `gate` is the reading end of a pipe or socket; the child closes the other end, `ours`.
+/// `gate` is the reading end of a pipe or socket, and `ours` is the other end, of which the child closes its copy.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -260,8 +260,8 @@ pub fn spawn(
     gate: BorrowedFd<'_>,
     ours: BorrowedFd<'_>,
 ) -> Result<Child, Errno> {
-    // SAFETY: the child has a copy of the memory, with locks in whatever state other threads left them, and takes none:
-    // it makes system calls on data prepared before, then executes or exits.
+    // SAFETY: the child has a copy of the memory, in which other threads may have left locks held. It takes no lock: it
+    // only makes system calls on data prepared before, then executes the program or exits.
     match unsafe { crate::clone::clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
@@ -286,7 +286,7 @@ fn execute(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) ->
 
 fn prepare(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) -> Result<(), Errno> {
     const ADDR_NO_RANDOMIZE: usize = 0x4_0000;
-    // SAFETY: the child's own copy of the descriptor, which it never uses.
+    // SAFETY: the descriptor is the child's own copy, which the child never uses.
     unsafe { rustix::io::close(rustix::fd::AsRawFd::as_raw_fd(&ours)) };
     if rustix::io::read(gate, &mut [0_u8; 1])? == 0 {
         return Err(Errno::CANCELED);

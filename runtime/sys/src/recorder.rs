@@ -1,5 +1,5 @@
-//! Fixed-size trace records in memory shared by two processes. A process between clone and exec must not allocate, and
-//! has no other way to report its steps.
+//! Fixed-size trace records in memory shared by two processes. A process between clone and exec must not allocate
+//! memory, so it reports its steps through such records.
 
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 pub struct Record {
     /// Nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
-    /// The end time, like `start`; 0 while the step runs. It stays 0 if the step replaced the program (exec).
+    /// The end time, in the same unit as `start`; 0 while the step runs, and also after a step that executed a program.
     pub end: u64,
     /// The step's index in its actor's list.
     pub step: u16,
@@ -20,7 +20,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Packs the record into three words; the last is not 0, unlike in an unused slot.
+    /// Packs the record into three words. The last word is never 0, so that the record differs from an unused slot.
     fn pack(self) -> [u64; 3] {
         [self.start, self.end, 1 << 32 | u64::from(self.errno) << 16 | u64::from(self.step)]
     }
@@ -37,16 +37,16 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The records of one actor, which another actor reads.
+/// The records of one process (an actor, such as init), which another process reads.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    /// The records, and one more slot, which contains the number of lost records, the actor's start time, and the index
-    /// of the next record. So the actors share only atomics.
+    /// The records, and one more slot with the number of lost records, the actor's start time, and the index of the
+    /// next record. Everything that the processes share is in these slots, which consist of atomics.
     records: Shared<3>,
     capacity: usize,
     /// The writer's clock minus the reader's, in nanoseconds.
     ahead: i64,
-    /// The step at whose end the writer's clock jumps, and by how many nanoseconds.
+    /// The step at whose end the writer's clock jumps, and the length of the jump in nanoseconds.
     moves: Option<(u16, i64)>,
 }
 
@@ -58,13 +58,13 @@ pub struct Begun {
 }
 
 impl Recorder {
-    /// Returns a recorder for `capacity` steps, for a child that shares this process's memory.
+    /// Returns a recorder for `capacity` steps of a child that shares this process's memory.
     #[cfg(feature = "alloc")]
     pub fn new(capacity: usize) -> Self {
         Self { records: Shared::leaked(capacity + 1), capacity, ahead: 0, moves: None }
     }
 
-    /// Returns a recorder for `capacity` steps, for a child with memory of its own.
+    /// Returns a recorder for `capacity` steps of a child with its own copy of memory.
     ///
     /// # Errors
     /// ENOMEM.
@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Self { records, capacity, ahead: 0, moves: None })
     }
 
-    /// Sets how far the writer's clock is ahead of this reader's, for example in a time namespace.
+    /// Sets how far the writer's clock is ahead of the reader's, for example because the writer is in a time namespace.
     pub fn set_ahead(&mut self, nanoseconds: i64) {
         self.ahead = nanoseconds;
     }
@@ -83,7 +83,7 @@ impl Recorder {
         self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
     }
 
-    /// Returns the record in the writer's original clock.
+    /// Returns the record with times of the writer's clock before it jumped.
     fn unmoved(&self, record: Record) -> Record {
         let back = |time: u64, by| if time == 0 { 0 } else { time.wrapping_sub_signed(by) };
         match self.moves {

@@ -1,8 +1,8 @@
-//! Maps the running program's image anew from another descriptor of its file.
+//! Replaces the mappings of the running program's file by mappings of the same file through another descriptor.
 //!
-//! The result equals execve(2) of the same file without a new address space: every mapping of the old descriptor is
-//! replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses PR_SET_MM_MAP
-//! while anything of the old file is mapped, so success proves that no such mapping is left.
+//! The result is that of execve(2) on the descriptor, without a new address space: every mapping of the old file is
+//! replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses to change it while
+//! any part of the old file is mapped, so success proves that no such mapping is left.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -49,8 +49,8 @@ const PT_LOAD: u32 = 1;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 const PF_X: u32 = 1;
 const PF_W: u32 = 2;
-/// The maximum size in bytes of writable data that is kept when the image is mapped anew, for small and for large
-/// pages; dayfly's is smaller.
+/// The maximum size in bytes of writable data that is preserved when the image is mapped anew, for small and for large
+/// pages. dayfly has less writable data.
 const KEPT: [usize; 2] = [8192, 2 * 65536];
 
 unsafe extern "C" {
@@ -58,7 +58,7 @@ unsafe extern "C" {
     static __ehdr_start: Header;
 }
 
-/// Maps the program anew from `file` and points /proc/self/exe to it.
+/// Maps the program anew from `file`, and makes /proc/self/exe refer to `file`.
 ///
 /// # Safety
 /// `file` must be the file that this process runs, through any mount. The process must have one thread and no child
@@ -69,10 +69,10 @@ unsafe extern "C" {
 /// CONFIG_CHECKPOINT_RESTORE, ENOEXEC if the program is not a static executable at a fixed address. After an error, the
 /// program runs on as before.
 pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
-    // The program headers are read beyond the header from this pointer.
+    // This pointer is also used to read the program headers, which lie outside `Header`.
     let first =
         ptr::with_exposed_provenance::<Header>((&raw const __ehdr_start).expose_provenance());
-    // SAFETY: the linker provides it, and it is never written.
+    // SAFETY: the linker places the header at this address, and it is never written.
     let header = unsafe { &*first };
     if header.kind != ET_EXEC || usize::from(header.segment_size) != size_of::<Segment>() {
         return Err(Errno::NOEXEC);
@@ -84,7 +84,7 @@ pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
     };
     let (mut data, mut end) = (0, 0);
     for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
-        // Only relocations write there, and a program at a fixed address has none.
+        // Only relocations write to the RELRO segment, and a program at a fixed address has none.
         let constant = segments
             .iter()
             .any(|relro| relro.kind == PT_GNU_RELRO && relro.address == segment.address);
@@ -111,7 +111,7 @@ pub unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
         auxv_size: 0,
         exe_fd: file.as_raw_fd(),
     };
-    // SAFETY: the addresses are only reported to others.
+    // SAFETY: the kernel uses the addresses only to report them, as in /proc/PID.
     unsafe { configure_virtual_memory_map(&map) }
 }
 
@@ -121,7 +121,7 @@ impl Segment {
     /// # Safety
     /// As [`remap`].
     unsafe fn remap(&self, file: BorrowedFd<'_>, constant: bool) -> Result<(), Errno> {
-        // By pages, like the kernel: the page size may be smaller than the segment's alignment.
+        // Rounds to pages, as the kernel does, because the page size may be smaller than the segment's alignment.
         let page = crate::start::page_size() as u64;
         let before = self.address % page;
         let length = (before + self.in_file).next_multiple_of(page) as usize;
@@ -143,8 +143,8 @@ impl Segment {
     }
 }
 
-/// Moves up to `KEPT` bytes of writable data to anonymous pages. Each size has a function of its own, because a
-/// function touches all pages of its stack frame.
+/// Replaces up to `KEPT` bytes of writable data by anonymous pages with the same contents. Each value of `KEPT` has a
+/// separate function, because a function touches all pages of its stack frame.
 ///
 /// # Safety
 /// As [`remap`].
@@ -156,7 +156,7 @@ unsafe fn renew<const KEPT: usize>(
 ) -> Result<(), Errno> {
     let mut kept = [MaybeUninit::<u8>::uninit(); KEPT];
     let kept = kept.get_mut(..length).ok_or(Errno::NOMEM)?.as_mut_ptr().cast::<u8>();
-    // SAFETY: the variables are restored before anything reads one; the stack is not among them.
+    // SAFETY: the variables in this memory are restored before anything reads them; the stack lies elsewhere.
     unsafe {
         kept.copy_from_nonoverlapping(start.cast(), length);
         mmap_anonymous(start, length, protection, MapFlags::PRIVATE | MapFlags::FIXED)?;

@@ -1,14 +1,14 @@
-//! Calls that a seccomp filter around dayfly may refuse. The filter of another runtime contains only calls older than
-//! itself, and answers all others with ENOSYS, or in older filters with EPERM. If there is another safe way, dayfly
-//! uses it (openat2(2): [`crate::inside`]; clone3(2): [`crate::clone`]). Mounts by descriptor have no substitute, so
-//! the error message names the remedy.
+//! System calls that a seccomp filter may refuse when dayfly runs inside another runtime's container. Such a filter
+//! allows only calls that are older than the filter. It answers others with ENOSYS, or with EPERM if it is an older
+//! filter. If a refused call has a safe substitute, dayfly uses it (openat2(2): [`crate::inside`]; clone3(2):
+//! [`crate::clone`]). Calls that mount by descriptor have no substitute, so the error message names the remedy.
 
 use core::fmt;
 
 use rustix::io::Errno;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
-/// Calls that every start needs, and the Linux version that added them.
+/// Calls that every container start needs, and the Linux version that added each call.
 const NEEDED: [(&str, &str); 9] = [
     ("open_tree", "5.2"),
     ("move_mount", "5.2"),
@@ -21,14 +21,14 @@ const NEEDED: [(&str, &str); 9] = [
     ("openat2", "5.6"),
 ];
 
-/// An errno as text, with the likely cause of a refusal; see [`describe`].
+/// An errno to be displayed as text, with the likely cause if the call was refused; see [`describe`].
 #[derive(Debug)]
 pub struct Reason<'a> {
     operation: &'a str,
     errno: Errno,
 }
 
-/// Describes the errno of an operation, whose text begins with the name of the call.
+/// Describes the errno of an operation. The text of `operation` begins with the name of the system call.
 pub fn describe(operation: &str, errno: Errno) -> Reason<'_> {
     Reason { operation, errno }
 }

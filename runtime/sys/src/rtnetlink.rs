@@ -1,4 +1,5 @@
-//! Network devices and their addresses (rtnetlink(7)), as far as needed to move a device to another network namespace.
+//! Network devices and their addresses (rtnetlink(7)): the requests needed to move a device to another network
+//! namespace.
 
 use alloc_crate::vec;
 use alloc_crate::vec::Vec;
@@ -43,10 +44,10 @@ const LONGEST: usize = 32 << 10;
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// An address of a device, without the device.
+/// An address of a device, in a form that can be added to another device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The message that describes the address: family, prefix length, flags, scope, index.
+    /// `struct ifaddrmsg`: family, prefix length, flags, scope, and the device's index.
     header: [u8; ADDRESS],
     /// The attributes that do not depend on the device.
     attributes: Vec<u8>,
@@ -110,7 +111,7 @@ impl Socket {
             let mut attributes = Vec::new();
             for (kind, value) in Attributes(rest) {
                 if matches!(kind, IFA_ADDRESS | IFA_LOCAL | IFA_BROADCAST) {
-                    // Never too long: it came from a message of the kernel.
+                    // Cannot fail: the value is not too long, since it came from a message of the kernel.
                     let _ = attribute(&mut attributes, kind, value);
                 }
             }
@@ -123,7 +124,7 @@ impl Socket {
     ///
     /// # Errors
     /// EEXIST if the name is taken in that namespace (the device may have been moved nevertheless); EINVAL for devices
-    /// that belong to their namespace (`lo`).
+    /// that cannot leave their namespace (`lo`).
     pub fn move_to(&self, index: u32, namespace: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         let mut body = link(index, 0);
         attribute(&mut body, IFLA_IFNAME, &terminated(name))?;
@@ -131,7 +132,7 @@ impl Socket {
         self.ask(RTM_NEWLINK, 0, &body, |_| {})
     }
 
-    /// Adds an address that was read from another device to a device.
+    /// Adds an address, as returned by [`Self::addresses`], to the device `index`.
     ///
     /// # Errors
     /// EEXIST if the device has the address already.
@@ -151,7 +152,7 @@ impl Socket {
         self.ask(RTM_NEWLINK, 0, &link(index, IFF_UP), |_| {})
     }
 
-    /// Sends a request and passes on the bodies of the answers.
+    /// Sends a request and calls a function with the body of each answer.
     fn ask(
         &self,
         kind: u16,
@@ -193,7 +194,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns `struct ifinfomsg`: a device, and flags to set.
+/// Returns a `struct ifinfomsg` that names a device and the flags to set.
 fn link(index: u32, flags: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(64);
     bytes.extend([0; 4]);
@@ -205,8 +206,8 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// Appends an attribute and its padding. Fails with EMSGSIZE if the value is too long: if the length wrapped, the
-/// kernel would read the rest of the value as further attributes (CVE-2021-43784).
+/// Appends an attribute and its padding. Fails with EMSGSIZE if the value is too long for the 16-bit length field. If
+/// the length wrapped, the kernel would read the rest of the value as further attributes (CVE-2021-43784).
 fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), Errno> {
     let length = match u16::try_from(value.len() + 4) {
         Ok(length) => length,
@@ -224,8 +225,8 @@ fn terminated(name: &str) -> Vec<u8> {
     name.bytes().chain([0]).collect()
 }
 
-/// Removes and returns the next message: its type and its body, which may be truncated. (An error message repeats the
-/// request, which may exceed the receive buffer.)
+/// Removes the next message from `bytes`, and returns its type and its body. The body may be truncated: an error
+/// message repeats the request, which may exceed the receive buffer.
 fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -243,7 +244,7 @@ fn outcome(message: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Iterates over attributes: type and value.
+/// An iterator over attributes, which yields the type and value of each.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -301,7 +302,7 @@ mod tests {
         let socket = Socket::open().unwrap();
         let lo = socket.index("lo").unwrap();
         assert_eq!(socket.index("no-such-device"), Err(Errno::NODEV));
-        // Of host scope, so that it is not moved.
+        // The addresses of `lo` have host scope, so they would not be moved.
         let addresses = socket.addresses(lo).unwrap();
         assert!(addresses.iter().all(|address| !address.is_permanent_and_global()));
         assert_eq!(socket.addresses(u32::MAX), Ok(Vec::new()));

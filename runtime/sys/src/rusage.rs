@@ -1,4 +1,4 @@
-//! wait4(2): the exit of a child together with its resource usage.
+//! wait4(2): waits for the exit of a child, and reads its resource usage.
 
 use core::time::Duration;
 use rustix::io::Errno;
@@ -9,28 +9,28 @@ const WAIT4: usize = 61;
 #[cfg(target_arch = "aarch64")]
 const WAIT4: usize = 260;
 
-/// The resource usage of a process and of the children it waited for (getrusage(2)).
+/// The resource usage of a process, including the children that it has waited for (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode; see [`Self::cpu`].
     pub user: Duration,
     /// CPU time in the kernel; see [`Self::cpu`].
     pub system: Duration,
-    /// The largest resident set of any one of the processes, in KiB.
+    /// The largest resident set size in KiB: the maximum over the processes, not the sum.
     pub peak_kib: u64,
-    /// Page faults served without input or output.
+    /// Page faults that required no I/O.
     pub minor_faults: u64,
-    /// Page faults that had to read.
+    /// Page faults that required I/O.
     pub major_faults: u64,
-    /// Voluntary context switches: the process waited.
+    /// Voluntary context switches: the process blocked.
     pub voluntary_switches: u64,
-    /// Involuntary context switches: preempted, or its time slice ended.
+    /// Involuntary context switches: the process was preempted, or its time slice ended.
     pub involuntary_switches: u64,
 }
 
 impl Usage {
-    /// Returns the total CPU time. The sum is exact, by the scheduler's clock. User and system time alone are estimates
-    /// on kernels that divide the sum by sampled ticks (CONFIG_TICK_CPU_ACCOUNTING).
+    /// Returns the total CPU time. The total is exact, because the scheduler measures it. User and system time alone
+    /// are estimates on kernels that split the total in proportion to sampled ticks (CONFIG_TICK_CPU_ACCOUNTING).
     #[must_use]
     pub fn cpu(&self) -> Duration {
         self.user.saturating_add(self.system)
@@ -52,7 +52,7 @@ pub enum End {
 /// ECHILD if `pid` is not a child of the caller, EINTR if a signal arrived first.
 pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
     let mut status = 0_i32;
-    // struct rusage: two timevals and fourteen counters, all as wide as a register.
+    // struct rusage consists of two timevals and fourteen counters; each field is as wide as a register.
     let mut raw = [0_i64; 18];
     let args = [
         pid.as_raw_pid() as usize,

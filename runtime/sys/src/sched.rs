@@ -10,13 +10,13 @@ pub struct Attributes {
     pub policy: u32,
     /// SCHED_FLAG_*.
     pub flags: u64,
-    /// Nice value, for policies other than real-time.
+    /// Nice value, for policies that are not real-time.
     pub nice: i32,
     /// Static priority for SCHED_FIFO and SCHED_RR.
     pub priority: u32,
     /// SCHED_DEADLINE: nanoseconds of CPU time per period.
     pub runtime: u64,
-    /// SCHED_DEADLINE: nanoseconds from the beginning of a period.
+    /// SCHED_DEADLINE: the deadline in nanoseconds from the beginning of a period.
     pub deadline: u64,
     /// SCHED_DEADLINE: length of a period in nanoseconds.
     pub period: u64,
@@ -37,15 +37,16 @@ struct Raw {
     utilization_max: u32,
 }
 
-/// Returns a set of CPUs in rustix's form.
+/// Returns a set of CPUs as rustix's type.
 pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
     let mut set = CpuSet::new();
     cpus.for_each(|cpu| set.set(cpu as usize));
     set
 }
 
-/// Lets the caller run on every CPU of its cgroup, present or future: cpuset(7) masks the affinity anew whenever the
-/// cgroup's set changes. The kernel ignores bits beyond its maximum number of CPUs.
+/// Lets the caller run on every CPU of its cgroup, also on CPUs that the cgroup gets later: whenever the cgroup's set
+/// changes, the kernel applies the affinity mask to the new set (cpuset(7)). The kernel ignores bits beyond its maximum
+/// number of CPUs.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.
@@ -60,8 +61,8 @@ pub fn run_on_every_cpu() -> Result<(), Errno> {
 /// Sets policy and parameters of the caller.
 ///
 /// # Errors
-/// Those of sched_setattr(2): EPERM without CAP_SYS_NICE, or for SCHED_DEADLINE in a cpuset; EBUSY
-/// where a deadline cannot be kept; EINVAL.
+/// Those of sched_setattr(2): EPERM without CAP_SYS_NICE, or for SCHED_DEADLINE in a cpuset; EBUSY if the kernel cannot
+/// guarantee the deadline; EINVAL.
 pub fn set_attributes(attributes: &Attributes) -> Result<(), Errno> {
     let &Attributes { policy, flags, nice, priority, runtime, deadline, period } = attributes;
     let raw = Raw {
@@ -81,7 +82,8 @@ pub fn set_attributes(attributes: &Attributes) -> Result<(), Errno> {
         .map(drop)
 }
 
-/// Sets the caller's I/O priority, which children inherit: the class, shifted by 13 bits, and the level.
+/// Sets the caller's I/O priority, which children inherit. `priority` is the class, shifted left by 13 bits, plus the
+/// level.
 ///
 /// # Errors
 /// Those of ioprio_set(2): EPERM for the real-time class without CAP_SYS_NICE.
@@ -96,7 +98,7 @@ pub fn set_io_priority(priority: u16) -> Result<(), Errno> {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a separate thread, whose settings end with it.
+    /// Runs `work` in a separate thread, so that its settings do not outlast the thread.
     fn apart(work: impl FnOnce() + Send + 'static) {
         std::thread::spawn(work).join().unwrap();
     }

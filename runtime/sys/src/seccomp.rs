@@ -1,10 +1,10 @@
-//! seccomp(2): loads a filter and probes what the kernel supports.
+//! seccomp(2): loads a filter, and checks which flags and actions the kernel supports.
 
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// SECCOMP_FILTER_FLAG_NEW_LISTENER (Linux 5.0): loading the filter returns a descriptor, which receives calls with the
-/// verdict SECCOMP_RET_USER_NOTIF (seccomp_unotify(2)).
+/// SECCOMP_FILTER_FLAG_NEW_LISTENER (Linux 5.0): loading the filter returns a descriptor, from which system calls with
+/// the result SECCOMP_RET_USER_NOTIF can be read (seccomp_unotify(2)).
 pub const NEW_LISTENER: u32 = 8;
 
 const SECCOMP_SET_MODE_FILTER: usize = 1;
@@ -16,9 +16,9 @@ const SECCOMP_GET_ACTION_AVAIL: usize = 2;
 pub struct Instruction {
     /// Operation.
     pub code: u16,
-    /// Jump if true, in instructions.
+    /// The distance of the jump if the condition is true, in instructions.
     pub jt: u8,
-    /// Jump if false, in instructions.
+    /// The distance of the jump if the condition is false, in instructions.
     pub jf: u8,
     /// Operand.
     pub k: u32,
@@ -34,8 +34,8 @@ struct Program {
 /// listener, close-on-exec, if `flags` contain [`NEW_LISTENER`].
 ///
 /// # Errors
-/// EACCES without CAP_SYS_ADMIN or no_new_privs; EBUSY for a second listener; EINVAL for a filter or flags the kernel
-/// refuses.
+/// EACCES with neither CAP_SYS_ADMIN nor no_new_privs; EBUSY for a second listener; EINVAL for a filter or flags the
+/// kernel refuses.
 pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno> {
     let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
     let program = Program { len, filter: filter.as_ptr() };
@@ -50,8 +50,8 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
     Ok((flags & NEW_LISTENER != 0).then(|| unsafe { OwnedFd::from_raw_fd(result as i32) }))
 }
 
-/// Returns whether the kernel supports SECCOMP_FILTER_FLAG_* bits. The kernel checks the flags before it reads the
-/// filter, which is null here.
+/// Returns whether the kernel supports all these SECCOMP_FILTER_FLAG_* bits. No filter is loaded: the pointer to it is
+/// null, and the kernel checks the flags before it reads the filter.
 pub fn flags_known(flags: u32) -> bool {
     // SAFETY: the kernel refuses the null pointer.
     let result = unsafe {

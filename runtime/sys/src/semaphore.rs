@@ -1,8 +1,8 @@
-//! System V semaphores, sysvipc(7): the kernel queues waiters in order of arrival, and undoes the changes of a process
-//! that exits.
+//! System V semaphores, sysvipc(7). The kernel queues waiting processes in order of arrival, and can undo a process's
+//! changes when it exits.
 //!
-//! They are used instead of file locks, whose queue cannot admit several holders at a time, and instead of futexes in
-//! shared memory, which are not released when their holder is killed.
+//! The reasons not to use file locks or futexes: a file lock's queue cannot admit several holders at a time, and a
+//! futex in shared memory is not released when its holder is killed.
 
 use crate::raw::{self, nr};
 use core::time::Duration;
@@ -29,13 +29,13 @@ pub struct Set(usize);
 #[repr(C)]
 pub struct Status {
     key: u32,
-    /// Owner: user id in the caller's user namespace.
+    /// The owner's user id, in the caller's user namespace.
     pub owner: u32,
     group: u32,
-    /// Creator: user id.
+    /// The creator's user id.
     pub maker: u32,
     maker_group: u32,
-    /// Permissions, as of a file.
+    /// Permission bits like a file's.
     pub mode: u32,
     sequence: u64,
     unused: [u64; 2],
@@ -54,7 +54,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns a change that adds `by` to the semaphore at `index`. A subtraction waits until the value suffices.
+    /// Returns a change that adds `by` to the semaphore at `index`. If `by` is negative, the change waits until the
+    /// result is not negative.
     #[must_use]
     pub fn new(index: u16, by: i16) -> Self {
         Self { index, by, flags: 0 }
@@ -106,10 +107,10 @@ impl Set {
         Ok(status)
     }
 
-    /// Applies all `changes` atomically, semtimedop(2), and waits up to `longest` if a change has to wait.
+    /// Applies all `changes` atomically, semtimedop(2). If a change has to wait, waits for at most `longest`.
     ///
     /// # Errors
-    /// EAGAIN after `longest`, EIDRM or EINVAL if the set was removed, EINTR, ERANGE beyond [`MOST`].
+    /// EAGAIN after `longest`, EIDRM or EINVAL if the set was removed, EINTR, ERANGE if a value would exceed [`MOST`].
     pub fn change(self, changes: &[Change], longest: Option<Duration>) -> Result<(), Errno> {
         let time =
             longest.map(|time| [time.as_secs().cast_signed(), i64::from(time.subsec_nanos())]);
@@ -139,10 +140,10 @@ impl Set {
         unsafe { raw::call(nr::SEMCTL, [self.0, usize::from(index), GETNCNT]) }
     }
 
-    /// Removes the set; waiters get EIDRM.
+    /// Removes the set; the calls of waiting processes fail with EIDRM.
     ///
     /// # Errors
-    /// EPERM unless owner or creator, EINVAL or EIDRM if the set is already removed.
+    /// EPERM if the caller is neither owner nor creator, EINVAL or EIDRM if the set is already removed.
     pub fn remove(self) -> Result<(), Errno> {
         // SAFETY: no pointers.
         unsafe { raw::call(nr::SEMCTL, [self.0, 0, IPC_RMID]) }.map(drop)

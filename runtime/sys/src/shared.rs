@@ -1,11 +1,11 @@
-//! Memory shared by the actors of a start.
+//! Memory shared by the processes that take part in a start (the actors, such as the parent and init).
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Entries of `N` words each, initially zero, which live as long as the process.
+/// Entries of `N` words each, initially zero. They are never freed.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared<const N: usize> {
     first: NonNull<[AtomicU64; N]>,
@@ -13,14 +13,15 @@ pub struct Shared<const N: usize> {
 }
 
 impl<const N: usize> Shared<N> {
-    /// Allocates `len` entries on the heap, for actors that share their memory.
+    /// Allocates `len` entries on the heap, for processes that share their memory.
     #[cfg(feature = "alloc")]
     pub fn leaked(len: usize) -> Self {
         let entries: &'static mut [[u64; N]] = alloc_crate::vec![[0; N]; len].leak();
         Self { first: NonNull::from(entries).cast(), len }
     }
 
-    /// Maps `len` entries that a child without shared memory can access as well; only written pages take memory.
+    /// Maps `len` entries that a child can access as well even if it does not share the memory. Only pages that are
+    /// written take up memory.
     ///
     /// # Errors
     /// ENOMEM.
@@ -39,12 +40,12 @@ impl<const N: usize> Shared<N> {
     }
 
     fn entry(&self, index: usize) -> Option<&[AtomicU64; N]> {
-        // SAFETY: in range of memory that is never unmapped and is accessed only by atomics.
+        // SAFETY: the entry is within the memory, which is never unmapped and is accessed only by atomic operations.
         (index < self.len).then(|| unsafe { self.first.add(index).as_ref() })
     }
 
-    /// Stores an entry, its last word last; ignores an index out of range. Only one process writes an entry; others may
-    /// read it.
+    /// Stores an entry; its last word is stored last. Does nothing if `index` is out of range. Only one process may
+    /// write an entry; others may read it.
     pub fn set(&self, index: usize, value: [u64; N]) {
         if let Some(words) = self.entry(index) {
             for (word, value) in words.iter().zip(value) {
@@ -53,7 +54,7 @@ impl<const N: usize> Shared<N> {
         }
     }
 
-    /// Reads an entry, its last word first: everything stored before that word is visible as well.
+    /// Reads an entry. The last word is read first, so everything that was stored before this word is visible as well.
     pub fn get(&self, index: usize) -> Option<[u64; N]> {
         let mut value = [0; N];
         for (word, value) in self.entry(index)?.iter().zip(&mut value).rev() {
@@ -83,7 +84,7 @@ mod tests {
     #[test]
     fn what_the_last_word_announces_is_there() {
         struct Sent(Shared<2>);
-        // SAFETY: all of it is atomic and is never freed.
+        // SAFETY: the memory consists of atomics and is never freed.
         unsafe impl Send for Sent {}
         let shared = Shared::<2>::leaked(1);
         let writer = Sent(shared);

@@ -1,4 +1,4 @@
-//! Signals: the mask, signalfd(2), and sending by descriptor or number.
+//! Signals: the signal mask, dispositions, signalfd(2), and sending to a pidfd or a pid.
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -33,21 +33,21 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
     Ok(SignalSet(old))
 }
 
-/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: the usual signals to end a program.
+/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: the signals commonly sent to end a program.
 const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
 /// The exit status after one of the signals in [`ENDING`], as with runc's init.
 const ENDED: i32 = 2;
 
 /// Resets every signal to its default action, so that a container's process does not inherit signals that the caller
-/// ignores. Until exec, a handler for the usual ending signals exits this process, even as the first process of a PID
-/// namespace: the kernel does not deliver signals without a handler to such a process (pid_namespaces(7)).
+/// ignores. Until exec, the signals commonly sent to end a program have a handler that exits this process. Without a
+/// handler, the first process of a PID namespace would not receive them (pid_namespaces(7)).
 pub fn reset_dispositions() {
     const SA_RESTORER: u64 = 0x0400_0000;
     let handler = end as extern "C" fn(i32) -> !;
     let handler = (handler as *const ()).addr() as u64;
     // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
     let default = [0u64; 4];
-    // A handler that never returns needs no restorer, but x86-64 requires one.
+    // x86-64 requires a restorer, although a handler that never returns does not need one.
     let ends = [handler, SA_RESTORER, handler, u64::MAX];
     for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
         let action = if ENDING.contains(&signal) { &ends } else { &default };
@@ -66,8 +66,8 @@ extern "C" fn end(_: i32) -> ! {
     crate::start::exit(ENDED)
 }
 
-/// Resets SIGCHLD to its default action. If it is ignored, as the caller may have set it, the kernel reaps children
-/// itself and their exit status is lost (wait(2), "NOTES").
+/// Resets SIGCHLD to its default action. If the process inherits SIGCHLD as ignored, the kernel reaps its children and
+/// their exit status is lost (wait(2), "NOTES").
 pub fn hear_of_children() {
     const SIGCHLD: usize = 17;
     let default = [0u64; 4];
@@ -104,10 +104,10 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
     Ok(i32::from_ne_bytes([a, b, c, d]))
 }
 
-/// Sends `signal` to the process behind `pidfd`; 0 only checks whether the process exists.
+/// Sends `signal` to the process that `pidfd` refers to; signal 0 only checks whether the process exists.
 ///
 /// # Errors
-/// ESRCH if the process is gone; EINVAL for an invalid signal number; EPERM.
+/// ESRCH if the process has exited; EINVAL for an invalid signal number; EPERM.
 pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     // SAFETY: no siginfo is passed.
     unsafe {
@@ -119,7 +119,8 @@ pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// Sends `signal` to `pid` through a pidfd, so that a reused pid cannot be hit later.
+/// Sends `signal` to `pid` through a pidfd. If the pid is reused after the pidfd was opened, the signal does not reach
+/// the new process.
 ///
 /// # Errors
 /// As [`send`].

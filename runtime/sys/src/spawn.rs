@@ -1,4 +1,4 @@
-//! Starting a program of the host in a child process: descriptors by number, nothing else inherited.
+//! Starts a program of the host in a child process, which inherits the given descriptors only.
 
 use alloc_crate::vec::Vec;
 use core::ffi::{CStr, c_char};
@@ -21,22 +21,24 @@ pub struct Program<'a> {
     pub argv: &'a [&'a CStr],
     /// The complete environment.
     pub envp: &'a [&'a CStr],
-    /// The descriptors, numbered from 0. The program has no others.
+    /// The program's descriptors, in order from number 0. The program gets no other descriptors.
     pub fds: &'a [BorrowedFd<'a>],
-    /// Whether it starts in its own process group, which does not receive the terminal signals of the caller's group.
+    /// Whether the program starts in its own process group, which does not receive signals that the terminal sends to
+    /// the caller's group.
     pub own_group: bool,
-    /// Receives the errno as four bytes in native order if the program could not be executed. Closed by exec.
+    /// A descriptor to which the child writes the errno, as four bytes in native order, if the program cannot be
+    /// executed. Exec closes it.
     pub trouble: BorrowedFd<'a>,
 }
 
-/// Starts `program` in a child process. The child's exit sends SIGCHLD; no signal is blocked or ignored.
+/// Starts `program` in a child process. The child's exit sends SIGCHLD. In the child, no signal is blocked or ignored.
 ///
 /// Does not wait for exec; see [`Program::trouble`].
 ///
 /// # Errors
 /// Those of clone3(2); EMFILE.
 pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
-    // Above their final numbers, so that none is overwritten before it is moved.
+    // The copies get numbers above the final ones, so that none is overwritten before it is moved.
     let above = program.fds.len() as RawFd;
     let copies = program.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above));
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
@@ -56,7 +58,7 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     }
 }
 
-/// Builds the array for execve(2).
+/// Returns the NULL-terminated array of `strings` for execve(2).
 fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
@@ -71,7 +73,7 @@ fn become_program(
     reset_dispositions();
     let _ = set_mask(SignalSet::EMPTY);
     for (number, fd) in fds.iter().enumerate() {
-        // Must not be closed: the program inherits it.
+        // Must not be dropped, which would close the number: the program inherits it.
         let mut place = ManuallyDrop::new(
             // SAFETY: the number's owner in this process never uses it again.
             unsafe { OwnedFd::from_raw_fd(number as RawFd) },

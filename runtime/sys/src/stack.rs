@@ -5,13 +5,14 @@ use core::ptr::null_mut;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 
-/// Size in bytes: the deepest frames hold a path and a line of passwd(5). Untouched pages cost nothing.
+/// The size of the stack in bytes. The largest frames contain a path and a line of passwd(5). Untouched pages cost
+/// nothing.
 const LENGTH: usize = 256 * 1024;
 /// Size in bytes of the guard page: a multiple of every page size.
 const GUARD: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 65536 };
 
-/// A stack with a guard page below it. It is never unmapped implicitly, because its user may outlive the caller's
-/// reference.
+/// A stack with a guard page below it. Dropping this value does not unmap the stack, because the process that runs on
+/// it may run for longer.
 #[derive(Debug)]
 pub struct Stack {
     base: usize,
@@ -24,7 +25,7 @@ impl Stack {
     /// ENOMEM.
     pub fn map() -> Result<Self, Errno> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice, whose first page is unused.
+        // SAFETY: a new mapping at an address of the kernel's choice; its first page is not used yet.
         unsafe {
             let base = mmap_anonymous(null_mut(), GUARD + LENGTH, protection, MapFlags::PRIVATE)?;
             mprotect(base, GUARD, MprotectFlags::empty())?;
@@ -33,14 +34,14 @@ impl Stack {
         }
     }
 
-    /// Unmaps the stack once its user has exited.
+    /// Unmaps the stack after the process that ran on it has exited.
     ///
     /// # Safety
     /// No process may still run on it.
     #[cfg(feature = "alloc")]
     pub(crate) unsafe fn unmap(self) {
         let start = core::ptr::without_provenance_mut(self.base - GUARD);
-        // SAFETY: mapped by `map`, and the caller's promise.
+        // SAFETY: the memory was mapped by `map`, and by the caller's contract no process uses it.
         let _ = unsafe { rustix::mm::munmap(start, GUARD + LENGTH) };
     }
 
@@ -55,13 +56,14 @@ impl Stack {
     }
 }
 
-/// Detects allocations by a process on such a stack. The process must not allocate, because it shares its memory with
-/// another process.
+/// Detects heap allocations by a process that runs on such a stack. It must not allocate, because it shares its memory
+/// with another process.
 #[cfg(dayfly_faults)]
 mod watch {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    /// The range of all stacks so far; neither the heap nor the first stack lies in it.
+    /// The lowest and the highest address of the stacks mapped so far. Neither the heap nor the main stack lies in this
+    /// range.
     static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
     static END: AtomicUsize = AtomicUsize::new(0);
 
@@ -70,13 +72,13 @@ mod watch {
         END.fetch_max(base + super::LENGTH, Ordering::Relaxed);
     }
 
-    /// Forgets the stacks, in a process with a copy of the memory.
+    /// Resets the range, in a process that has its own copy of the memory.
     pub fn forget() {
         LOWEST.store(usize::MAX, Ordering::Relaxed);
         END.store(0, Ordering::Relaxed);
     }
 
-    /// Kills a process that allocates on such a stack.
+    /// Exits with an error message if the caller, which is about to allocate, runs on such a stack.
     pub(crate) fn refuse_shared() {
         let here = 0u8;
         let at = (&raw const here).addr();

@@ -1,9 +1,9 @@
 //! Start-up without libc: entry point, arguments, memory routines, panic.
 //!
-//! A runtime command lives for a couple of milliseconds, and each container pays for three or four start-ups (create,
-//! start, state, delete). Measured, an empty program takes 0.28 ms without libc and 0.7–0.9 ms with a static glibc,
-//! which executes CPUID dozens of times (a trap in a VM) and relocates ifuncs. So the kernel enters the binary here
-//! directly. [`entry!`](crate::entry) defines the needed symbols in a program.
+//! A runtime command runs for a couple of milliseconds, and each container needs three or four commands (create, start,
+//! state, delete). An empty program takes 0.28 ms without libc. With a static glibc, which executes CPUID dozens of
+//! times (a trap in a VM) and relocates ifuncs, it takes 0.7–0.9 ms. So the kernel enters the binary here directly.
+//! [`entry!`](crate::entry) defines the needed symbols in a program.
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
@@ -13,7 +13,8 @@ use core::{ptr, slice};
 /// The auxiliary vector as pairs of type and value, set when the program starts.
 static AUXILIARY: AtomicPtr<[usize; 2]> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the value of type `kind` in the auxiliary vector (getauxval(3)); 0 if missing, and in programs with a libc.
+/// Returns the auxiliary vector's value for the type `kind` (getauxval(3)). Returns 0 if it is missing, and always in
+/// programs with a libc.
 pub fn auxiliary(kind: usize) -> usize {
     let mut entry: *const [usize; 2] = AUXILIARY.load(Ordering::Relaxed);
     while !entry.is_null() {
@@ -28,8 +29,8 @@ pub fn auxiliary(kind: usize) -> usize {
     0
 }
 
-/// Returns the page size in bytes. aarch64 kernels have 4, 16 or 64 KiB; without an auxiliary vector, the largest is
-/// assumed.
+/// Returns the page size in bytes. The page size of aarch64 kernels is 4, 16 or 64 KiB; without an auxiliary vector, 64
+/// KiB is assumed.
 pub fn page_size() -> usize {
     const AT_PAGESZ: usize = 6;
     match auxiliary(AT_PAGESZ) {
@@ -53,7 +54,7 @@ impl Args {
     /// `sp` is the stack pointer with which the kernel started the process.
     pub unsafe fn from_stack(sp: *const usize) -> Self {
         // SAFETY: the ABI puts argc, argv[argc], NULL, envp…, NULL, auxv…, AT_NULL at the initial stack pointer, and
-        // this memory stays unchanged for the life of the process.
+        // this memory stays unchanged until the process exits.
         unsafe {
             let argc = *sp;
             let argv = sp.add(1).cast::<*const c_char>();
@@ -70,7 +71,7 @@ impl Args {
         }
     }
 
-    /// Returns no arguments and no environment, for tests and embedders.
+    /// Returns an empty argument list and environment, for tests and for programs that embed the runtime.
     pub const fn empty() -> Self {
         Self { argv: &[], envp: &[] }
     }
@@ -110,9 +111,9 @@ impl Args {
     /// Returns the value of an environment variable, if it is set and is UTF-8.
     pub fn env(&self, name: &str) -> Option<&'static str> {
         let first = *name.as_bytes().first()?;
-        // Compared from the front, without computing lengths: most differ in the first byte.
+        // Names are compared byte by byte, without computing lengths, because most differ in the first byte.
         let begins = |entry: *const c_char| {
-            // SAFETY: from_stack's contract; the first byte exists, even if it is the NUL.
+            // SAFETY: from_stack's contract; the first byte exists, even if the string is empty.
             unsafe { entry.cast::<u8>().read() == first }
         };
         let is_named = |entry: *const c_char| {
@@ -135,14 +136,14 @@ unsafe impl Send for Args {}
 // SAFETY: as above.
 unsafe impl Sync for Args {}
 
-/// Ends the process; if a seccomp filter forbids exit_group(2), by a signal.
+/// Ends the process by exit_group(2), or by a signal if a seccomp filter forbids exit_group(2).
 pub fn exit(status: i32) -> ! {
     // SAFETY: exit_group takes no pointers and does not return.
     unsafe { crate::raw::syscall(crate::raw::nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
     loop {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: an invalid instruction, for the signal it raises, which kills even the init of a PID namespace.
-        // Nothing runs after it.
+        // SAFETY: an invalid instruction raises a signal, which kills even the init of a PID namespace. Nothing runs
+        // after it.
         unsafe {
             core::arch::asm!("ud2", options(nomem, nostack))
         };
@@ -154,16 +155,16 @@ pub fn exit(status: i32) -> ! {
     }
 }
 
-/// Prints a panic's message to stderr and exits with 2. A panic is a bug; nothing is unwound.
+/// Prints a panic's message to stderr and exits with status 2. A panic is a bug; the stack is not unwound.
 pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
     use core::fmt::Write;
     let _ = writeln!(crate::stdio::Stderr, "dayfly: bug, please report: {info}");
     exit(2)
 }
 
-/// Defines a program with `$main: fn(sys::Args) -> i32`: entry point, allocator, panic handler and the memory routines
-/// that libc would provide. Use it once, in a `#![no_std] #![no_main]` binary linked with `-nostartfiles -nostdlib
-/// -static -no-pie`.
+/// Defines what a program with the main function `$main: fn(sys::Args) -> i32` would get from libc and std: entry
+/// point, allocator, panic handler and memory routines. Use it once, in a `#![no_std] #![no_main]` binary linked with
+/// `-nostartfiles -nostdlib -static -no-pie`.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -179,13 +180,14 @@ macro_rules! entry {
         );
 
         unsafe extern "C" fn __entry(sp: *const usize) -> ! {
-            // SAFETY: _start passes the stack pointer it was given by the kernel.
+            // SAFETY: _start passes the stack pointer with which the kernel started it.
             let args = unsafe { $crate::start::Args::from_stack(sp) };
             $crate::start::exit($main(args))
         }
 
         #[global_allocator]
-        // SAFETY: the program creates no thread, and processes that share its memory have no heap (the crate init).
+        // SAFETY: the program creates no thread, and processes that share its memory run the crate init, which does not
+        // use the heap.
         static ALLOCATOR: $crate::alloc::Allocator = unsafe { $crate::alloc::Allocator::new() };
 
         #[panic_handler]

@@ -42,14 +42,14 @@ pub fn stderr() -> BorrowedFd<'static> {
 pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Errno> {
     // Must not be closed: it is still a standard stream.
     let mut number = ManuallyDrop::new(
-        // SAFETY: 0, 1 or 2, which have no owner.
+        // SAFETY: the number is 0, 1 or 2, which no value owns.
         unsafe { OwnedFd::from_raw_fd(stream.as_raw_fd()) },
     );
     dup2(by, &mut number)
 }
 
-/// Opens /dev/null for each standard stream that the caller closed. Otherwise the next opened file would get its number
-/// and become a container's standard input or output.
+/// Opens /dev/null for each standard stream that is closed when the program starts. If a number stayed free, the next
+/// opened file would get it and become the container's standard input, output or error.
 pub fn ensure_open() {
     if (0..3).all(|fd| rustix::io::fcntl_getfd(standard(fd)).is_ok()) {
         return;
@@ -64,8 +64,8 @@ pub fn ensure_open() {
 }
 
 fn standard(fd: i32) -> BorrowedFd<'static> {
-    // SAFETY: this process never closes 0, 1 and 2; if the caller closed them, the kernel returns EBADF, which the
-    // writers report.
+    // SAFETY: this process never closes 0, 1 and 2. If they were closed when it started, calls fail with EBADF, which
+    // the writers report.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 

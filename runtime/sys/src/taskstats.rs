@@ -1,7 +1,8 @@
 //! The age of a process in microseconds.
 //!
-//! /proc/PID/stat gives a process's start time in ticks of 10 ms, longer than the start of a container. The taskstats
-//! family of generic netlink gives the age in microseconds (Documentation/accounting/taskstats-struct.rst).
+//! /proc/PID/stat gives a process's start time in ticks of 10 ms, which is longer than the start of a container takes.
+//! The taskstats family of generic netlink gives the age in microseconds
+//! (Documentation/accounting/taskstats-struct.rst).
 
 use alloc_crate::vec::Vec;
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! The agent's side of a seccomp listener (seccomp_unotify(2)). The runtime does not use it: it creates listeners and
-//! passes them on.
+//! The agent's side of a seccomp listener (seccomp_unotify(2)). The runtime does not use this module: it only creates
+//! listeners and sends them to agents.
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ const CONTINUE: u32 = 1;
 pub struct Notification {
     /// The notification's id, for the response.
     pub id: u64,
-    /// The caller's pid in the PID namespace of the listener's reader.
+    /// The pid of the process that made the call, in the PID namespace of the process that reads the listener.
     pub pid: u32,
     flags: u32,
     /// The system call's number.
@@ -49,9 +49,9 @@ pub enum Answer {
 /// Waits for a notification.
 ///
 /// # Errors
-/// ENOENT if a signal has interrupted the notified system call meanwhile.
+/// ENOENT if a signal has meanwhile interrupted the system call of the notification.
 pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
-    // The kernel requires zeroes.
+    // The kernel requires that the structure is zeroed.
     let mut notification = Notification::default();
     let fd = listener.as_fd().as_raw_fd() as usize;
     // SAFETY: the call writes one struct seccomp_notif, which has this layout and size (80, encoded in the request
@@ -66,7 +66,7 @@ pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
 /// Responds to a notification.
 ///
 /// # Errors
-/// ENOENT if the caller is gone.
+/// ENOENT if the process that made the system call has exited, or no longer waits.
 pub fn answer(listener: impl AsFd, id: u64, answer: Answer) -> Result<(), Errno> {
     let mut response = Response { id, value: 0, error: 0, flags: 0 };
     match answer {

@@ -1,4 +1,4 @@
-//! A user namespace that serves only for its mappings, for id-mapped mounts (mount_setattr(2)).
+//! User namespaces without processes, whose id mappings are used for id-mapped mounts (mount_setattr(2)).
 
 use alloc_crate::format;
 use core::ffi::c_void;
@@ -13,12 +13,13 @@ use crate::clone::{Child, CloneFlags, clone3_shared};
 use crate::stack::Stack;
 use crate::{Context, Error};
 
-/// The object in errors.
+/// The object named in errors.
 const OBJECT: &str = "user namespace of a mount";
-/// __WALL of waitid(2): the member's exit sends no signal.
+/// __WALL of waitid(2), needed because the exit of the namespace's process sends no signal.
 const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
-/// Returns whether this process is in a user namespace other than the initial one, so that its root is not the host's.
+/// Returns whether this process is in a user namespace other than the initial one, so that its root user is not the
+/// host's.
 #[must_use]
 pub fn is_nested() -> bool {
     let map = crate::fs::read_text("/proc/self/uid_map").unwrap_or_default();
@@ -32,7 +33,7 @@ pub fn has_group(gid: u32) -> bool {
     has_id(&map, gid)
 }
 
-/// Returns whether the lines of a uid_map or gid_map map an id.
+/// Returns whether `map`, the text of a uid_map or gid_map, maps `id`.
 fn has_id(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u32>().ok());
@@ -43,8 +44,8 @@ fn has_id(map: &str, id: u32) -> bool {
 }
 
 /// Creates a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)). `proc` is the
-/// host's procfs. A child process is in the namespace while the maps are written. It has exited when this function
-/// returns, and exits by itself if this process is killed.
+/// host's procfs. A child process (the member) is in the namespace while the maps are written. It has exited when this
+/// function returns. If this process is killed, the child exits by itself.
 ///
 /// # Errors
 /// Those of clone3(2) and user_namespaces(7): EINVAL if ranges overlap.
@@ -68,17 +69,17 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     made
 }
 
-/// Both ends of the pipe whose closing tells the member to exit.
+/// The two ends of a pipe: the member exits when the parent's end is closed.
 struct Ends {
     parent: RawFd,
     member: RawFd,
 }
 
-/// Waits for the end of the pipe; runs in the member.
+/// Waits for end of file on the pipe, then exits. Runs in the member.
 extern "C" fn stay(ends: *const c_void) -> ! {
-    // SAFETY: the caller of the clone keeps them until this process has exited.
+    // SAFETY: the caller of the clone keeps `ends` valid until this process has exited.
     let ends: &Ends = unsafe { &*ends.cast() };
-    // SAFETY: both are open in this process, which has its own descriptor table.
+    // SAFETY: both descriptors are open in this process, which has its own descriptor table.
     let end = unsafe {
         drop(OwnedFd::from_raw_fd(ends.parent));
         BorrowedFd::borrow_raw(ends.member)
@@ -87,7 +88,7 @@ extern "C" fn stay(ends: *const c_void) -> ! {
     crate::start::exit(0)
 }
 
-/// Writes the mappings of `member`'s user namespace, and opens it.
+/// Writes the mappings of `member`'s user namespace, and opens the namespace.
 fn map(
     proc: BorrowedFd<'_>,
     member: &Child,

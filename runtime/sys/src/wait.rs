@@ -1,4 +1,4 @@
-//! Waiting for descriptors, always with a deadline.
+//! Waits for descriptors, always with a deadline.
 
 use core::time::Duration;
 use rustix::event::{PollFd, Timespec, poll};
@@ -12,7 +12,7 @@ use crate::{Context, Error};
 pub struct Deadline(Timespec);
 
 impl Deadline {
-    /// Returns a deadline after `duration` from now.
+    /// Returns the deadline that is `duration` from now.
     pub fn after(duration: Duration) -> Self {
         let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2);
         let length = Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() };
@@ -26,7 +26,7 @@ impl Deadline {
     }
 }
 
-/// Waits until one of `fds` is ready. Returns false after the deadline.
+/// Waits until one of `fds` is ready. Returns false if none is ready at the deadline.
 ///
 /// # Errors
 /// Those of poll(2) except EINTR.

@@ -1,4 +1,4 @@
-//! A child that works concurrently with its parent: a copy of the process with only the given descriptors.
+//! A child that works concurrently with its parent. It is a copy of the process, but has only the given descriptors.
 
 use core::mem::ManuallyDrop;
 
@@ -10,11 +10,11 @@ use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::exec::close_from;
 use crate::signal::{SignalSet, set_mask};
 
-/// Creates a child with its own copy of memory, which runs `work` and exits with its result. `streams` become
-/// descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All other descriptors are
-/// closed, no signal is blocked, and the child is killed when the caller exits.
+/// Creates a child with its own copy of memory. The child runs `work` and exits with the status that `work` returns.
+/// `streams` become descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All other
+/// descriptors are closed, no signal is blocked, and the child is killed when the caller exits.
 ///
-/// The child's memory also contains the caller's values that own descriptors, but those descriptors are closed: `work`
+/// The child's memory also contains the caller's `OwnedFd` values, whose descriptors are closed in the child: `work`
 /// must not use them.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ fn arrange<const N: usize>(
     others: [BorrowedFd<'_>; N],
 ) -> Result<[OwnedFd; N], Errno> {
     let count = 3 + N as RawFd;
-    // First above all final numbers, so that none overwrites another.
+    // The descriptors first get numbers above all final ones, so that none overwrites another.
     let streams = lift(streams, count)?;
     let others = lift(others, count)?;
     for (number, from) in (0..).zip(streams) {
@@ -61,18 +61,18 @@ fn arrange<const N: usize>(
         dup2(from, &mut to)?;
     }
     for (number, from) in (3..).zip(others) {
-        // SAFETY: `from` is open; the number's owner in the parent's memory does nothing here.
+        // SAFETY: `from` is open; if a value in the copied memory owns the number, it is not used in the child.
         let (from, mut to) = unsafe {
             (BorrowedFd::borrow_raw(from), ManuallyDrop::new(OwnedFd::from_raw_fd(number)))
         };
         dup3(from, &mut to, DupFlags::CLOEXEC)?;
     }
     close_from(count.unsigned_abs())?;
-    // SAFETY: they have just been created, and the caller becomes their owner.
+    // SAFETY: the descriptors have just been created, and the caller becomes their owner.
     Ok(core::array::from_fn(|at| unsafe { OwnedFd::from_raw_fd(3 + at as RawFd) }))
 }
 
-/// Duplicates descriptors to numbers from `first` on.
+/// Duplicates descriptors to free numbers from `first` on.
 fn lift<const N: usize>(fds: [BorrowedFd<'_>; N], first: RawFd) -> Result<[RawFd; N], Errno> {
     let mut lifted = [-1; N];
     for (to, fd) in lifted.iter_mut().zip(fds) {

@@ -1,4 +1,4 @@
-//! Caches for single tests, and mount namespaces for them.
+//! Creates a cache, and a mount namespace, for a single test.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::env;
@@ -16,7 +16,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Returns `None` with a message if the caller is not root.
+    /// Chooses an unused path for the directory. Prints a message and returns `None` if the caller is not root.
     pub fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !is_root() {
@@ -44,7 +44,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Including its mounts, if it is a cache.
+        // If the directory is a cache, its mounts are removed first.
         let _ = Cache::clear(self.path());
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -60,8 +60,8 @@ fn is_root() -> bool {
 
 const INSIDE: &str = "DAYFLY_TEST_NAMESPACE";
 
-/// Runs `test`, the body of the test called `name`, in a mount namespace of its own: in a child process that runs only
-/// that test again.
+/// Runs `test`, the body of the test called `name`, in a separate mount namespace. For this, a child process runs this
+/// test program again with only that test.
 pub fn in_namespace(name: &str, test: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return test();
@@ -82,7 +82,7 @@ pub fn in_namespace(name: &str, test: impl FnOnce()) {
 
 const WORKER: &str = "DAYFLY_TEST_CACHE";
 
-/// Returns the path to work on if this process is a [`worker`]. Waits for the end of its standard input.
+/// Waits for the end of standard input and returns the path of the cache, if this process is a [`worker`].
 pub fn work() -> Option<String> {
     let path = env::var(WORKER).ok()?;
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();

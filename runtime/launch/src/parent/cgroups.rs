@@ -35,7 +35,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Returns the cgroup to which the container's init has moved, for an exec that requests no particular one.
+    /// Returns the cgroup to which the container's init has moved, for an exec that requests no particular cgroup.
     pub(super) fn cgroup_of_init(&self) -> Option<Cgroup> {
         let Some(CgroupPlan::Join { location, or_that_of: Some(init) }) = &self.plan.cgroup else {
             return None;
@@ -43,8 +43,8 @@ impl Parent<'_> {
         Cgroup::open(&location.moved_to_by(*init)?).ok()
     }
 
-    /// Follows the container's init if it has moved to a descendant cgroup, so that the original cgroup cannot contain
-    /// processes. Returns whether init has moved.
+    /// Selects the current cgroup of the container's init, if the original cgroup enables controllers for its children
+    /// and so cannot contain processes. Returns whether it did so.
     pub(super) fn follows_init(&mut self) -> bool {
         let is_closed = self.cgroup.as_ref().is_some_and(Cgroup::hands_down);
         match self.cgroup_of_init().filter(|_| is_closed) {
@@ -66,8 +66,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Ends the holder of the scope once init is in all of the cgroup. If init moves there itself, that is not
-    /// sufficient, because it may not have moved yet.
+    /// Kills the process that keeps the scope alive, once init is in the cgroup in all hierarchies. An init that was
+    /// not created there may not have moved itself yet, so the parent moves it first.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
         let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;

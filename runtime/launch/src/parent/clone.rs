@@ -27,20 +27,20 @@ use init::{Filter, Job, hooks};
 /// How init joins its cgroup.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// By CLONE_INTO_CGROUP, on cgroup v2.
+    /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
     pub into_cgroup: bool,
-    /// By moving its only thread, on v1.
+    /// Whether init joins v1 cgroups by moving its only thread.
     pub thread_move: bool,
 }
 
-/// The result of an attempt.
+/// The result of a successful attempt to create init.
 pub(super) struct Born {
     child: Child,
     channel: OwnedFd,
     recorder: Option<Recorder>,
     /// Whether init waits to be moved before it creates its cgroup namespace.
     awaits_move: bool,
-    /// Whether the parent returned from the time namespace.
+    /// The result of the parent's return to its own time namespace.
     back: Result<(), sys::Error>,
 }
 
@@ -50,12 +50,13 @@ fn begin(
     flags: CloneFlags,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Child, Errno> {
-    // SAFETY: the runtime has one thread. The creator of `birth` holds both ends of the channel, and has leaked it.
+    // SAFETY: the runtime has one thread. The creator of `job` holds both ends of the channel, and has leaked `job`.
     unsafe { init::begin(job, flags, cgroup) }
 }
 
 impl Parent<'_> {
-    /// Selects the PID namespace for children: setns(2) does not change the caller's own.
+    /// Selects the PID namespace in which children are created. setns(2) does not change the caller's own PID
+    /// namespace.
     pub(super) fn enter_pid_namespace(&mut self, slot: Slot) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let own = openat(CWD, c"/proc/self/ns/pid", flags, Mode::empty())
@@ -70,7 +71,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Sets the affinity, which children inherit.
+    /// Sets this process's CPU affinity, which children inherit.
     pub(super) fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
         let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
         sched_setaffinity(None, &sys::sched::cpu_set(cpus.iter()))
@@ -124,13 +125,14 @@ impl Parent<'_> {
     pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
         let Wanted { flags, intermediate, time } = wanted;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
-        // If the parent waits for the intermediate's exit, it needs no message from it.
+        // An intermediate that shares the memory needs no relay: it leaves init's pid in `job`, and the parent waits
+        // for its exit.
         let relay = match (intermediate, attempt.memory) {
             (Some(_), Memory::Copied) => Some(channel::pair().context("socketpair", "")?),
             _ => None,
         };
         let steps = self.plan.init.len();
-        // If the intermediate shares the memory, init does not.
+        // Init shares the memory only if the parent itself creates init.
         let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
         let recorder = match (self.tracer.is_on(), is_shared) {
             (false, _) => None,
@@ -146,8 +148,8 @@ impl Parent<'_> {
                 .as_ref()
                 .map(|program| Filter { instructions: &program.filter, flags: program.flags }),
             state: self.plan.state,
-            // SAFETY: for init, which has copies of them and closes them by exec or close_range(2), after which it does
-            // not use the table; the intermediate passes them on.
+            // SAFETY: the table is for init, which has copies of the descriptors. Init closes them by exec or
+            // close_range(2), and does not use the table afterwards. An intermediate passes the descriptors on to init.
             slots: unsafe { self.slots.of_init() },
             procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
             channel: theirs.as_raw_fd(),
@@ -169,7 +171,7 @@ impl Parent<'_> {
                 None => None,
             };
         if job.relay_shares() {
-            // Until there is a pidfd, init is known by its pid, which must not be reused before.
+            // Until the parent has opened a pidfd, it knows only init's pid, which must not be reused in the meantime.
             sys::signal::hear_of_children();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
@@ -190,8 +192,8 @@ impl Parent<'_> {
         }
     }
 
-    /// Opens the files through which init joins its cgroup: those of v1, and cgroup.procs of v2 unless init is created
-    /// there (CLONE_INTO_CGROUP).
+    /// Opens the files through which init joins its cgroup: the files of the v1 hierarchies, and cgroup.procs of the v2
+    /// cgroup unless init is created in it (CLONE_INTO_CGROUP).
     pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
         let mut procs = cgroup.entrances(way.thread_move)?;
@@ -201,8 +203,8 @@ impl Parent<'_> {
         Ok(procs)
     }
 
-    /// Returns the descriptors that a stripping intermediate leaves open for init: those of init's own steps, and the
-    /// files of those cgroups that init joins itself.
+    /// Returns the descriptors that an intermediate leaves open for init if it closes all others: the descriptors that
+    /// init's own steps use, `ends`, and `procs` if init joins its cgroups itself.
     fn kept(
         &self,
         intermediate: Option<Intermediate>,
@@ -225,7 +227,8 @@ impl Parent<'_> {
         slots.chain(procs).chain(ends).collect::<Vec<RawFd>>().leak()
     }
 
-    /// Returns whether init may be moved to its cgroups from outside, which takes longer.
+    /// Returns whether the parent may move init to its cgroups, which the intermediate joins otherwise. A move takes
+    /// longer.
     pub(super) fn may_move(&self, intermediate: Option<Intermediate>) -> bool {
         let steps = intermediate.map_or(0, |intermediate| intermediate.steps);
         let first = self.plan.init.get(..steps).unwrap_or_default();
@@ -280,7 +283,8 @@ impl Parent<'_> {
     }
 }
 
-/// Returns the step at which init enters a time namespace of its own, and how far its clock is ahead from then on.
+/// Returns the index of `step` if init enters its own time namespace in it, and how far init's clock is ahead from then
+/// on.
 fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
     match step {
         InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),

@@ -1,4 +1,4 @@
-//! The parent's messages from and to init.
+//! The messages between the parent and init.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,7 +21,8 @@ impl Parent<'_> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
         match channel::say(channel, word) {
             Ok(()) => Ok(()),
-            // Init is gone; it may have reported why, or have left messages of ours unread.
+            // Init has exited. It may have sent a message with the reason, or may have left the parent's messages
+            // unread.
             Err(Errno::PIPE | Errno::CONNRESET) => {
                 self.await_message(&Message::Closed).and(Err(self.death()))
             }
@@ -135,7 +136,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
     }
 }
 
-/// Returns the name of a step of init, with the mount of the configuration that it belongs to.
+/// Returns the name of a step of init, preceded by the mount of the configuration that the step prepares, if any.
 fn named(plan: &Plan, step: &InitStep) -> String {
     let label = step.label();
     let name = match label.object.is_empty() {

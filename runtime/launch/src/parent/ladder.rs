@@ -1,13 +1,14 @@
-//! The ways to create init. If a way fails for a reason that another one avoids, the other one is tried.
+//! The ways to create init. If an attempt fails for a reason that another way avoids, that way is tried next.
 //!
 //! | rung | reason of the failure | alternative |
 //! |---|---|---|
-//! | [`beside_init`] | the cgroup accepts no processes, or is gone | init starts in the current cgroup of the container's init |
-//! | [`by_itself`] | a filter refuses clone3(2), and clone(2) lacks CLONE_INTO_CGROUP | init moves itself to its cgroup |
+//! | [`beside_init`] | the cgroup accepts no processes, or was removed | init starts in the current cgroup of the container's init |
+//! | [`by_itself`] | a seccomp filter refuses clone3(2), and clone(2) lacks CLONE_INTO_CGROUP | init moves itself to its cgroup |
 //! | [`by_systemd`] | only the caller's systemd may move init there | init starts outside; systemd moves it |
-//! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | both start outside; the parent moves init |
+//! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | the intermediate and init start outside the cgroup; the parent moves init |
 //!
-//! Each rung is tried at most once, from top to bottom. A move, unlike a fork, is not checked against the PID limit.
+//! Each rung is tried at most once, from top to bottom. The kernel checks the PID limit when a process forks, not when
+//! a process is moved into the cgroup.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -22,7 +23,7 @@ use super::Parent;
 use super::clone::{Born, Way};
 use crate::Error;
 
-/// The plan's requirements for the clone, however init is created.
+/// The plan's requirements for the clone, which are the same for each attempt.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     /// The new namespaces.
@@ -48,7 +49,7 @@ pub(super) struct Attempt {
 pub(super) enum Moved {
     /// No: init is created in its cgroup, or moves itself.
     No,
-    /// Only on v2; init itself joins those of v1.
+    /// Only in the v2 hierarchy; init itself joins its v1 cgroups.
     Unified,
     /// In all hierarchies, so that neither init nor its intermediate moves itself.
     Everywhere,
@@ -68,7 +69,7 @@ impl From<sys::Error> for Fell {
     }
 }
 
-/// Changes a failed attempt into one that may succeed; returns false if this rung does not apply.
+/// Changes a failed attempt so that it may succeed; returns false if the rung does not apply to this failure.
 type Rung = fn(&mut Parent<'_>, Wanted, &mut Attempt, &Fell) -> Result<bool, Error>;
 
 const LADDER: [Rung; 4] = [beside_init, by_itself, by_systemd, past_the_limit];
@@ -115,8 +116,8 @@ impl Parent<'_> {
         }
     }
 
-    /// Moves the attempt to the current cgroup of the container's init, if the new init would move itself: it would
-    /// learn too late that its cgroup accepts no processes.
+    /// Selects the current cgroup of the container's init if the plan's cgroup accepts no processes. Called if the new
+    /// init will move itself, because it would learn too late that it cannot join the plan's cgroup.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
             // The limits there are unknown.
@@ -147,13 +148,15 @@ impl Parent<'_> {
 }
 
 impl Wanted {
-    /// Returns the namespaces that the clone creates: none of those that an intermediate creates later.
+    /// Returns the namespaces that the parent's clone creates: none if there is an intermediate, which creates them
+    /// later.
     pub fn at_birth(self) -> CloneFlags {
         if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
     }
 }
 
-/// Handles a cgroup that is gone, or that enables controllers for its children and so cannot contain processes itself.
+/// Handles a cgroup that was removed, or that enables controllers for its children and so cannot contain processes
+/// itself.
 fn beside_init(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -172,7 +175,8 @@ fn beside_init(
     Ok(attempt.beside.is_some())
 }
 
-/// Handles clone(2), used if a filter refuses clone3(2): it cannot create a process in a cgroup, so init moves itself.
+/// Handles a seccomp filter that refuses clone3(2). clone(2) is used instead, which cannot create a process in a
+/// cgroup, so init moves itself.
 fn by_itself(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -190,7 +194,8 @@ fn by_itself(
     Ok(true)
 }
 
-/// Handles a user in a session who lacks permission to move processes to the cgroup, if the user's systemd has it.
+/// Handles a user who lacks permission to move processes out of the session's cgroup, if the user's systemd can move
+/// init.
 fn by_systemd(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -205,8 +210,8 @@ fn by_systemd(
     Ok(helps)
 }
 
-/// Handles a cgroup with room for the intermediate but then not for init. Both start outside and are moved, because
-/// moved processes are not checked against the PID limit. This takes longer.
+/// Handles a cgroup whose PID limit allows the intermediate, but not init as well. Both start outside the cgroup, and
+/// init is moved, because the PID limit does not apply to moved processes. This takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
     wanted: Wanted,
@@ -224,7 +229,8 @@ fn past_the_limit(
     Ok(helps)
 }
 
-/// Returns why no process can be created in a cgroup. The text begins with runc's words.
+/// Returns the error for a cgroup that enables controllers for its children and so cannot contain processes. The text
+/// begins with runc's words.
 #[cold]
 fn handing_down(path: &str) -> sys::Error {
     let object = format!(

@@ -15,7 +15,7 @@ use super::{Parent, no_child};
 use crate::Error;
 
 impl Parent<'_> {
-    /// Joins the namespace of a slot.
+    /// Joins the namespace whose descriptor is in `slot`.
     pub(super) fn enter_namespace(&mut self, slot: Slot, kind: CloneFlags) -> Result<(), Error> {
         let name = name(kind)?;
         if kind == CloneFlags::NEWCGROUP {
@@ -32,9 +32,9 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Opens the files through which the init of the next clone joins its cgroup. With nsdelegate a move out of a
-    /// cgroup namespace is refused, and since Linux 5.16 the namespace of the file's opener counts
-    /// (`cgroup_procs_write_permission`).
+    /// Opens the files through which init will join its cgroup, before the parent enters another cgroup namespace. With
+    /// the mount option nsdelegate, the kernel refuses moves across the border of a cgroup namespace. Since Linux 5.16
+    /// it checks the namespace of the process that opened the file (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
         let way = self.plan.parent.iter().find_map(|step| match step {
             ParentStep::Clone { into_cgroup, thread_move, .. } => {

@@ -1,5 +1,5 @@
 //! Device nodes for a container that cannot create them. They are created on a file system that is never attached as a
-//! whole; each node is passed on as a mount. Only the container uses their inodes.
+//! whole; init gets each node as a separate mount. Only the container uses the nodes' inodes.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -40,7 +40,8 @@ impl Parent<'_> {
         for (OwnNode { node, host }, is_made) in step.nodes.iter().zip(made) {
             let taken = match (is_made, host.slot) {
                 (false, _) => take::device(host).map_err(taken_from(host.path))?,
-                // The cover of masked files must be unchangeable, even if it is the container's own.
+                // This node covers masked files, so the container must not be able to change it, even though it is the
+                // container's own.
                 (true, Slot::NULL) => clone_with(tree.as_fd(), node.name, &take::COVER)
                     .context("open_tree", node.name.to_string_lossy())?,
                 (true, _) => open_tree(&tree, node.name, CLONE)
@@ -52,8 +53,8 @@ impl Parent<'_> {
     }
 }
 
-/// Creates one node, unless the caller may not: root has no CAP_MKNOD or no CAP_CHOWN, or its cgroup's device rules
-/// deny it.
+/// Creates one node. Returns false without permission: if root lacks CAP_MKNOD or CAP_CHOWN, or if the device rules of
+/// its cgroup deny the node.
 fn make(tree: &OwnedFd, own: &OwnNode) -> Result<bool, sys::Error> {
     match make_node(tree.as_fd(), own.node.name, &own.node) {
         Ok(()) => Ok(true),

@@ -19,7 +19,7 @@ use crate::{Error, hooks, net_devices};
 use init::channel::{self, Message, Word};
 
 impl Parent<'_> {
-    /// Sets init's OOM score if it differs from this process's, which init inherits.
+    /// Sets init's OOM score if it differs from this process's score, which init inherits.
     pub(super) fn adjust_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let score = score.to_string();
         let own = self.open_oom_score(&score)?;
@@ -45,7 +45,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Returns the file of this process's score and the current value, if that is not `score`.
+    /// Returns the open file of this process's OOM score and its current value, or `None` if the value already is
+    /// `score`.
     pub(super) fn open_oom_score(
         &self,
         score: &str,
@@ -66,7 +67,7 @@ impl Parent<'_> {
         if self.plan.parent.iter().all(|step| !matches!(step, ParentStep::AwaitExec)) {
             self.await_message(&Message::Closed)?;
         }
-        // Best effort: a score lower than init's may be forbidden, and the container is already running.
+        // Errors are ignored: the kernel may forbid a score lower than init's, and the container is already running.
         let _ = rustix::io::pwrite(&file, &own, 0);
         Ok(())
     }
@@ -143,7 +144,8 @@ impl Parent<'_> {
         for kind in &self.plan.runtime_hooks {
             let (directory, tracer) = (Some(self.bundle), Some(self.tracer));
             let manner = hooks::Manner { directory, tracer };
-            // prestart dates from a time when create was complete by then, and callers look for that word.
+            // Prestart hooks look for `created`: when they were introduced, the container had been created before they
+            // ran.
             let status = if kind.kind == "prestart" { "created" } else { "creating" };
             hooks::run_all(kind, &self.plan.state, status, pid, &manner)
                 .map_err(|failed| Error::Hook(failed.describe(kind).to_string()))?;
@@ -182,7 +184,7 @@ impl Parent<'_> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(proc, path.as_str(), flags, Mode::empty())
             .context("open", format!("/proc/{path}"))?;
-        // If init is still alive, the pid was init's.
+        // If init is still alive now, its pid has not been reused, so the directory is init's.
         let container = self.slots.get(Slot::CONTAINER).ok_or_else(no_child)?;
         sys::signal::send(container, 0).context("kill", "container init")?;
         Ok(root)

@@ -1,4 +1,4 @@
-//! Reading of whole files.
+//! Reads whole files.
 
 use alloc_crate::string::String;
 use alloc_crate::vec::Vec;
@@ -7,14 +7,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read};
 use rustix::path::Arg;
 
-/// The maximum file size in bytes. A larger file cannot be a configuration, but may be an endless file such as
-/// /dev/zero.
+/// The maximum file size in bytes. No configuration file is as large; a larger file may be endless, such as /dev/zero.
 const LARGEST: usize = 1 << 26;
 
 /// Reads all of `fd`.
 ///
 /// # Errors
-/// Those of read(2); EFBIG if there is no end of file after 64 MiB.
+/// Those of read(2); EFBIG if the file is larger than 64 MiB.
 pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     read_into(fd, &mut bytes)?;
@@ -26,7 +25,7 @@ fn read_into(fd: impl AsFd, bytes: &mut Vec<u8>) -> Result<(), Errno> {
     read_sized(fd, usize::try_from(size).unwrap_or(0), bytes)
 }
 
-/// Reads a file whose reported size is `size`.
+/// Reads a file for which fstat(2) reports `size`.
 fn read_sized(fd: impl AsFd, size: usize, bytes: &mut Vec<u8>) -> Result<(), Errno> {
     bytes.reserve(size.clamp(512, 1 << 24) + 1);
     loop {
@@ -38,7 +37,7 @@ fn read_sized(fd: impl AsFd, size: usize, bytes: &mut Vec<u8>) -> Result<(), Err
         }
         match read(fd.as_fd(), rustix::buffer::spare_capacity(bytes)) {
             Ok(0) => return Ok(()),
-            // If a file reports its size (procfs reports 0), there is nothing after it.
+            // The end of the file is at its reported size, except that procfs reports 0.
             Ok(_) if bytes.len() == size => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -66,8 +65,8 @@ pub enum Owned {
 }
 
 /// Reads the file `path`, relative to `dir`, if it is a regular file of at most `longest` bytes whose owner is
-/// `trusted`. Other files are not read, links are not followed, and the call never blocks: another user may own the
-/// directory and put anything there.
+/// `trusted`. Other files are not read, links are not followed, and the call never blocks, because an untrusted user
+/// may own the directory and create any kind of file there.
 ///
 /// # Errors
 /// Those of openat(2), fstat(2) and read(2): ELOOP for a link, ENXIO for a socket; EFBIG for more than `longest` bytes.

@@ -95,7 +95,7 @@ fn the_walk_and_the_kernel_agree() {
         let path = CString::new(name).unwrap();
         for links in [Links::Follow, Links::KeepLast, Links::Refuse] {
             for flags in [OFlags::PATH, OFlags::PATH | OFlags::DIRECTORY, OFlags::RDONLY] {
-                // Trailing slashes, which request a directory, are not tested here.
+                // Paths with a trailing slash, which must be directories, are not tested here.
                 if name.ends_with('/')
                     && name.len() > 1
                     && (name == "second/" || links == Links::KeepLast)
@@ -166,7 +166,7 @@ fn paths_that_are_too_long_are_refused() {
     let walk = |path: &CString| walk_to(root.as_fd(), path, OFlags::PATH, Links::Follow);
     assert_eq!(walk(&long(2 * LONGEST)).unwrap_err(), Errno::NAMETOOLONG);
     assert_eq!(walk(&long(LONGEST - 2)).unwrap_err(), Errno::NOENT);
-    // Links that double the rest of the path at each step.
+    // Each of these links doubles the length of the remaining path.
     let mut text = String::from("x");
     for _ in 0..1000 {
         text.push_str("/x");
@@ -177,7 +177,7 @@ fn paths_that_are_too_long_are_refused() {
     assert!(refused == Errno::NAMETOOLONG || refused == Errno::LOOP, "{refused:?}");
 }
 
-/// An attacker keeps exchanging a directory for a link that leads out of the root.
+/// Tests the walk while an attacker keeps exchanging a directory for a link that leads out of the root.
 #[test]
 fn a_neighbour_cannot_lead_the_walk_outside() {
     use std::sync::atomic::AtomicBool;
