@@ -338,13 +338,14 @@ fn as_many_connections_as_containers(bed: &Bed) {
 /// Returns a running task, whose shim takes the socket `system_bus_socket` in the directory `bus` for the system's bus.
 fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
     let container = sleeper(bed);
-    // A /run of its own, in which systemd seems to run. The shim's socket is at its usual place.
+    // A /run of its own, in which systemd seems to run. The shim's socket is at its usual place. With -c, mount takes the
+    // directories that were there before the overlay, also if they are below /run.
     let script = format!(
         "cd {} && mkdir run && mount -t tmpfs none run && mkdir run/up run/work run/c \
          && mkdir -p /run/containerd && mount --bind /run/containerd run/c \
          && mount -t overlay none -o lowerdir=/run,upperdir=run/up,workdir=run/work /run \
          && mkdir -p /run/containerd /run/dbus /run/systemd/system \
-         && mount --bind run/c /run/containerd && mount --bind bus /run/dbus && cd {} && exec \"$@\"",
+         && mount -c --bind run/c /run/containerd && mount -c --bind bus /run/dbus && cd {} && exec \"$@\"",
         bed.dir.display(),
         container.bundle.display(),
     );
