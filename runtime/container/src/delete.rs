@@ -30,7 +30,8 @@ pub enum Removed {
 
 impl Store {
     /// Removes a container as [`Container::delete`] does. If the container cannot be opened, removes its remains: those
-    /// of a `create` that was killed before it wrote the record, or, with `force`, of a container with a damaged record.
+    /// of a `create` that was killed before it wrote the record, or, with `force`, those of a container whose record is
+    /// damaged.
     ///
     /// # Errors
     /// Those of [`Container::delete`] and [`Store::sweep`]; if the record is damaged and `force` is not set.

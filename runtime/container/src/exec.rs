@@ -272,8 +272,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Takes attributes that a process file omits from the container's own process, so that the omission never gives the new
-/// process more privileges.
+/// Fills in attributes that a process file omits with those of the container's own process, so that an omission never
+/// gives the new process more privileges.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

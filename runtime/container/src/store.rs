@@ -37,7 +37,7 @@ pub struct Store {
     trace: &'static Trace,
 }
 
-/// A container's directory claimed by this command.
+/// A container's directory that this command has created and locked.
 #[derive(Debug)]
 pub(crate) struct Claim {
     /// The directory, locked for the life of the descriptor.
@@ -370,7 +370,7 @@ fn is_waiting(directory: BorrowedFd<'_>) -> bool {
     matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
 }
 
-/// Kills the init of a container whose record is damaged, and removes init's cgroup, which is then empty.
+/// Kills the init of a container whose record is damaged, and removes init's cgroup if it is empty afterwards.
 fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
     match sys::signal::send(pidfd.as_fd(), 9) {
