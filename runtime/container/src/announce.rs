@@ -8,8 +8,8 @@ use sys::clone::Child;
 
 use crate::{Error, Trace, pid_file};
 
-/// Announces the new process by pid file and by pidfd socket, as the caller requested. `kind`, runc's name for this type
-/// of process, is sent along with the pidfd.
+/// Announces the new process by pid file and by pidfd socket, as the caller requested. `kind`, runc's name for this
+/// type of process, is sent along with the pidfd.
 pub(crate) fn announce(
     child: &Child,
     kind: &str,

@@ -31,8 +31,8 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Console<'a> {
-    /// Chooses the receiver by runc's rules: the terminal of a detached command goes to a console socket, the terminal of
-    /// a foreground command to this process.
+    /// Chooses the receiver by runc's rules: the terminal of a detached command goes to a console socket, the terminal
+    /// of a foreground command to this process.
     ///
     /// # Errors
     /// If a terminal lacks a socket, or a socket lacks a terminal (with runc's messages).
@@ -141,8 +141,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns the command's own terminal, with which a foreground container's terminal exchanges data: one of the command's
-/// standard streams if it is a terminal, or else the controlling terminal.
+/// Returns the command's own terminal, with which a foreground container's terminal exchanges data: one of the
+/// command's standard streams if it is a terminal, or else the controlling terminal.
 ///
 /// # Errors
 /// ENXIO if the command has no terminal.

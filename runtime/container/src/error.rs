@@ -111,8 +111,8 @@ impl Error {
     }
 
     /// Decides whether to try again without CLONE_INTO_CGROUP. If the kernel killed the new process because it was
-    /// created in the container's cgroup, returns `Ok` with the connection to the console socket, if any, for the second
-    /// attempt. Returns any other error unchanged.
+    /// created in the container's cgroup, returns `Ok` with the connection to the console socket, if any, for the
+    /// second attempt. Returns any other error unchanged.
     pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
         match self {
             Self::Launch(launch::Error::Stillborn(console)) => Ok(console),

@@ -20,8 +20,8 @@ const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
 
-/// The signal handling of a foreground command: signals are blocked before the clone and read from a signalfd(2), so that
-/// none is lost before the command waits.
+/// The signal handling of a foreground command: signals are blocked before the clone and read from a signalfd(2), so
+/// that none is lost before the command waits.
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,

@@ -1,5 +1,4 @@
-//! How a start uses the host's cache. If the cache or an entry is unavailable, the start compiles seccomp programs, loads
-//! device programs and copies its binary itself.
+//! How a start uses the host's cache. If the cache or an entry is unavailable, the start does the cached work itself.
 
 use cache::{Cache, FilterKey};
 use cgroup::devices::program;
