@@ -46,8 +46,8 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     Ok(())
 }
 
-/// Executes this program again. Returns only if the program's file has been replaced; this process then continues with a
-/// copy of the binary instead of a read-only mount.
+/// Executes this program again. Returns only if the program's file has been replaced; this process then continues, and
+/// its binary is copied later.
 fn execute_again(args: sys::Args) {
     const OWN: &str = "/proc/self/exe";
     let open = || -> Result<OwnedFd, Errno> {
@@ -162,7 +162,7 @@ fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
 impl Container {
     /// Joins the user namespace that [`enter`] created for the command that created the container: only in this user
     /// namespace does the caller have the right to enter the container. Does nothing if the container was created
-    /// without it, or has its own user namespace.
+    /// without it or has its own user namespace, or if the caller is root.
     ///
     /// # Errors
     /// Those of setns(2).

@@ -24,7 +24,7 @@ pub(crate) struct Takeover {
 }
 
 impl Takeover {
-    /// Starts watching. If inotify(7) is unavailable, since a user's number of instances is limited, `wait` only sleeps.
+    /// Starts watching. If inotify(7) is unavailable because the user has too many instances, `wait` only sleeps.
     pub fn begin(directory: BorrowedFd<'_>) -> Self {
         let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if let Some(changes) = &changes {

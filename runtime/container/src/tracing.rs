@@ -1,8 +1,8 @@
 //! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
 //!
-//! A trace is requested by `--trace`, by an environment variable, or by an annotation of the container; the annotation is
-//! for engines that pass on neither options nor environment. The trace is written at the end of the command, even if the
-//! command fails.
+//! A trace is requested by `--trace`, by an environment variable, or by an annotation of the container. The annotation
+//! is for engines that pass on neither options nor environment. The trace is written at the end of the command, even if
+//! the command fails.
 
 use alloc::format;
 use alloc::string::{String, ToString};
