@@ -31,8 +31,8 @@ impl Container {
     /// Saves the container's processes. Then removes the container, unless the options request that it keeps running.
     ///
     /// # Errors
-    /// If the container is not running, if it uses an unsupported feature, or if criu fails. After an error the container
-    /// continues to run.
+    /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then continues
+    /// to run.
     pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         let status = self.status()?;
         if matches!(status, Status::Created | Status::Stopped) {
@@ -78,7 +78,7 @@ impl Container {
         Ok(())
     }
 
-    /// Refuses unsupported properties of the container: those in its configuration, and those known only from its record.
+    /// Refuses unsupported properties of the container, including those that only its record shows.
     fn refuse(&self, spec: &Spec<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
         refused::check(spec, WHAT)?;

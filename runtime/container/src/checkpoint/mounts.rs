@@ -1,8 +1,8 @@
 //! The external mounts of a container. criu does not save these mounts, but finds them by name at the restore.
 //!
-//! The following mounts are external: bind mounts of the configuration with the mounts below them, bind mounts of cgroup
-//! v1, and the device that covers masked files. A bind mount whose source is in the container is not external. As with
-//! runc, the names are the mount points in the container, with links resolved.
+//! The following mounts are external: bind mounts of the configuration with the mounts below them, bind mounts of
+//! cgroup v1, and the device that covers masked files. A bind mount whose source is in the container is not external.
+//! As with runc, the names are the mount points in the container, with links resolved.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -73,7 +73,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Completes the record with init. The processes exist and are stopped; from now on, other commands see the container.
+    /// Completes the record with init. The processes exist and are stopped; other commands now see the container.
     fn add_to_record(&mut self, pid: i32) -> Result<(), Error> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;

@@ -1,7 +1,7 @@
 //! Prepares the mounts that criu needs for a restore: the root filesystem as a mount, and each external mount as a
 //! separate mount with the attributes of the configuration. All are in a new mount namespace, which this process enters
-//! for the restore, and which criu inherits. The host's mount table does not contain the mounts; they disappear with the
-//! last process in the namespace.
+//! for the restore, and which criu inherits. The host's mount table does not contain the mounts; they disappear with
+//! the last process in the namespace.
 //!
 //! criu restores the flags of a bind mount, but not if another mount of the same file system has the same flags (seen
 //! with 4.2.1: a second masked file was writable). The prepared sources therefore have the configured flags already.
