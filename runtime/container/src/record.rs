@@ -30,8 +30,8 @@ use crate::layered::record::LayeredRecord;
 /// in all versions: `delete --force` kills that process.
 const MAGIC: [u8; 8] = *b"dayfly\x00\x07";
 const HEADER: usize = 40;
-/// Maximum size of a record in bytes. Most of a record can be arguments, environment and annotations, whose size the
-/// configuration's limits.
+/// Maximum size of a record in bytes. A record contains arguments, environment and annotations of the configuration, so
+/// it is not much longer than a configuration.
 const LONGEST: usize = 1 << 26;
 
 /// The part of the record known before the clone.

@@ -31,8 +31,8 @@ impl Container {
     /// Saves the container's processes. Then removes the container, unless the options request that it keeps running.
     ///
     /// # Errors
-    /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then continues
-    /// to run.
+    /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then
+    /// continues to run.
     pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         let status = self.status()?;
         if matches!(status, Status::Created | Status::Stopped) {

@@ -72,7 +72,8 @@ impl LayeredRecord {
         if self.image.is_empty() {
             return Ok(());
         }
-        // Images are removed under the same lock, so the image cannot be removed between the check and the link.
+        // Images are removed under the same lock. The check below therefore finds the image missing only if it was
+        // removed before the link was created.
         let _lock = rootfs::image::lock(&self.store)?;
         link(IMAGE, &self.image)?;
         rustix::fs::accessat(

@@ -116,7 +116,7 @@ impl Reader<'_> {
             if mount.kind != "erofs" || self.version < EROFS_OF_FILES {
                 return Err(refused(mount, "it needs a loop device"));
             }
-            // Without a loop device, the filesystem always reads the file directly, so the option has no effect.
+            // The filesystem reads the file without a loop device, and so without its caching, as requested.
             words.rest.retain(|word| word != "direct-io");
         }
         Ok(words)
@@ -234,7 +234,7 @@ fn layers(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Vec<Strin
     Ok(layers)
 }
 
-/// Removes empty components and `.` from a path.
+/// Removes empty components and `.` from an absolute path that does not contain `..`; returns other paths unchanged.
 fn tidy(path: &str) -> String {
     match path.starts_with('/') && path.split('/').all(|name| name != "..") {
         true => spec::clean(path).to_string(),

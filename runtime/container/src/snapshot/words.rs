@@ -24,8 +24,8 @@ impl Words {
     /// Parses options, each of which may contain several, separated by commas.
     ///
     /// # Errors
-    /// If a mapping is invalid; if only one of `uidmap=` and `gidmap=` is present; if an option contains a template that
-    /// containerd's mount manager should have replaced.
+    /// If a mapping is invalid; if only one of `uidmap=` and `gidmap=` is present; if an option contains a template
+    /// (`{{`) that containerd's mount manager should have replaced.
     pub fn read<'a>(options: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut words = Self::default();
         let mut maps = [Vec::new(), Vec::new()];
