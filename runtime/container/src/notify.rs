@@ -192,8 +192,8 @@ fn tell(manager: &OwnedFd, ready: &[u8], pid: Pid) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until the manager has read all messages. This function sends the end of a pipe as the last message; the
-/// manager closes it when it has read the message (sd_notify_barrier(3)).
+/// Waits until the manager has read all messages. The last message contains the write end of a pipe, which the manager
+/// closes when it has read this message (sd_notify_barrier(3)).
 fn barrier(manager: &OwnedFd) -> Result<(), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     sys::fdpass::send(manager, b"BARRIER=1", write.as_fd())?;

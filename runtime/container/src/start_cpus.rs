@@ -64,7 +64,7 @@ impl StartCpus {
     }
 }
 
-/// Resolves a list of CPUs, or words such as `node:0`, to CPUs on which this process may run.
+/// Parses a list of CPUs, or resolves words such as `node:0` to CPUs on which this process may run.
 fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     match NumberSet::parse(words) {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),

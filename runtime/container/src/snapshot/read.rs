@@ -116,7 +116,7 @@ impl Reader<'_> {
             if mount.kind != "erofs" || self.version < EROFS_OF_FILES {
                 return Err(refused(mount, "it needs a loop device"));
             }
-            // The filesystem reads the file without a loop device, and so without its caching, as requested.
+            // The filesystem itself reads the file; this has the effect of a loop device with direct I/O.
             words.rest.retain(|word| word != "direct-io");
         }
         Ok(words)
