@@ -141,8 +141,8 @@ pub(super) fn of_running(
     Ok(mounts)
 }
 
-/// Returns whether a mount point belongs to a bind mount of the configuration: whether the configuration's nearest mount
-/// at or above the point is a bind mount that includes the point.
+/// Returns whether a mount point belongs to a bind mount: whether the configuration's nearest mount at or above the
+/// point is a bind mount that includes the point.
 fn is_outside(places: &[(String, Sort)], point: &str) -> bool {
     let above = places
         .iter()
