@@ -8,11 +8,11 @@ use trace::Phase;
 
 use crate::{Error, Trace, Warn};
 
-/// Waits for a permit if the host has a limit; dropping the permit returns it. A start that has waited for the host's
-/// maximum time continues without one.
+/// Waits for a permit if the host has a limit. Dropping the returned permit lets another start continue. After the
+/// host's maximum waiting time, returns without a permit, and the start continues.
 ///
 /// # Errors
-/// Only injected faults.
+/// Only faults injected by tests.
 pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Error> {
     while let Some(limit) = Limit::find() {
         trace.point("await", "permit")?;
@@ -32,7 +32,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
                 (warn.0)(&format!("starts without a permit: semtimedop: {errno}"));
                 return Ok(None);
             }
-            // Another limit may have replaced it.
+            // The limit was removed; another one may have replaced it.
             Admission::Lifted => {}
         }
     }

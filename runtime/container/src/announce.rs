@@ -1,4 +1,4 @@
-//! Duties of a command that creates a process: announcing the process, and checking the descriptors promised to it.
+//! Checks the descriptors that a new process inherits, and announces the process by pid file and pidfd socket.
 
 use alloc::format;
 
@@ -8,8 +8,8 @@ use sys::clone::Child;
 
 use crate::{Error, Trace, pid_file};
 
-/// Announces the new process in the ways the caller requested. `kind` is runc's name for such a process, sent along
-/// with the pidfd.
+/// Announces the new process by pid file and by pidfd socket, as the caller requested. `kind`, runc's name for this
+/// type of process, is sent along with the pidfd.
 pub(crate) fn announce(
     child: &Child,
     kind: &str,
@@ -30,7 +30,7 @@ pub(crate) fn announce(
     Ok(())
 }
 
-/// Checks that the descriptors promised to the process are open, like runc.
+/// Checks that the `count` descriptors from 3 on, which the process will inherit, are open, as runc does.
 pub(crate) fn check_preserved(count: u32) -> Result<(), Error> {
     for fd in (3..).take(count as usize) {
         let path = format!("/proc/self/fd/{fd}");

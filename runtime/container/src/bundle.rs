@@ -69,7 +69,7 @@ impl Bundle {
         Ok(spec)
     }
 
-    /// Returns the reason why the text is invalid.
+    /// Returns the parser's error if the configuration is not valid JSON.
     #[cold]
     pub(crate) fn syntax_error(&self) -> Option<Error> {
         let error = Spec::parse_whole(&self.text).err()?;

@@ -1,5 +1,5 @@
-//! Terminals in the foreground: a socket pair over which init sends the master, and raw mode for our terminal
-//! meanwhile.
+//! The terminals of foreground commands. Init sends the master of the container's terminal over a socket pair; the
+//! command's own terminal is in raw mode until the command ends.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -10,14 +10,14 @@ use sys::Context;
 
 use crate::{Error, Trace};
 
-/// How the master of a process's terminal leaves the container.
+/// Where init sends the master of a process's terminal.
 #[derive(Debug)]
 pub(crate) enum Console<'a> {
     /// No terminal.
     None,
-    /// Sent to a socket of the caller, to which an earlier attempt may have connected.
+    /// To a socket of the caller; the descriptor is the connection to it, if an earlier attempt has made one.
     Socket(&'a str, Option<OwnedFd>),
-    /// Sent to this process over a socket pair. The second descriptor is our end, until it is taken.
+    /// To this process, over a socket pair: init's end, and this process's end until `take_receiver` takes it.
     Own(OwnedFd, Option<OwnedFd>),
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Console<'a> {
-    /// Decides by runc's rules: a detached command sends its terminal to a console socket, a foreground command keeps
-    /// it.
+    /// Chooses the receiver by runc's rules: the terminal of a detached command goes to a console socket, the terminal
+    /// of a foreground command to this process.
     ///
     /// # Errors
-    /// In runc's words if socket and terminal do not go together.
+    /// If a terminal lacks a socket, or a socket lacks a terminal (with runc's messages).
     pub fn prepare(
         terminal: bool,
         receiver: Receiver<'a>,
@@ -72,7 +72,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Takes our end of [`Console::Own`].
+    /// Takes this process's end of the socket pair of [`Console::Own`].
     pub fn take_receiver(&mut self) -> Option<OwnedFd> {
         match self {
             Self::Own(_, ours) => ours.take(),
@@ -80,7 +80,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Returns init's end of [`Console::Own`], or the existing connection.
+    /// Returns init's end of the socket pair of [`Console::Own`], or the existing connection to the caller's socket.
     pub fn into_sender(self) -> Option<OwnedFd> {
         match self {
             Self::Own(theirs, _) => Some(theirs),
@@ -90,13 +90,13 @@ impl<'a> Console<'a> {
     }
 }
 
-/// The master of the container's terminal. Our terminal is in raw mode until this value is dropped.
+/// The master of the container's terminal. The command's own terminal is in raw mode until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
-    /// The terminal of the command; `None` if it no longer has one.
+    /// The command's own terminal; `None` if it cannot be opened.
     own: Option<OwnedFd>,
-    /// The settings of our terminal before raw mode.
+    /// The settings of the command's own terminal before raw mode.
     saved: Option<Termios>,
 }
 
@@ -104,7 +104,7 @@ impl Terminal {
     /// Receives the master from init, if `socket` is given.
     ///
     /// # Errors
-    /// If init sent none.
+    /// If init sent no descriptor.
     pub fn receive(socket: Option<OwnedFd>, trace: &Trace) -> Result<Option<Self>, Error> {
         let Some(socket) = socket else { return Ok(None) };
         trace.point("receive", "console")?;
@@ -125,7 +125,7 @@ impl Terminal {
         self.master.as_fd()
     }
 
-    /// Copies the size of our terminal to the container's.
+    /// Copies the size of the command's own terminal to the container's terminal.
     pub fn copy_size(&self) {
         if let Some(Ok(size)) = self.own.as_ref().map(tcgetwinsize) {
             let _ = tcsetwinsize(&self.master, size);
@@ -141,11 +141,11 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns the terminal of the command, with which a foreground container's terminal exchanges data: one of its
-/// standard streams, or else its controlling terminal.
+/// Returns the command's own terminal, with which a foreground container's terminal exchanges data: one of the
+/// command's standard streams if it is a terminal, or else the controlling terminal.
 ///
 /// # Errors
-/// ENXIO if there is none.
+/// ENXIO if the command has no terminal.
 fn own_terminal() -> Result<OwnedFd, sys::Error> {
     for stream in [sys::stdio::stderr(), sys::stdio::stdout(), sys::stdio::stdin()] {
         if tcgetattr(stream).is_ok() {
@@ -156,12 +156,13 @@ fn own_terminal() -> Result<OwnedFd, sys::Error> {
     openat(CWD, "/dev/tty", flags, Mode::empty()).context("open", "/dev/tty")
 }
 
-/// Puts our terminal into raw mode, so that the container's terminal interprets all input. Returns the former settings.
+/// Puts the command's own terminal into raw mode, so that the container's terminal interprets all input. Returns the
+/// former settings.
 fn make_raw(own: &OwnedFd) -> Option<Termios> {
     let saved = tcgetattr(own).ok()?;
     let mut raw = saved.clone();
     raw.make_raw();
-    // Output processing stays enabled, as in runc, so that newlines in our messages return the cursor.
+    // Output processing (ONLCR) stays enabled, as in runc, so that newlines in dayfly's messages return the cursor.
     raw.output_modes = saved.output_modes;
     tcsetattr(own, OptionalActions::Now, &raw).ok()?;
     Some(saved)

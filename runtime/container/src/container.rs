@@ -43,28 +43,28 @@ pub struct Container {
 }
 
 impl Container {
-    /// Returns its id.
+    /// Returns the container's id.
     pub fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// Returns the location of its cgroup, if it has its own.
+    /// Returns the location of the container's cgroup, if the container has a cgroup of its own.
     pub fn cgroup_location(&self) -> Option<&cgroup::Location> {
         self.record.cgroup.as_ref()
     }
 
-    /// Returns its group of the resctrl file system, if any.
+    /// Returns the container's group in the resctrl file system, if any.
     pub fn resctrl_group(&self) -> Option<&resctrl::Group> {
         self.record.resctrl.as_ref()
     }
 
-    /// Returns init if it is alive.
+    /// Returns the pid and a pidfd of init, if init is alive.
     pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
         let (pid, identity) = self.header.process?;
         Some((pid, identity::open_alive(pid, identity)?))
     }
 
-    /// Returns the error for a container whose creation is not complete, and which therefore is not visible.
+    /// Returns the error for a container that commands cannot see yet, because its creation is not complete.
     pub(crate) fn not_found(&self) -> Error {
         Error::NotFound(self.id().into())
     }
@@ -74,7 +74,8 @@ impl Container {
     ///
     /// # Errors
     /// [`Error::NotFound`] while the container is being created: as with runc and crun, a container does not exist
-    /// before it is complete, so that any visible container can be started. An error of reading the freezer.
+    /// before it is complete, so that any visible container can be started. Also fails if the freezer's state cannot be
+    /// read.
     pub fn status(&self) -> Result<Status, Error> {
         match self.unfinished_status()? {
             Status::Creating => Err(self.not_found()),
@@ -82,7 +83,7 @@ impl Container {
         }
     }
 
-    /// Returns the status, also of a container that may be incomplete.
+    /// Returns the status; unlike `status`, returns `Status::Creating` for an incomplete container.
     pub(crate) fn unfinished_status(&self) -> Result<Status, Error> {
         if self.init().is_none() {
             return Ok(if self.is_begun { Status::Creating } else { Status::Stopped });
@@ -103,7 +104,7 @@ impl Container {
     /// Opens the network namespace of a running container.
     ///
     /// # Errors
-    /// [`Error::NotRunning`].
+    /// [`Error::NotRunning`] if the container is stopped.
     pub fn network(&self) -> Result<OwnedFd, Error> {
         let (pid, pidfd) = match (self.status()?, self.init()) {
             (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
@@ -112,7 +113,7 @@ impl Container {
         let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // The file was opened by pid. If this process has ended since, another process may have had the pid.
+        // If init exited before the file was opened, another process may have had the pid in its path.
         match sys::signal::send(pidfd.as_fd(), 0) {
             Ok(()) => Ok(network),
             Err(_) => Err(Error::NotRunning),
@@ -134,10 +135,10 @@ impl Container {
         }
     }
 
-    /// Returns its state, as `state` and `list` print it.
+    /// Returns the container's state, as `state` and `list` print it.
     ///
     /// # Errors
-    /// As [`Container::status`].
+    /// Those of [`Container::status`].
     pub fn state(&self) -> Result<State, Error> {
         let status = self.status()?;
         let record = &self.record;
@@ -158,7 +159,8 @@ impl Container {
         })
     }
 
-    /// Returns the uid of its creator, for this process: a creator in a user namespace recorded an id of that namespace.
+    /// Returns the uid of the container's creator in the user namespace of this process. A creator in another user
+    /// namespace recorded its id there, so that the owner of the directory is used instead.
     fn owner(&self) -> u32 {
         match self.record.confined {
             true => fstat(&self.directory).map_or(self.record.owner, |stat| stat.st_uid),
@@ -170,14 +172,14 @@ impl Container {
     /// is notified of the container's readiness before this function returns.
     ///
     /// # Errors
-    /// In runc's words if the container's status is not `created`; the error of exec; a service manager that is
-    /// missing, or was missing when the container was created. If a startContainer or poststart hook fails, the
-    /// container is killed and removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12); failing poststop
-    /// hooks then cause warnings.
+    /// If the container's status is not `created` (with runc's message); if execve(2) fails; if the service manager is
+    /// missing now, or was missing when the container was created. If a startContainer or poststart hook fails, the
+    /// container is killed and removed (runtime-spec 1.3, runtime.md, "Lifecycle", steps 7, 9 and 12). Poststop hooks
+    /// that fail during this removal cause warnings.
     pub fn start(self, env: sys::Args, warn: Warn<'_>) -> Result<(), Error> {
         match self.try_start(env) {
             Err(error) if error.is_of_hook() => {
-                // The first failure is reported.
+                // An error of the removal is ignored: the hook's failure is reported.
                 let _ = self.remove(true, warn);
                 Err(error)
             }
@@ -203,7 +205,7 @@ impl Container {
         if directory::is_locked(self.directory.as_fd()) {
             return Err(self.not_found());
         }
-        // A waiting init is asked only once, by starting it.
+        // The status is not checked first: the attempt to start init shows whether init is waiting.
         let start = self.start_waiting()?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
@@ -236,11 +238,11 @@ impl Container {
         })
     }
 
-    /// Sends a signal to init. For a container without a PID namespace of its own, SIGKILL goes to every process, since
-    /// they survive init.
+    /// Sends a signal to init. In a container without a PID namespace of its own, SIGKILL goes to every process, since
+    /// the other processes would survive init.
     ///
     /// # Errors
-    /// [`Error::NotRunning`]; an invalid signal.
+    /// [`Error::NotRunning`] if the container has no process; an error if the signal is invalid.
     pub fn kill(&self, signal: i32) -> Result<(), Error> {
         let everyone = signal == SIGKILL && !self.owns(CloneFlags::NEWPID);
         let whom = if everyone { "all" } else { "init" };
@@ -273,7 +275,8 @@ impl Container {
         Ok(())
     }
 
-    /// Returns the reason why init exited without a message.
+    /// Returns the error to report if init exited without a message. The kernel may have killed init because it was
+    /// created in a cgroup after a write to cgroup.kill; otherwise returns `error` unchanged.
     #[cold]
     pub(crate) fn reason_of(
         &self,
@@ -336,16 +339,16 @@ impl Container {
         }
     }
 
-    /// Changes limits; limits not given stay unchanged.
+    /// Changes limits; limits that `resources` omits stay unchanged.
     ///
     /// # Errors
-    /// If the container has no process; an invalid value.
+    /// If the container has no process; if a value is invalid.
     pub fn update(&self, resources: &Resources) -> Result<(), Error> {
         if self.status()? == Status::Stopped {
             return Err(Error::NotRunning);
         }
-        // Engines send all resources of a configuration. Its device rules lack the default ones of every container and
-        // those added by hooks since.
+        // Engines send all resources of a configuration. Device rules are ignored: those of a configuration lack the
+        // default rules of every container, and the rules that hooks have added since.
         let mut resources = Resources { devices: Vec::new(), ..resources.clone() };
         let asked = resources.memory.as_mut().and_then(|memory| self.recall_swap(memory));
         self.cgroup()?.set(&resources)?;
@@ -355,9 +358,9 @@ impl Container {
         }
     }
 
-    /// Adds the last requested limit of memory and swap together to `memory` if only the memory limit changes, since on
-    /// cgroup v2 the swap limit is the difference of the two. Returns the new value of that limit for the record, if it
-    /// changed.
+    /// Adds the last requested limit on the sum of memory and swap to `memory` if only the memory limit changes: on
+    /// cgroup v2, memory.swap.max is the difference between the two limits. Returns the limit on the sum for the record
+    /// if it changes.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.
@@ -376,7 +379,7 @@ impl Container {
     /// Changes cache (`L3:…`) and memory bandwidth (`MB:…`) limits of `linux.intelRdt`.
     ///
     /// # Errors
-    /// In runc's words if the host or the container does not support such limits; limits that the kernel refuses.
+    /// If the host or the container does not support such limits (with runc's message); if the kernel refuses them.
     pub fn update_rdt(&self, cache: Option<&str>, bandwidth: Option<&str>) -> Result<(), Error> {
         let is_missing = |resource| !resctrl::is_enabled(resource);
         if cache.is_some() && is_missing("L3") {
@@ -395,7 +398,7 @@ impl Container {
         }
     }
 
-    /// Returns all processes, with pids of this PID namespace.
+    /// Returns the pids of all processes in the container, as seen in the caller's PID namespace.
     ///
     /// # Errors
     /// If the container has no cgroup, through which its processes are found; the errors of [`Container::status`].

@@ -1,4 +1,4 @@
-//! `create` and `run`: make a container from a bundle.
+//! `create` and `run`: create a container from a bundle.
 
 use plan::Plan;
 use rustix::fd::OwnedFd;
@@ -19,15 +19,15 @@ use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 /// Creates a container that waits for `start`; returns its init.
 ///
 /// # Errors
-/// Anything invalid in id, bundle, configuration or host. On failure, nothing is left behind.
+/// If id, bundle or configuration is invalid, or if the host refuses an operation. On failure, nothing is left behind.
 pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error> {
     attempt(options, |options, connected| try_create(store, options, connected))
 }
 
-/// Runs an attempt, and repeats it without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
-/// cgroup.kill. The second attempt uses the same connection to the console socket, whose listener may accept only one.
-/// With a socket for the pidfd, init always moves to its cgroup, since the pidfd of a killed process could not be
-/// withdrawn.
+/// Calls `make`, and calls it again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
+/// write to cgroup.kill. The second call uses the first one's connection to the console socket, since the listener may
+/// accept only one connection. If the caller requests the pidfd, the first call already does without CLONE_INTO_CGROUP,
+/// since the pidfd of a killed process could not be withdrawn.
 fn attempt<'a, T>(
     options: &CreateOptions<'a>,
     make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
@@ -38,7 +38,7 @@ fn attempt<'a, T>(
     match make(options, None) {
         Err(error) => {
             let connected = error.stillborn()?;
-            // The warnings have been issued already.
+            // The first call has already printed the warnings.
             make(&CreateOptions { warn: Warn::default(), ..options.born_outside() }, connected)
         }
         result => result,
@@ -62,14 +62,14 @@ fn try_create(
         pooled.keep();
     }
     let Made { container, child, pending, notify, _rootfs, .. } = made;
-    // The lock is held until this process exits: until then it shares its memory with init, and no process that could
-    // trace init may enter.
+    // The descriptor of the lock stays open until this process exits. Until then init shares the memory of this
+    // process, so no process that could trace init may enter the container.
     core::mem::forget((container, pending, notify, _rootfs));
     Ok(child)
 }
 
-/// Creates a container and runs its program. Waits for the program's exit, or with `detach` only for its start. Returns
-/// the exit status.
+/// Creates a container and runs its program. Waits for the program's exit and returns its exit status; with `detach`,
+/// waits only for the program's start and returns 0.
 ///
 /// # Errors
 /// As [`create`].
@@ -96,7 +96,7 @@ fn try_run(
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
     let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
-    // Then this process learns of the program's start only with its exit, which saves a wake-up.
+    // In these cases, this process need not be woken at the program's start: it learns of the start at the exit.
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()
@@ -115,7 +115,7 @@ fn try_run(
         (None, Ok(())) => {
             if let Some((manager, listener)) = notify {
                 let Child { pid, pidfd } = &made.child;
-                // A missing manager is no reason to end the container (runc ignores it too).
+                // If the manager is missing, the container still runs, as with runc.
                 let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
                     manager.await_ready(&listener, *pid, pidfd)
                 });
@@ -145,7 +145,7 @@ fn try_run(
     }
     if (!options.detach && !options.keep) || status.is_err() {
         let removed = made.container.remove(true, create.warn);
-        // The first failure is reported.
+        // If both fail, the failure of the run is reported.
         return status.and_then(|code| removed.map(|()| code));
     }
     status
@@ -162,7 +162,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = terminal.then_some(plan::Console::Given);
     let mut request = request(options, &bundle, &spec, true, console, None)?;
-    // A start by root would have one.
+    // A start by root would use a template mount namespace.
     request.template = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
 }

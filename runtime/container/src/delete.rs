@@ -16,7 +16,7 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity};
 
-/// How long `delete` waits for an init that may be dying from a preceding `kill`.
+/// How long `delete` waits for the exit of an init to which a preceding `kill` may have sent a signal.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// The result of [`Store::delete`].
@@ -24,16 +24,17 @@ const GRACE: Duration = Duration::from_millis(50);
 pub enum Removed {
     /// A container whose init had this pid, or 0 if it never had one.
     Container(i32),
-    /// The remains of a container, if any; the error tells why there is no container.
+    /// The remains of a container, if there were any. The error is the reason why the container could not be opened.
     Remains(Error),
 }
 
 impl Store {
-    /// Removes a container as [`Container::delete`] does. Otherwise removes the remains of a container: of a create
-    /// that was killed before it wrote its record, or, with `force`, of a container with a damaged record.
+    /// Removes a container as [`Container::delete`] does. If the container cannot be opened, removes its remains: those
+    /// of a `create` that was killed before it wrote the record, or, with `force`, those of a container whose record is
+    /// damaged.
     ///
     /// # Errors
-    /// Those of [`Container::delete`] and [`Store::sweep`]; a damaged record without `force`.
+    /// Those of [`Container::delete`] and [`Store::sweep`]; if the record is damaged and `force` is not set.
     pub fn delete(&self, id: &str, force: bool, warn: Warn<'_>) -> Result<Removed, Error> {
         self.delete_found(id, self.container(id), force, warn)
     }
@@ -53,7 +54,7 @@ impl Store {
             Ok(container) => {
                 let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
                 match container.delete(force, warn) {
-                    // Another command has removed it first.
+                    // Another command has removed the container first.
                     Err(error) if force && error.is_not_found() => {}
                     result => result?,
                 }
@@ -69,19 +70,19 @@ impl Store {
 }
 
 impl Container {
-    /// Removes the container if it is stopped or created, or with `force` in any state. Failing poststop hooks cause
-    /// warnings. Waits for commands that are creating or removing it; with `force`, init is killed, which ends a
-    /// creation in progress.
+    /// Removes the container if its status is stopped or created, or with `force` whatever its status. Failing poststop
+    /// hooks cause warnings. First waits for other commands that are creating or removing the container; with `force`,
+    /// also kills init, so that a creation in progress fails.
     ///
     /// # Errors
-    /// If the container is running and `force` is not set; if processes or cgroup cannot be removed.
+    /// If the container is running and `force` is not set; if its processes or its cgroup cannot be removed.
     pub fn delete(self, force: bool, warn: Warn<'_>) -> Result<(), Error> {
         let status = self.unfinished_status()?;
         match status {
             Status::Stopped | Status::Created => {}
             _ if force => {}
             Status::Creating => return Err(self.not_found()),
-            // `kill` and at once `delete` is what callers do; a signal takes its time to arrive.
+            // Callers often run `delete` immediately after `kill`, when init has not exited yet.
             Status::Running if self.ends_within(GRACE) => {}
             _ => {
                 return Err(Error::CannotDelete { id: self.id().into(), status });
@@ -95,9 +96,9 @@ impl Container {
         self.take(force)?.map_or(Ok(()), |container| container.destroy(warn))
     }
 
-    /// Locks the container against other commands. Returns `None` if another command has removed it: a container with
-    /// this name would be a different one. A hanging command is awaited for at most [`identity::PATIENCE`]; afterwards
-    /// everything that it created is removed, so that it fails.
+    /// Locks the container against other commands. Returns `None` if another command has removed the container, even if
+    /// a new one with the same id exists by now. Waits at most [`identity::PATIENCE`] for a command that hangs.
+    /// Afterwards the caller removes everything that the hanging command created, so that this command fails.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();
         if is_held {
@@ -128,7 +129,7 @@ impl Container {
         Ok(())
     }
 
-    /// Reads the record again, because the other command has added the process since.
+    /// Reads the record again, because the command that creates the container may have added the process meanwhile.
     fn read_again(&mut self) -> Result<(), Error> {
         if let Found::Whole(stored) = record::read(self.directory.as_fd(), &self.record.id)? {
             (self.header, self.record) = (stored.header, stored.record);
@@ -136,8 +137,8 @@ impl Container {
         Ok(())
     }
 
-    /// Kills all processes and removes cgroup and directory, in an order that can be repeated after an interruption:
-    /// the record goes last.
+    /// Kills all processes and removes the container's resources on the host. The directory with the record is removed
+    /// last, so that another `delete` can continue after an interruption.
     pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
         if let Some((_, pidfd)) = self.init() {
             self.trace.work(Phase::Shutdown, "kill", "init", || {
@@ -158,7 +159,7 @@ impl Container {
             self.trace.work(Phase::Shutdown, "remove cgroup", location.directory(), || {
                 Ok::<_, Error>(Cgroup::delete(location)?)
             })?;
-            // An error of the pool's accounting is no reason to keep the container.
+            // The container is removed even if the pool cannot account for the returned cgroup.
             let _ = cgroup::pool::release(location);
         }
         if let Some(group) = &self.record.resctrl {

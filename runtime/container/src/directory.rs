@@ -23,7 +23,7 @@ pub(crate) const NOTIFY_SOCKET: &str = "notify/notify.sock";
 /// Validates a container id, which is a directory name.
 ///
 /// # Errors
-/// The reason.
+/// If the id is invalid, with the reason.
 pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
     if is_off(Defence::IdCheck) {
         return Ok(());
@@ -31,7 +31,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), spec::InvalidId> {
     spec::validate_id(id)
 }
 
-/// Removes a container's directory with its files, the directory of its notify socket, and any files of others.
+/// Removes a container's directory with all files in it, including files that dayfly did not create.
 pub(crate) fn remove(
     root: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
@@ -41,17 +41,17 @@ pub(crate) fn remove(
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // Not one of dayfly's files: it is removed with the rest.
+            // Not dayfly's file but a directory: it is removed below with everything else.
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }
     }
     match remove_directory(root, id) {
-        // Another command has removed it, and a container of the same name already has its own directory.
+        // Another command has removed this directory, and a new container of the same name has a directory already.
         Err(Errno::NOTEMPTY | Errno::EXIST) if fstat(directory).is_ok_and(|s| s.st_nlink == 0) => {
             Ok(())
         }
-        // Checked only here, because it is rare.
+        // A log or other files are rare, so they are removed only after rmdir(2) has failed.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
             output::detach(directory);
             rootfs::empty(directory).context("clear", id)?;
@@ -69,10 +69,10 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
     }
 }
 
-/// Locks a container's directory for the life of a descriptor.
+/// Locks a container's directory until `directory` and its duplicates are closed.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
     let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // The lock is only held briefly by a command that checks it, not by one that creates a container.
+        // A command that checks the lock holds it in shared mode for a moment; no command is working on the container.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }

@@ -1,4 +1,4 @@
-//! Errors of commands, in runc's words where engines parse them.
+//! Errors of commands. The messages that engines parse are runc's.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::Status;
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Error {
-    /// No container of this id.
+    /// No container has this id.
     NotFound(String),
     /// A container with this id exists already.
     Exists,
@@ -26,9 +26,9 @@ pub enum Error {
         /// The uid of the record's owner.
         owner: u32,
     },
-    /// `start` of a container with this status.
+    /// A container with this status cannot be started.
     CannotStart(Status),
-    /// `exec` in a container with this status.
+    /// `exec` is impossible in a container with this status.
     CannotExec(Status),
     /// `delete` without `--force` of a container that is not stopped.
     CannotDelete {
@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// `resume` of a container that is not paused.
     NotPaused,
-    /// Init was killed, but has not ended in time.
+    /// Init was sent SIGKILL, but has not exited in time.
     Survives,
     /// The container has no cgroup of its own.
     NoCgroup,
@@ -49,7 +49,7 @@ pub enum Error {
     NoConsoleSocket,
     /// A console socket that would receive nothing.
     UnwantedConsoleSocket,
-    /// Limits for a caller who may not create the cgroup.
+    /// The configuration sets limits, but the caller may not create the cgroup for them.
     LimitsWithoutCgroup {
         /// The cgroup's directory.
         directory: String,
@@ -89,7 +89,7 @@ pub enum Error {
     Launch(launch::Error),
     /// A cgroup operation failed.
     Cgroup(cgroup::Error),
-    /// Layers or id ranges failed.
+    /// An operation on layers or id ranges failed.
     Rootfs(rootfs::Error),
     /// A resctrl operation failed.
     Resctrl(resctrl::Error),
@@ -110,9 +110,9 @@ impl Error {
         matches!(self, Self::NotFound(_))
     }
 
-    /// Returns the connection to the console socket, if any, for a second attempt in which init moves to the cgroup, if
-    /// the kernel killed the process because it was created in the container's cgroup. Otherwise returns the error
-    /// unchanged.
+    /// Decides whether to try again without CLONE_INTO_CGROUP. If the kernel killed the new process because it was
+    /// created in the container's cgroup, returns `Ok` with the connection to the console socket, if any, for the
+    /// second attempt. Returns any other error unchanged.
     pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
         match self {
             Self::Launch(launch::Error::Stillborn(console)) => Ok(console),
@@ -134,7 +134,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The words that engines search for, then the id.
+            // Engines search for the first words, so the id follows them.
             Self::NotFound(id) => write!(f, "container does not exist: {id}"),
             Self::Exists => f.write_str("container with given ID already exists"),
             Self::NotRunning => f.write_str("container not running"),

@@ -31,10 +31,11 @@ pub enum ProcessDocument<'a> {
     Text(&'a str),
 }
 
-/// The options of `exec`; omitted ones are taken from the container's own process.
+/// The options of `exec`. The container's own process (config.json) provides the values of omitted options.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
-    /// The complete process, which takes nothing from the container's own process.
+    /// The JSON of the whole process, in place of the options for single attributes. Capabilities, labels, rlimits and
+    /// scheduling that it omits are those of the container's own process.
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
@@ -58,15 +59,15 @@ pub struct ExecOptions<'a> {
     pub process_label: Option<&'a str>,
     /// Whether to return once the process is running.
     pub detach: bool,
-    /// The file for its pid.
+    /// The file to which the pid of the new process is written.
     pub pid_file: Option<&'a str>,
     /// The socket that receives the terminal.
     pub console_socket: Option<&'a str>,
     /// A connected socket that receives the terminal, in place of `console_socket`.
     pub console: Option<BorrowedFd<'a>>,
-    /// The socket that receives its pidfd.
+    /// The socket that receives the pidfd of the new process.
     pub pidfd_socket: Option<&'a str>,
-    /// Descriptors after 2 that the process inherits.
+    /// The number of descriptors, from 3 on, that the process inherits.
     pub preserve_fds: u32,
     /// Sub-cgroups to enter: `PATH`, or `CONTROLLER[,…]:PATH` on cgroup v1.
     pub cgroup: Vec<&'a str>,
@@ -79,15 +80,17 @@ pub struct ExecOptions<'a> {
 }
 
 impl Container {
-    /// Runs an additional process. Waits for its exit, or with `detach` only for its start. Returns its exit status.
+    /// Runs an additional process. Waits for its exit and returns its exit status; with `detach`, waits only for its
+    /// start and returns 0.
     ///
     /// # Errors
-    /// If the container is not running; an invalid value; the error of exec.
+    /// If the container is not running; if an option is invalid; if execve(2) fails.
     pub fn exec(&self, options: &ExecOptions<'_>) -> Result<i32, Error> {
         Ok(self.attempt(options)?.1)
     }
 
-    /// Starts an additional process, and returns it once it is running. A terminal is sent to a socket.
+    /// Starts an additional process, and returns it once it is running. The master of its terminal, if any, is sent to
+    /// the console socket.
     ///
     /// # Errors
     /// As [`Container::exec`].
@@ -97,7 +100,7 @@ impl Container {
 
     fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
         let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        // As for `create`.
+        // Without CLONE_INTO_CGROUP: if the kernel killed the process, its pidfd could not be withdrawn.
         if options.pidfd_socket.is_some() {
             return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
         }
@@ -115,8 +118,8 @@ impl Container {
         options: &ExecOptions<'_>,
         connected: Option<OwnedFd>,
     ) -> Result<(Child, i32), Error> {
-        // A container is not found before it is complete: until then its init may work in the memory of the command
-        // that creates it, and no process that could trace init may enter.
+        // `status` fails for a container that is not complete: its init may still share the memory of the command that
+        // creates the container, so no process that could trace init may enter.
         match self.status()? {
             Status::Stopped => return Err(Error::CannotExec(Status::Stopped)),
             Status::Paused if !options.ignore_paused => {
@@ -198,7 +201,7 @@ impl Container {
             }),
         };
         if status.is_err() {
-            // No one would know of the process.
+            // This command fails, so the caller would not learn of the running process.
             let _ = sys::signal::send(child.pidfd.as_fd(), 9);
             let _ = launch::wait(&child.pidfd);
             forget(options.pid_file);
@@ -269,8 +272,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Fills in what a process file omits from the container's process: never more privileges than the container's process
-/// has.
+/// Fills in attributes that a process file omits with those of the container's own process, so that an omission never
+/// gives the new process more privileges.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);
@@ -285,7 +288,7 @@ fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process
 }
 
-/// Resolves `--cgroup PATH` on v2, `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
+/// Returns the cgroup selected by `--cgroup PATH` on v2 or `--cgroup CONTROLLER[,…]:PATH` on v1, by runc's rules.
 fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Location, Error> {
     let mut result = location.clone();
     let mut named: Vec<&str> = Vec::new();
@@ -309,7 +312,7 @@ fn sub_cgroup(location: &cgroup::Location, subs: &[&str]) -> Result<cgroup::Loca
         }
         result = result.sub(controllers, path)?;
     }
-    // The requested cgroup must exist: a process that silently ran elsewhere would escape its limits.
+    // The requested cgroup must exist: a process that silently ran in another cgroup would escape the limits.
     let places = result.legacy.iter().map(|legacy| &legacy.place).chain(&result.unified);
     for place in places.filter(|_| !subs.is_empty()) {
         rustix::fs::access(place.directory(), rustix::fs::Access::EXISTS)
@@ -361,8 +364,9 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
     number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
 }
 
-/// Adds capabilities. Inheritable stays unchanged (CVE-2022-29162); if the container has inheritable capabilities,
-/// named ones among them become ambient, as in runc. For an unknown name, or one that cannot be raised, the plan warns.
+/// Adds a capability to the bounding, effective and permitted sets. The inheritable set stays unchanged
+/// (CVE-2022-29162). If it is not empty, the capability is also added to the ambient set, as in runc. The plan warns of
+/// an unknown name, and of a capability that cannot be raised.
 fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) {
     let ambient = (!sets.inheritable.is_empty()).then_some(&mut sets.ambient);
     let inheritable = is_off(Defence::Inheritable).then_some(&mut sets.inheritable);

@@ -1,4 +1,5 @@
-//! Fault points of commands: their traced steps and other operations that can fail, in order of their beginning.
+//! The points of a command at which tests inject faults: its traced steps, and other operations that can fail. They are
+//! numbered in the order in which they begin.
 
 #[cfg(dayfly_faults)]
 use launch::fault::{Place, strike};
@@ -16,7 +17,7 @@ impl Trace {
     }
 }
 
-/// Replaces the tracer's own methods.
+/// In builds with fault injection, these methods replace the tracer's methods of the same names.
 #[cfg(dayfly_faults)]
 impl Trace {
     pub(crate) fn work<T, E: Failed + From<sys::Error>>(

@@ -1,7 +1,7 @@
 //! The features of dayfly (runtime-spec, features.md), printed by `dayfly features` and reported to containerd by the
 //! shim.
 //!
-//! By the specification, a missing list means "unknown", so unsupported features are an empty list or `false`.
+//! In the specification, a missing list means "unknown". Unsupported features are therefore an empty list or `false`.
 
 use alloc::vec::Vec;
 
@@ -11,11 +11,11 @@ use spec::{NamespaceKind, capability, memory_policy, mount_options};
 /// The version of this build.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Prefixes of annotations that dayfly obeys: properties of a scope; pinning, pools and traces; crun's for the caller's
-/// groups.
+/// Prefixes of annotations that dayfly obeys: properties of a systemd scope; dayfly's own, for pinning, pools and
+/// traces; crun's annotation that keeps the caller's groups.
 const OBEYED_ANNOTATIONS: [&str; 3] = ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS];
 
-/// The document.
+/// The features document (features.md).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Features {
@@ -101,7 +101,7 @@ struct Annotations {
     runc_version: &'static str,
 }
 
-/// Returns the features of this build, whatever the running kernel supports.
+/// Returns the features of this build, regardless of what the running kernel supports.
 pub fn features() -> Features {
     let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();
@@ -136,11 +136,12 @@ pub fn features() -> Features {
     }
 }
 
-/// Returns what the seccomp compiler accepts; flags only if the running kernel supports them, as in runc.
+/// Returns the actions, operators, architectures and flags that the seccomp compiler accepts. As in runc, flags are
+/// included only if the running kernel supports them.
 fn seccomp() -> Seccomp {
     let known_flags = names(&seccomp::FLAGS);
     let supported = seccomp::FLAGS.iter().filter(|(_, bit)| {
-        // Flags for listeners are valid only together with the listener flag.
+        // Flags for listeners are valid only together with SECCOMP_FILTER_FLAG_NEW_LISTENER.
         sys::seccomp::flags_known(*bit)
             || sys::seccomp::flags_known(bit | sys::seccomp::NEW_LISTENER)
     });

@@ -20,8 +20,8 @@ const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
 
-/// Signal handling from the moment a foreground command will wait: signals are blocked and read from a descriptor, so
-/// that none is lost between clone and wait.
+/// The signal handling of a foreground command: signals are blocked before the clone and read from a signalfd(2), so
+/// that none is lost before the command waits.
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,
@@ -29,7 +29,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Blocks all signals. With `subreaper`, this process reaps orphaned descendants.
+    /// Blocks all signals. With `subreaper`, this process becomes the parent of orphaned descendants and reaps them.
     pub fn block(subreaper: bool, trace: &Trace) -> Result<Self, Error> {
         trace.point("block", "signals")?;
         signal::hear_of_children();
@@ -71,7 +71,7 @@ impl Signals {
                 Err(Errno::INTR) => continue,
                 result => result.context("poll", "")?,
             };
-            // A container that lives this long leaves time for clean-up.
+            // A container that has run for this long leaves time to reap the helpers.
             if let (Some(pending), 0) = (&mut pending, ready) {
                 pending.tidy();
                 patience = None;
@@ -127,7 +127,7 @@ impl Drop for Signals {
     }
 }
 
-/// Reaps every exited child: ours, whose exit status is returned, and adopted descendants.
+/// Reaps every exited child, including adopted descendants. Returns the exit status of `child` if it has exited.
 fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     let mut ours = None;
     loop {
@@ -143,7 +143,7 @@ fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     }
 }
 
-/// Relays data between our standard streams and the container's terminal.
+/// Relays data between the command's standard streams and the container's terminal.
 struct Carrier<'a> {
     terminal: &'a Terminal,
     /// Input that the terminal has not accepted yet.
@@ -161,8 +161,8 @@ impl<'a> Carrier<'a> {
     /// Writes the descriptors to poll to the last two entries; returns the number of entries used.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
-        // A descriptor that is not awaited is left out: poll(2) reports the hang-up of a pipe even without requested
-        // events.
+        // A descriptor that is not to be read now is left out: poll(2) would report a hang-up of its pipe even if no
+        // events are requested.
         if self.input_open && self.length == 0 {
             *input = PollFd::from_borrowed_fd(stdin(), PollFlags::IN);
         }
@@ -206,7 +206,7 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Relays one piece of output; returns `false` if there is no more output now.
+    /// Relays one buffer of output; returns `false` if there is no more output now.
     fn pull(&mut self) -> bool {
         let mut bytes = [0u8; 8192];
         match read(self.terminal.master(), &mut bytes) {
@@ -222,7 +222,7 @@ impl<'a> Carrier<'a> {
         false
     }
 
-    /// Relays the output that remains at the exit.
+    /// Relays the output that is still unread when the process has exited.
     fn drain(&mut self) {
         while self.pull() {}
     }

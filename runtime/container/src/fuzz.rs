@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use crate::record::{self, Found, Record};
 
-/// Reads `bytes` as the record of the container with the right id, and with another id.
+/// Parses `bytes` as the record of a container, once with that container's id and once with another id.
 ///
 /// # Panics
-/// If the record read differs from the container's, or an alteration of a field used by `delete` goes unnoticed.
+/// If the parsed record differs from the original, or if an altered field that `delete` uses is not detected.
 pub fn record(bytes: &[u8]) {
     assert!(!matches!(record::parse(bytes, "another-one"), Found::Whole(_)));
     let Some(stored) = record::decode_any(bytes) else { return };

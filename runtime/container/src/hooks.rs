@@ -1,4 +1,4 @@
-//! Hooks of later commands: poststart and poststop.
+//! Hooks that run after the container's creation: poststart and poststop.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -10,7 +10,7 @@ use plan::step::Hooks;
 
 use crate::{Container, Error, Warn};
 
-/// Serializes hooks for the record: JSON, empty for none.
+/// Serializes hooks for the record as JSON; returns an empty string if there are no hooks.
 pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
     if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
 }
@@ -43,7 +43,7 @@ fn try_run(
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 
-/// Runs poststart hooks once the program is running. A failing hook ends the container, as in runc.
+/// Runs poststart hooks once the program is running. If a hook fails, the caller ends the container, as in runc.
 pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     let hooks = read(container, "poststart", &container.record.poststart)?;
     if hooks.list.is_empty() {

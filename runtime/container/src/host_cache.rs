@@ -1,5 +1,4 @@
-//! Use of the host's cache by a start. Without a cache, or if an entry is unavailable, the start compiles, loads and
-//! copies by itself.
+//! How a start uses the host's cache. If the cache or an entry is unavailable, the start does the cached work itself.
 
 use cache::{Cache, FilterKey};
 use cgroup::devices::program;
@@ -16,7 +15,7 @@ pub fn clear() -> Result<(), Error> {
     Ok(Cache::clear(cache::DEFAULT_PATH)?)
 }
 
-/// Opens the command's own program on a read-only mount kept by an earlier command.
+/// Opens dayfly's binary on a read-only mount that an earlier command has kept.
 pub(crate) fn program(fast_paths: FastPaths) -> Option<OwnedFd> {
     fast_paths.contains(FastPaths::KEPT_PROGRAM).then(cache::kept_program)?.ok()
 }
@@ -37,7 +36,7 @@ pub(crate) struct HostCache {
 }
 
 impl HostCache {
-    /// Opens the cache, unless the start needs none of its contents, or the caller is not the host's root.
+    /// Opens the cache if the caller is the host's root and the start uses any of the cache's contents.
     pub fn open(fast_paths: FastPaths, caller: &Caller) -> Self {
         let held =
             FastPaths::SECCOMP_CACHE | FastPaths::DEVICE_CACHE | FastPaths::TEMPLATE_NAMESPACE;
@@ -59,8 +58,8 @@ impl HostCache {
         Ok(cache.filter(&key, compile)?)
     }
 
-    /// Returns the loaded device program of the plan's cgroup. `None` if the cgroup needs none, if there is no cache,
-    /// or if loading fails: creating the cgroup then reports the error.
+    /// Returns the loaded device program of the plan's cgroup. Returns `None` if the cgroup needs no such program, if
+    /// there is no cache, or if loading fails; the later creation of the cgroup then reports the error.
     pub fn devices(&self, plan: &Plan) -> Option<OwnedFd> {
         let cache = self.having(FastPaths::DEVICE_CACHE)?;
         let (CgroupPlan::Create { location, resources, .. }

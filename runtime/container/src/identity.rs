@@ -8,15 +8,15 @@ use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// How long `delete` waits for an init that it killed. A process in uninterruptible sleep may take longer; the
-/// container then still exists and can be deleted again.
+/// How long `delete` waits for the exit of an init that it killed. A process in uninterruptible sleep may take longer.
+/// `delete` then fails; the container still exists, and `delete` can be repeated.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// PID_FS_MAGIC, linux/magic.h
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// A unique property of a process until the next boot: the inode of its pidfd (Linux 6.9), or on older kernels its
-/// start time.
+/// A number that distinguishes a process from all others until the next boot: the inode of its pidfd (Linux 6.9), or on
+/// older kernels its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity(pub u64);
 

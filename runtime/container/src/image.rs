@@ -1,4 +1,5 @@
-//! Images in a store for `run --image`: unpacked, with a bundle's configuration.
+//! `run --image`: applies the options of the command line to the configuration of an image. Images are unpacked in a
+//! store.
 
 mod files;
 mod user;
@@ -24,7 +25,7 @@ const NAME: &str = "run.dayfly.image";
 const LONGEST_NAME: usize = 64;
 /// The period of the CPU quota, in microseconds.
 const PERIOD: u64 = 100_000;
-/// The path of `--init`'s program in the container: on a tmpfs, so that the root filesystem does not contain it.
+/// The path of `--init`'s program in the container. /dev is a tmpfs, so that the root filesystem is not changed.
 pub const REAPER: &str = "/dev/init";
 
 /// An image, and the changes to its configuration for one container.
@@ -42,9 +43,9 @@ pub struct ImageRun<'a> {
     pub tty: bool,
     /// Additional environment entries.
     pub env: Vec<&'a str>,
-    /// The working directory, if changed.
+    /// The working directory, if it differs from the image's.
     pub cwd: Option<&'a str>,
-    /// The user and group, `USER[:GROUP]`, if changed.
+    /// The user and group, `USER[:GROUP]`, if they differ from the image's.
     pub user: Option<&'a str>,
     /// Whether the root filesystem is read-only.
     pub read_only: bool,
@@ -56,7 +57,7 @@ pub struct ImageRun<'a> {
     pub limits: Limits,
     /// The network.
     pub network: Network<'a>,
-    /// The file of the first process that reaps orphans: dayfly's own binary.
+    /// The path of the binary that runs as init and reaps orphans (`--init`): dayfly's own binary.
     pub reaper: Option<String>,
     /// The size of the log in bytes, if the output is kept.
     pub log: Option<u64>,
@@ -144,7 +145,7 @@ impl<'a> ImageRun<'a> {
         self.hostname.unwrap_or_else(|| id.get(..LONGEST_NAME).unwrap_or(id))
     }
 
-    /// Adds mounts. Each replaces a mount with the same destination.
+    /// Adds mounts. Each of them replaces an existing mount with the same destination.
     fn add_mounts(&self, spec: &mut Spec<'a>) {
         let reaper = self.reaper.as_ref().map(|file| Mount {
             destination: InRoot::known(REAPER),
@@ -161,8 +162,8 @@ impl<'a> ImageRun<'a> {
         }
     }
 
-    /// Refuses `--init` where the container could write to dayfly's executable, or dayfly would write to the host: a
-    /// read-only bind mount does not stop root with CAP_SYS_ADMIN, and a mount point below a bind of /dev is the host's.
+    /// Refuses `--init` in two cases. The container's root with CAP_SYS_ADMIN could make the read-only bind mount of
+    /// dayfly's binary writable. If /dev is a bind mount, dayfly would create the mount point on the host.
     fn check_reaper(&self, spec: &Spec<'a>) -> Result<(), Error> {
         if self.reaper.is_none() {
             return Ok(());
@@ -217,8 +218,8 @@ impl<'a> ImageRun<'a> {
         process.user.gid = user.gid;
         process.user.additional_gids = user.groups;
         if !self.env.iter().any(|entry| entry.starts_with("HOME=")) {
-            // The image's HOME belongs to the image's user. Without HOME, init takes it from the container's
-            // /etc/passwd.
+            // The image's HOME is that of the image's user. Without the variable, init reads the home directory from
+            // the container's /etc/passwd.
             process.env.retain(|entry| !entry.starts_with("HOME="));
         }
         Ok(())
@@ -246,11 +247,11 @@ impl Limits {
     }
 }
 
-/// The annotation that marks an image's configuration as intentionally without a filter.
+/// The annotation of an image's configuration that has no seccomp filter on purpose.
 const SECCOMP: &str = "run.dayfly.seccomp";
 
-/// Refuses a configuration without a seccomp profile unless it is marked as intentional: older imports left out the
-/// profile if the engines' profile file was missing.
+/// Refuses a configuration without a seccomp profile, unless an annotation shows that this is intended: images imported
+/// by older versions lack the profile if the engines' profile file was missing.
 fn refuse_without_filter(spec: &Spec<'_>) -> Result<(), Error> {
     let filtered = spec.linux.as_ref().is_some_and(|linux| linux.seccomp.is_some());
     let wanted =

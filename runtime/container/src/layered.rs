@@ -1,4 +1,4 @@
-//! Root filesystems from layers: the host resources that a container needs for one, and their release.
+//! Root filesystems from layers: the resources on the host that such a root filesystem needs, and their release.
 
 pub(crate) mod record;
 mod stats;
@@ -25,7 +25,7 @@ use crate::options::CreateOptions;
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
-/// The directory in a store for directories of containers.
+/// The subdirectory of a store that contains one directory per container.
 const CONTAINERS: &str = "containers";
 /// Bytes of memory for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
@@ -37,7 +37,7 @@ pub struct LayeredOptions<'a> {
     pub layers: String,
     /// The image that has these layers.
     pub image: Option<ImageRun<'a>>,
-    /// The ids of the container.
+    /// How the container's ids are mapped.
     pub user_namespace: UserNamespace,
     /// How the root filesystem is assembled; `None` chooses the best way for this kernel.
     pub mode: Option<Mode>,
@@ -49,22 +49,22 @@ pub struct LayeredOptions<'a> {
     pub store: &'a str,
     /// The directory that records id ranges in use.
     pub leases: &'a str,
-    /// The available ids.
+    /// The ids from which a container's range is taken.
     pub ids: Config<'a>,
     /// Whether to print how the root filesystem was assembled, and how long that took.
     pub stats: bool,
 }
 
-/// The ids of a container.
+/// How the ids of a container are mapped to the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
-    /// As in the configuration.
+    /// By the mappings in the configuration.
     Configured,
-    /// The host's.
+    /// Not at all: the container uses the host's ids.
     Host,
-    /// A range of the container's own.
+    /// To a range that no other container uses.
     Auto,
-    /// A range shared by all such containers.
+    /// To one range that all containers with this setting share.
     Shared,
 }
 
@@ -74,14 +74,15 @@ pub enum UserNamespace {
 /// If a range cannot be released.
 pub fn free_ids(store: &Store, id: &str, leases: &str) -> Result<(), Error> {
     store.trace().point("free ids of", id)?;
-    // Without write permission, this caller has taken none.
+    // A caller that may not write to this directory cannot have taken a range.
     if rustix::fs::access(leases, Access::READ_OK | Access::WRITE_OK).is_err() {
         return Ok(());
     }
     Ok(Leases::open(leases)?.give_back_all(&format!("{}/{id}", store.path()))?)
 }
 
-/// A prepared root filesystem. Dropping it releases its resources, unless the container's record already contains them.
+/// A prepared root filesystem. Dropping this value releases the resources on the host, unless the container's record
+/// already contains them.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub recipe: Recipe,
@@ -96,12 +97,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns the root filesystem for the compiler.
+    /// Returns the root filesystem in the form that the plan's compiler accepts.
     pub fn root(&self) -> GivenRoot<'_> {
         GivenRoot::layered(&self.recipe, &self.place)
     }
 
-    /// Takes the container's directory, which was claimed along with the range.
+    /// Takes the container's locked directory, which was created together with the lease of the id range.
     pub fn take_claim(&self) -> Option<Claim> {
         self.claimed.take()
     }
@@ -159,7 +160,7 @@ pub(crate) fn prepare(
              unshare --user --map-root-user --mount dayfly run …",
         ));
     }
-    // Then overlayfs uses other extended attributes for its marks.
+    // In a user namespace, overlayfs stores whiteouts and opaque marks in other extended attributes.
     let in_user_namespace = sys::user_namespace::is_nested();
     let mapped = match options.user_namespace {
         UserNamespace::Auto | UserNamespace::Shared => true,
@@ -180,7 +181,7 @@ pub(crate) fn prepare(
     };
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Only missing mount points are ever created there.
+        // Nothing but missing mount points is created in this upper directory.
         true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };
@@ -254,7 +255,7 @@ fn take_ids(
     Ok(())
 }
 
-/// Returns the host's ids of the container's root, if the configuration has a user namespace.
+/// Returns the host's uid and gid to which the container's root is mapped, if the configuration has a user namespace.
 fn configured(spec: &Spec<'_>) -> Result<Option<(u32, u32)>, Error> {
     let Some(linux) = &spec.linux else { return Ok(None) };
     let Some(namespace) = linux.namespace(NamespaceKind::User) else { return Ok(None) };
@@ -271,9 +272,10 @@ fn label(spec: &Spec<'_>) -> Option<CString> {
     CString::new(label).ok()
 }
 
-/// Returns where the root is attached in a mount namespace that begins as a copy of the host's: over its root, since
-/// the container's own root needs no other place; where hooks expect it, if there are any. Without pivot_root(2), the
-/// root is moved over the namespace's root and so is first attached elsewhere: over the bundle, which always exists.
+/// Returns the path at which init attaches the root filesystem in its mount namespace, which begins as a copy of the
+/// host's. By default this is `/`. With hooks, it is the path at which the hooks expect the root filesystem. Without
+/// pivot_root(2), the root filesystem is later moved over `/`, so it is first attached over the bundle's directory,
+/// which always exists.
 pub(crate) fn place(bundle: &str, spec: &Spec<'_>, no_pivot: bool) -> String {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];

@@ -1,7 +1,7 @@
-//! The life cycle of a container: create, start, kill, delete, exec; and its state on disk.
+//! The operations on a container (create, start, kill, delete, exec) and its state on disk.
 //!
-//! No command relies on another one having finished: records are checked against the kernel, and anything left by a
-//! killed command can be deleted.
+//! Any command may be killed at any time: later commands check records against the kernel, and can delete anything that
+//! a killed command left.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Makes a container from a request: records, launches and announces it.
+//! Creates a container from a request: writes its record, launches its init, and announces init's pid to the caller.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -38,16 +38,16 @@ pub(crate) struct Made {
     pub container: Container,
     pub child: Child,
     pub pending: Option<Pending>,
-    /// When the program began, if traced.
+    /// The time at which the program began; 0 if the command is not traced.
     pub program_since: u64,
-    /// The socket for notifications to the service manager, if this command listens.
+    /// The socket that receives the container's notifications, if this command forwards them to the service manager.
     pub notify: Option<OwnedFd>,
     /// Resources of the assembled root filesystem.
     pub _rootfs: Option<rootfs::Assembled>,
 }
 
 impl Made {
-    /// Adds the program's running time until now to the time line.
+    /// Adds the period from the program's start until now to the trace's time line.
     pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
         let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
         let program = args.first().map_or("", |name| name);
@@ -58,16 +58,16 @@ impl Made {
     }
 }
 
-/// A container's directory, claimed.
+/// A container's directory that this command has created and locked.
 pub(crate) struct Claimed {
     pub directory: OwnedFd,
-    /// The descriptor that holds the directory's lock, if the lock is released when init continues; otherwise
-    /// `directory` holds it.
+    /// The descriptor that holds the directory's lock, if this command releases the lock when init continues. If
+    /// `None`, `directory` holds the lock.
     pub lock: Option<OwnedFd>,
 }
 
 impl Making<'_> {
-    /// Claims the id, writes the record, and runs the plan. If any of these fails, all of them are undone.
+    /// Claims the id, writes the record, and runs the plan. If any of these steps fails, undoes all of them.
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
@@ -77,7 +77,7 @@ impl Making<'_> {
         let network = self.begin_network(&mut request)?;
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         let template = self.look_up(&cache, &mut request)?;
-        // Leaked: an init in our memory reads it until its exec.
+        // The plan is leaked: an init that shares our memory reads the plan until its execve(2).
         let plan: &'static Plan =
             Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
                 Ok::<_, Error>(plan::compile(&self.spec, &request)?)
@@ -92,7 +92,7 @@ impl Making<'_> {
         let made = self.launch_in(&mut claimed, file, &request, plan, given);
         if made.is_err() {
             self.take_back_pid_file();
-            // The first failure is reported; an error here has the same cause.
+            // Only the failure of the launch is reported; an error of the removal has the same cause.
             let _ = self.store.remove(claimed.directory.as_fd(), options.id);
         }
         self.finish(claimed.directory, made?)
@@ -100,7 +100,7 @@ impl Making<'_> {
 
     /// Starts a process that creates the container's network namespace, if the plan needs one.
     fn begin_network(&self, request: &mut Request<'_>) -> Result<Option<Network>, Error> {
-        // The extra process pays off only if a CPU is idle.
+        // A process that creates the network namespace in parallel saves time only if a CPU is idle.
         if plan::makes_network(&self.spec, request)
             && request.kernel.fast_paths.contains(FastPaths::CROWD_CHECK)
             && launch::is_crowded()
@@ -114,8 +114,8 @@ impl Making<'_> {
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// Compiles the plan of a container whose processes criu creates: it provides the record's contents, the cgroup and
-    /// the hooks.
+    /// Compiles the plan of a container whose processes criu creates. Only the contents of the record, the cgroup and
+    /// the hooks are taken from this plan.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         self.look_up(&cache, request)?;
@@ -124,7 +124,7 @@ impl Making<'_> {
         Ok(Box::leak(Box::new(plan)))
     }
 
-    /// Completes the request with cached results of earlier starts; returns the template.
+    /// Completes the request with the cached seccomp program, and returns the template mount namespace, if any.
     fn look_up(
         &self,
         cache: &HostCache,
@@ -145,7 +145,7 @@ impl Making<'_> {
         Ok(template)
     }
 
-    /// Returns the container's directory, locked by this command, and the record's file in it.
+    /// Creates and locks the container's directory; returns the directory, and the empty file of the record.
     pub(crate) fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
         let (store, id) = (self.store, self.options.id);
         let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
@@ -203,8 +203,8 @@ impl Making<'_> {
                 header = Some(draft.complete(child.pid, identity)?);
                 announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
             }
-            // Releases the lock of this command. Init holds a duplicate until its exec, so the container exists for
-            // others once its program begins.
+            // Closes this command's descriptor of the lock. Init holds a duplicate until its execve(2), so that other
+            // commands see the container once its program begins.
             Turn::GoesOn => {
                 *lock = None;
                 Ok(())
@@ -246,7 +246,7 @@ impl Making<'_> {
         }
     }
 
-    /// Completes the container after the launch.
+    /// Returns the container after the launch. Destroys it if init does not release the lock.
     fn finish(&self, directory: OwnedFd, recorded: Recorded) -> Result<Made, Error> {
         let Recorded { header, record, launched, notify, is_run } = recorded;
         let Launched { child, program_since, pending, rootfs } = launched;
@@ -278,14 +278,15 @@ impl Making<'_> {
     }
 }
 
-/// Waits until init has released the lock as well, after its exec: an exec closes descriptors one after the other.
+/// Waits until init has released the lock, too. Init's execve(2) closes descriptors one after the other, so that the
+/// lock may still be held when this command learns of the execve(2).
 fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
 }
 
-/// The data of a launch that is kept in memory.
+/// The data of a launch that `finish` makes into a container.
 struct Recorded {
     header: Header,
     record: Record,
@@ -306,13 +307,13 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
 }
 
 impl Making<'_> {
-    /// Returns the record of its root filesystem's host resources.
+    /// Returns the record of the host resources that the container's root filesystem uses.
     fn record_of_rootfs(&self) -> Option<&LayeredRecord> {
         let layered = self.prepared.as_ref().map(|prepared| &*prepared.record);
         layered.or_else(|| self.snapshot.as_ref()?.record.as_deref())
     }
 
-    /// Returns the record for later commands.
+    /// Returns the container's record, which later commands read.
     pub(crate) fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
         let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();

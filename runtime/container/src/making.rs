@@ -1,4 +1,4 @@
-//! A container during creation: its bundle, command line and host.
+//! The data of a container that is being created: from its bundle, the command line and the host.
 
 use plan::{Kernel, Request};
 use rustix::fd::OwnedFd;
@@ -26,9 +26,9 @@ pub(crate) struct Making<'a> {
     pub manager: Option<Manager>,
     /// The cgroup taken from a pool.
     pub pooled: Option<cgroup::pool::Taken>,
-    /// The root filesystem, if it comes in layers.
+    /// The root filesystem, if it consists of layers.
     pub prepared: Option<Prepared>,
-    /// The root filesystem, if it comes as a list of mounts.
+    /// The root filesystem, if it is given as a list of mounts.
     pub snapshot: Option<Snapshot>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Making<'a> {
         Console::prepare(terminal, receiver, is_detached, connected, self.trace)
     }
 
-    /// Determines the container's placement, and the request for its plan.
+    /// Determines the container's CPUs and cgroup; returns the request from which its plan is compiled.
     pub fn ask(
         &mut self,
         cpus: &StartCpus,
@@ -96,7 +96,7 @@ fn prepare_snapshot(
     })
 }
 
-/// Prepares layers, if the command line names some.
+/// Prepares the root filesystem from layers, if the command line lists layers.
 fn prepare_layers<'a>(
     store: &Store,
     options: &CreateOptions<'a>,

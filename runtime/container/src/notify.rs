@@ -1,8 +1,8 @@
 //! NOTIFY_SOCKET (sd_notify(3)): notifications of a container to the service manager that started the command.
 //!
-//! The container gets a socket of its own in place of the manager's. Only the container's readiness is forwarded,
-//! followed by the main pid for the manager: a container may not control the host's service in any other way. A
-//! detached command stays until the container is ready.
+//! The container gets a socket of its own in place of the manager's. Of its messages, only READY=1 is forwarded; dayfly
+//! adds MAINPID=. The container cannot control the host's service in any other way. A detached command waits until the
+//! container is ready.
 
 use alloc::format;
 use alloc::string::String;
@@ -44,7 +44,7 @@ impl Manager {
         env.env(VARIABLE).filter(|path| !path.is_empty()).map(Self)
     }
 
-    /// Gives the container a socket.
+    /// Adds the container's socket to the configuration.
     pub fn add(
         self,
         spec: &mut Spec<'_>,
@@ -80,7 +80,7 @@ impl Manager {
     /// the message: it accepts messages only from processes that still exist.
     ///
     /// # Errors
-    /// A missing manager.
+    /// If the manager is missing.
     pub fn await_ready(
         self,
         listener: &OwnedFd,
@@ -106,7 +106,7 @@ impl Manager {
     }
 }
 
-/// Creates the directory for the container, regardless of the umask.
+/// Creates the directory of the container's socket with mode 0755, regardless of the umask.
 pub(crate) fn make_directory(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
     let mode = Mode::from_raw_mode(0o755);
     mkdirat(directory, NOTIFY_DIRECTORY, mode)
@@ -120,7 +120,7 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
         .context("socket", NOTIFY_SOCKET)?;
-    // A failed `start` may have left one.
+    // A failed `start` may have left its socket.
     let _ = unlinkat(directory, NOTIFY_SOCKET, AtFlags::empty());
     let mode = Mode::from_raw_mode(0o777);
     SocketAddrUnix::new(path_in(directory, NOTIFY_SOCKET))
@@ -130,7 +130,7 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
     Ok(socket)
 }
 
-/// The sockets a foreground `run` additionally handles.
+/// The service manager, and the container's socket, from which a foreground `run` forwards messages to it.
 #[derive(Debug)]
 pub(crate) struct Relay {
     manager: Manager,
@@ -149,8 +149,8 @@ impl Relay {
         self.listener.as_ref()
     }
 
-    /// Reads pending messages. The manager gets the pid of this process, which stays until the container's exit, not
-    /// the pid of the container. A missing manager is ignored, since it does not concern the container.
+    /// Reads pending messages, and forwards readiness to the manager. The main pid sent along is the pid of this
+    /// process, which waits for the container's exit. If the manager is missing, the container still runs.
     pub fn carry(&mut self) {
         let ready = self.listener.as_ref().and_then(receive);
         if let Some(ready) = ready {
@@ -163,7 +163,7 @@ impl Relay {
     }
 }
 
-/// Reads messages until none is left or one reports readiness; returns the line that reports it.
+/// Reads messages until one reports readiness or no more are queued; returns the line that reports readiness, if any.
 fn receive(listener: &OwnedFd) -> Option<Vec<u8>> {
     let mut bytes = [0u8; LONGEST];
     loop {
@@ -192,8 +192,8 @@ fn tell(manager: &OwnedFd, ready: &[u8], pid: Pid) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until the manager has read all messages. The manager then closes the pipe that was sent last
-/// (sd_notify_barrier(3)).
+/// Waits until the manager has read all messages. The last message contains the write end of a pipe, which the manager
+/// closes when it has read this message (sd_notify_barrier(3)).
 fn barrier(manager: &OwnedFd) -> Result<(), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     sys::fdpass::send(manager, b"BARRIER=1", write.as_fd())?;

@@ -15,7 +15,7 @@ pub enum CgroupDriver {
     Cgroupfs,
     /// systemd, over D-Bus.
     Systemd,
-    /// None: the container stays in the caller's cgroup.
+    /// Nothing manages cgroups: the container stays in the caller's cgroup.
     Disabled,
 }
 
@@ -40,26 +40,27 @@ pub struct CreateOptions<'a> {
     pub no_pivot: bool,
     /// Whether to keep the caller's session keyring.
     pub no_new_keyring: bool,
-    /// Descriptors after 2 that the process inherits.
+    /// The number of descriptors, from 3 on, that the process inherits.
     pub preserve_fds: u32,
     /// The manager of cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Whether a container may lack a cgroup that the caller cannot create; `None` means that it depends on the caller.
+    /// Whether the container may start without a cgroup if the caller cannot create one; `None` decides by the caller's
+    /// privileges.
     pub rootless: Option<bool>,
     /// The environment of the command, for LISTEN_FDS.
     pub env: sys::Args,
-    /// The CPUs to start from, a list or words; the program's affinity is not affected.
+    /// The CPUs on which the start runs: a list, or words such as `node:0`. The program's affinity is not affected.
     pub start_cpus: Option<&'a str>,
     /// The fast paths to use.
     pub fast_paths: FastPaths,
-    /// Words that select the container's CPUs.
+    /// Words such as `node:0` that select the container's CPUs.
     pub pin: Option<&'a str>,
     /// The pool that provides the container's cgroup.
     pub pool: Option<&'a str>,
-    /// The root filesystem, if it comes in layers.
+    /// The root filesystem, if it consists of layers.
     pub layered: Option<&'a LayeredOptions<'a>>,
-    /// The root filesystem in containerd's format, the root first and then the mounts below it; empty for the bundle's
-    /// own.
+    /// The root filesystem as mounts in containerd's format: first the root, then the mounts below it. If empty, the
+    /// bundle's root filesystem is used.
     pub rootfs: &'a [RootMount<'a>],
     /// How an overlay among the mounts is assembled; `None` chooses the best way for this kernel.
     pub rootfs_mode: Option<Mode>,
@@ -68,7 +69,7 @@ pub struct CreateOptions<'a> {
 }
 
 impl CreateOptions<'_> {
-    /// Returns the same options, but for an init that moves to its cgroup instead of being created in it.
+    /// Returns the same options without CLONE_INTO_CGROUP: init is created outside its cgroup and then moved to it.
     #[cold]
     pub(crate) fn born_outside(&self) -> Self {
         let fast_paths = self.fast_paths - FastPaths::CLONE_INTO_CGROUP;

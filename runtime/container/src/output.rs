@@ -1,9 +1,9 @@
-//! The output of a container in the background: a file, written without a process in between.
+//! The log of a detached container: a file to which the container's processes write directly.
 //!
 //! The file is on its own tmpfs, which is attached in the container's directory. The tmpfs bounds the size: further
-//! writes fail with ENOSPC. Its memory is charged to the container, and it is removed with the container. Root of a
-//! user namespace cannot mount where other processes see it; the file then is an ordinary file in the container's
-//! directory, bounded as described in `bound.rs`.
+//! writes fail with ENOSPC. The tmpfs's memory is charged to the container, and the tmpfs is removed with it. Root of a
+//! user namespace cannot make a mount that processes outside see. For such a caller, the log is an ordinary file in the
+//! container's directory, whose size is bounded as described in `bound.rs`.
 
 mod bound;
 
@@ -28,20 +28,21 @@ use crate::{Container, Error, Warn};
 
 /// The directory of the tmpfs, in the container's directory.
 const DIRECTORY: &str = "log";
-/// The file on it.
+/// The log on the tmpfs.
 const FILE: &str = "log/output";
 /// The number of bytes that are read at once.
 const PIECE: usize = 16384;
 
-/// Redirects the standard streams of this process, and of processes it creates, until it is dropped: standard input is
-/// empty, and the output goes to a container's log.
+/// Redirects the standard streams of this process until this value is dropped: standard input is empty, and the output
+/// goes to a container's log. Processes created meanwhile inherit these streams.
 #[derive(Debug)]
 pub(crate) struct Redirected {
     saved: [OwnedFd; 3],
 }
 
 impl Redirected {
-    /// Creates the log in a container's directory, with `size` bytes and an owner given as ids of the host.
+    /// Creates the log in a container's directory, with a maximum of `size` bytes, and an owner given as ids of the
+    /// host.
     pub fn begin(
         directory: BorrowedFd<'_>,
         size: u64,
@@ -77,7 +78,7 @@ impl Drop for Redirected {
 
 fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd, sys::Error> {
     mkdirat(directory, DIRECTORY, Mode::RWXU).context("mkdir", DIRECTORY)?;
-    // A mount by root of a user namespace is visible in its own mount namespace only.
+    // A mount made by root of a user namespace is visible in the caller's own mount namespace only.
     let attached = match sys::user_namespace::is_nested() {
         true => Err(Errno::PERM),
         false => attach(directory, size),
@@ -103,7 +104,7 @@ fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd,
     Ok(log)
 }
 
-/// Describes why a log without a tmpfs of its own has no bound.
+/// Describes why the size of a log without a tmpfs of its own cannot be bounded.
 fn why(errno: Errno) -> String {
     match errno {
         Errno::OPNOTSUPP => {
@@ -204,7 +205,7 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
     let mut bytes = [0u8; PIECE];
     loop {
-        // A program can make the file of any length, with holes that take no room of the tmpfs: these are skipped.
+        // A program can give the file any length, with holes that occupy no space of the tmpfs: holes are skipped.
         match seek(log, SeekFrom::Data(*at)) {
             Ok(data) => *at = data,
             Err(Errno::NXIO) if bound::is_at_the_end(*at) => {}
@@ -234,7 +235,7 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno
     if lines == 0 {
         return Ok(end);
     }
-    // Not further back than as many bytes as the file takes room for: what is missing of it is holes, perhaps of exabytes.
+    // Goes back at most by the space that the file occupies (st_blocks): all other bytes are holes, possibly exabytes.
     let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE as u64);
     let first = end.saturating_sub(blocks).max(if start <= end { start } else { 0 });
     let mut left = lines;

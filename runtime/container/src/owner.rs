@@ -1,8 +1,9 @@
-//! User names (passwd(5)) without nscd and NSS: a look-up of two milliseconds is too long for a column.
+//! User names from /etc/passwd, without nscd and NSS: two milliseconds for a look-up are too long for the owner column
+//! of `list`.
 
 use alloc::string::{String, ToString};
 
-/// Returns the name for `uid` in /etc/passwd, or else the number with a `#` as runc prints it.
+/// Returns the name of `uid` in /etc/passwd. If there is none, returns the number after a `#`, as runc does.
 pub(crate) fn name(uid: u32) -> String {
     if uid == 0 {
         return "root".to_string();

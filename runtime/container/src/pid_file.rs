@@ -14,8 +14,8 @@ use sys::Context;
 /// The last pid that this process has written to a pid file; 0 if none. A command writes one such file.
 static WRITTEN: AtomicI32 = AtomicI32::new(0);
 
-/// Writes the pid to a file beside it and renames that file, so that a reader never sees an incomplete number. An
-/// existing special file, such as a FIFO or /dev/null, is not replaced but written to.
+/// Writes the pid to a temporary file in the same directory and renames that file to `path`, so that a reader never
+/// sees an incomplete number. If `path` is a special file, such as a FIFO or /dev/null, writes to it instead.
 pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
     let (directory, name) = match path.rsplit_once('/') {
         Some((directory, name)) => (format!("{directory}/"), name),
@@ -31,7 +31,8 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
 }
 
 fn put_in_place(temporary: &str, path: &str, pid: Pid) -> Result<(), sys::Error> {
-    // A single call if the file does not exist. Old file systems and seccomp filters around dayfly refuse it.
+    // If `path` does not exist, this single call suffices. Old file systems, and seccomp filters that apply to dayfly,
+    // refuse the call.
     if renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE).is_ok() {
         return Ok(());
     }
@@ -53,11 +54,11 @@ fn text(pid: Pid) -> alloc::string::String {
 }
 
 fn write_beside(temporary: &str, pid: Pid) -> Result<(), sys::Error> {
-    // A link created by another user would redirect the pid into another file.
+    // O_EXCL: a link created by another user would redirect the pid into another file.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let create = || openat(CWD, temporary, flags, Mode::from_raw_mode(0o666));
     let file = match create() {
-        // A leftover of a killed command.
+        // A killed command has left this temporary file.
         Err(Errno::EXIST) => {
             discard(temporary);
             create()
@@ -72,7 +73,7 @@ fn discard(temporary: &str) {
     let _ = unlink(temporary);
 }
 
-/// Removes the pid file of a failed launch, if this command has written it. The caller's own file stays.
+/// Removes the pid file of a failed launch if this command has written it. A file that the caller created stays.
 pub(crate) fn remove(path: &str) {
     if is_ours(path) {
         let _ = unlink(path);

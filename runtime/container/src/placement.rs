@@ -1,5 +1,5 @@
-//! Placement of a container by dayfly's own options and annotations: on CPUs chosen by topology, in a cgroup created
-//! ahead.
+//! Places a container by dayfly's own options and annotations: on CPUs chosen by topology, or in a cgroup that a pool
+//! created in advance.
 
 use alloc::string::ToString;
 use cgroup::Hierarchies;
@@ -22,11 +22,11 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Opt
     option.or_else(|| names.iter().find_map(annotation))
 }
 
-/// Converts words such as `node:0` to CPUs and memory nodes of the configuration. CPUs in the configuration restrict
-/// the words' meaning, and memory nodes in it stay.
+/// Converts words such as `node:0` to CPUs and memory nodes, and sets these in the configuration. If the configuration
+/// already lists CPUs, only those are chosen; memory nodes that it lists stay unchanged.
 ///
 /// # Errors
-/// Invalid words, or words for missing CPUs.
+/// If the words are invalid, or if they stand for CPUs that do not exist.
 pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
     let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
     let wrong = |error| Error::Pin { option: "pin", error };
@@ -51,7 +51,7 @@ pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<()
 /// Takes a cgroup from the requested pool, if any.
 ///
 /// # Errors
-/// No such pool; a cgroup driver that creates cgroups itself.
+/// If there is no such pool, or if the cgroup driver creates cgroups itself.
 pub(crate) fn pool(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,

@@ -1,7 +1,8 @@
 //! The record of a container on disk: compact, and written once.
 //!
-//! A fixed header holds the data known only after the clone (the process). The body, in postcard, holds everything
-//! later commands need, so that they do not read config.json again. The seccomp program, for `exec`, comes last. The
+//! A header of fixed size contains what is known only after the clone: init's pid and identity. The body, encoded in
+//! postcard, contains everything else that later commands need, so that they do not read config.json again. The seccomp
+//! program, which `exec` installs, comes last. The
 //! whole record is on disk before the cgroup is created, so that anything left by a killed `create` can be found and
 //! removed. A seal detects changes: altered bits could make `exec` grant other rights, or `delete` remove something
 //! else.
@@ -24,11 +25,13 @@ use crate::directory::RECORD;
 use crate::identity::Identity;
 use crate::layered::record::LayeredRecord;
 
-/// The last byte is the record's format, which changes with every change of [`Record`] or [`Header`]. Of other formats
-/// only the process is read, whose position never changes: `delete --force` kills it.
+/// The first bytes of a record. The last of them is the version of the format, which changes with every change of
+/// [`Record`] or [`Header`]. From a record of another version, only the process is read, which is at the same position
+/// in all versions: `delete --force` kills that process.
 const MAGIC: [u8; 8] = *b"dayfly\x00\x07";
 const HEADER: usize = 40;
-/// Maximum bytes of a record. It contains arguments, environment and annotations, at most those of a configuration.
+/// Maximum size of a record in bytes. A record contains arguments, environment and annotations of the configuration, so
+/// it is not much longer than a configuration.
 const LONGEST: usize = 1 << 26;
 
 /// The part of the record known before the clone.
@@ -39,18 +42,18 @@ pub(crate) struct Record {
     pub rootfs: String,
     /// Nanoseconds since 1970.
     pub created: u64,
-    /// The user who created it.
+    /// The uid of the user who created the container.
     pub owner: u32,
     pub annotations: Vec<(String, String)>,
     pub cgroup: Option<cgroup::Location>,
     pub resctrl: Option<resctrl::Group>,
-    /// The namespaces that differ from the host's, as clone flags.
+    /// The namespaces of the configuration, created or joined, as clone flags.
     pub namespaces: u64,
-    /// Those of `namespaces` that are the container's own.
+    /// The part of `namespaces` that was created for the container rather than joined.
     pub own_namespaces: u64,
     /// The process of config.json, as JSON, on which `exec` is based.
     pub process: String,
-    /// Attributes of every process.
+    /// Attributes that the plan gives to every process of the container.
     pub execution: plan::Execution,
     /// poststart hooks, as JSON.
     pub poststart: String,
@@ -71,13 +74,13 @@ pub(crate) struct Record {
 /// The fixed-size header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Init, or `None` before the clone.
+    /// Init's pid and identity; `None` before the clone.
     pub process: Option<(Pid, Identity)>,
-    /// Bytes of the body; the seccomp program follows it.
+    /// The length of the body in bytes; the seccomp program follows the body.
     body: u32,
-    /// A hash of the body and the seccomp program; on disk, also of this header.
+    /// A hash of the body and the seccomp program. The seal on disk is a hash of this value and the other fields.
     content: u64,
-    /// The last limit of memory and swap together, from the configuration or an update; 0 if none.
+    /// The limit on the sum of memory and swap last set by the configuration or an update; 0 if none.
     pub swap: i64,
 }
 
@@ -106,7 +109,7 @@ impl Header {
         bytes
     }
 
-    /// Decodes a header, given with the content after it.
+    /// Decodes the header of a record; `bytes` is the whole record, whose content is hashed.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (head, content) = bytes.split_at_checked(HEADER)?;
         let (magic, rest) = head.split_at_checked(MAGIC.len())?;
@@ -129,7 +132,7 @@ const SEAL: usize = 24;
 fn process_in(bytes: &[u8]) -> Option<(Pid, Identity)> {
     let (pid, rest) = bytes.get(8..)?.split_first_chunk::<4>()?;
     let (identity, _) = rest.get(4..)?.split_first_chunk::<8>()?;
-    // A negative one would mean a process group.
+    // kill(2) would interpret a negative pid as a process group.
     let pid = Some(i32::from_le_bytes(*pid)).filter(|pid| *pid > 0).and_then(Pid::from_raw)?;
     Some((pid, Identity(u64::from_le_bytes(*identity))))
 }
@@ -143,9 +146,9 @@ fn process_in(bytes: &[u8]) -> Option<(Pid, Identity)> {
 pub(crate) enum Found {
     /// A complete record.
     Whole(Stored),
-    /// A record that is damaged or of another version, and the process it names.
+    /// The record is damaged or has another version's format. The process that it names is included if readable.
     Damaged(Option<(Pid, Identity)>, Damage),
-    /// Empty or incomplete: `create` has just begun, or was killed that early.
+    /// The record is missing, empty or incomplete: `create` has just begun, or was killed before it wrote the record.
     Nothing,
 }
 
@@ -189,13 +192,14 @@ pub(crate) struct Draft {
     header: Header,
 }
 
-/// Creates the empty file of a record. Fails with EEXIST if it exists, with ENOENT if the directory has been removed.
+/// Creates the empty file of a record. Fails with EEXIST if the file exists, and with ENOENT if the directory has been
+/// removed.
 pub(crate) fn begin(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     openat(directory, RECORD, flags, Mode::from_raw_mode(0o600))
 }
 
-/// Writes the record of a container without a process to its `file`.
+/// Writes a record to `file`, before the container has a process.
 pub(crate) fn write(
     file: OwnedFd,
     record: &Record,
@@ -207,7 +211,7 @@ pub(crate) fn write(
     Ok(Draft { file, header })
 }
 
-/// Returns header and all bytes of a record without a process.
+/// Returns the header, and the bytes of a whole record including that header, before the container has a process.
 fn draft(
     record: &Record,
     swap: i64,
@@ -252,7 +256,7 @@ impl Draft {
     }
 }
 
-/// Changes the limit of memory and swap in a record's header.
+/// Changes the limit on the sum of memory and swap in a record's header.
 pub(crate) fn note_swap(
     directory: BorrowedFd<'_>,
     header: Header,
@@ -267,14 +271,15 @@ pub(crate) fn note_swap(
 /// Reads the record of the container `id`.
 ///
 /// # Errors
-/// A record of another user; failing system calls.
+/// If the record belongs to another user; if a system call fails.
 pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> {
-    // Root trusts only itself; others trust root, too.
+    // Root accepts only its own records; other users accept their own and root's.
     let euid = rustix::process::geteuid().as_raw();
     match sys::fs::read_owned_at(directory, RECORD, |owner| owner == 0 || owner == euid, LONGEST) {
         Ok(Owned::Read(bytes)) => Ok(parse(&bytes, id)),
         Ok(Owned::Foreign(owner)) => Err(Error::Foreign { id: id.into(), owner }),
-        // A FIFO, device, link, directory or socket: it is neither opened blocking nor followed.
+        // A FIFO, device, link, directory or socket, or a file that is too long. Opening never blocks
+        // or follows a link.
         Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::FBIG) => {
             Ok(Found::Damaged(None, Damage::Altered))
         }
@@ -286,7 +291,7 @@ pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> 
 pub(crate) fn parse(bytes: &[u8], id: &str) -> Found {
     let Some(header) = Header::read(bytes) else {
         return match bytes {
-            // The file exists a moment before its contents.
+            // `create` creates the file first and writes its contents later.
             [] => Found::Nothing,
             [b'd', b'a', b'y', b'f', b'l', b'y', 0, form, ..] if [*form] != MAGIC[7..] => {
                 Found::Damaged(process_in(bytes), Damage::Form(*form))

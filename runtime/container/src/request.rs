@@ -1,4 +1,4 @@
-//! The request for a plan, from command line, configuration and host.
+//! Builds the request from which the plan is compiled, from command line, configuration and host.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -15,7 +15,7 @@ use crate::bundle::Bundle;
 use crate::options::{CgroupDriver, CreateOptions};
 use crate::{Error, Trace, placement};
 
-/// Applies the requested placement of the container.
+/// Applies the requested CPUs and pool to the container.
 pub(crate) fn place(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,
@@ -81,9 +81,9 @@ pub(crate) fn request<'a>(
     })
 }
 
-/// Returns whether the container's network namespace, joined or inherited, is owned by another user namespace than the
-/// container's. This is checked only if the container mounts a sysfs. If the owner is unknown, the mount itself
-/// decides.
+/// Returns whether the container joins or inherits a network namespace that is owned by a user namespace other than the
+/// container's. This is checked only if the container mounts a sysfs. If the owner cannot be determined, returns false;
+/// the mount of the sysfs may then fail.
 fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let Some(linux) = &spec.linux else { return false };
     let path = |kind| linux.namespace(kind).map(|namespace| namespace.path.as_deref());
@@ -104,14 +104,14 @@ fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let network = open(network, "/proc/self/ns/net");
     match (network, user) {
         (Ok(network), Ok(user)) => {
-            // EPERM: its owner is an ancestor of the caller's user namespace.
+            // EPERM: the network namespace's owner is an ancestor of the caller's user namespace.
             sys::nsfs::owner(network.as_fd()).and_then(number) != Ok(user)
         }
         _ => false,
     }
 }
 
-/// Returns a scope of systemd: of the host's instance, or of the caller's own if the caller may not use the host's.
+/// Returns a scope of the host's systemd instance, or of the caller's instance if the caller may not use the host's.
 fn scope(
     options: &CreateOptions<'_>,
     spec: &Spec<'_>,
@@ -120,7 +120,8 @@ fn scope(
     let owner = systemd::host_owner().map_err(cgroup::Error::from)?;
     let hierarchies = cgroup::Hierarchies::detect()?;
     let env = |name| options.env.env(name);
-    // Root of a user namespace may be a user (Podman) or have a systemd of its own (a system container).
+    // Root of a user namespace may be an ordinary user outside it (Podman), or root of a system container with its own
+    // systemd.
     let instance = match options.rootless.unwrap_or(caller.is_rootless() || owner != 0) {
         true => cgroup::user_instance(
             &hierarchies,
@@ -134,8 +135,8 @@ fn scope(
     Ok(cgroup::Location::of_unit(&hierarchies, unit))
 }
 
-/// Returns the caller's own cgroup for a container without limits. Such a container may stay there if the caller may
-/// not create another cgroup.
+/// Returns the caller's own cgroup for a container without limits, which may stay there if the caller may not create
+/// another cgroup.
 fn without_cgroup(
     spec: &Spec<'_>,
     hierarchies: &cgroup::Hierarchies,
@@ -148,8 +149,8 @@ fn without_cgroup(
     Ok(cgroup::Location::own(hierarchies)?)
 }
 
-/// Returns how many descriptors a service manager has opened for this process itself, not for an ancestor
-/// (sd_listen_fds(3)).
+/// Returns the number of descriptors that a service manager has passed to this process (sd_listen_fds(3)), or 0 if they
+/// were passed to an ancestor.
 fn listen_fds(env: sys::Args) -> u32 {
     let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
     let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();

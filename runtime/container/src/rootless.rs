@@ -1,10 +1,11 @@
-//! Moves a user who runs an image, or a container with layers, into a user namespace as its root, which overlayfs
-//! requires.
+//! Moves the command of an unprivileged user into a user namespace, in which the user is root: overlayfs requires this
+//! for images and other root filesystems from layers.
 //!
 //! The command itself enters the namespace, and then executes itself again. No process stays outside, so that
 //! terminals, signals and exit codes behave as usual. The execve(2) is needed because the running binary is on a mount
-//! of the mount namespace left behind, from which `launch::seal_self` cannot make a read-only copy. The user's own id
-//! becomes root. The ids of /etc/subuid and /etc/subgid follow if newuidmap and newgidmap are in the PATH.
+//! of the former mount namespace, and `launch::seal_self` cannot make a read-only copy of such a mount. The user's own
+//! id is mapped to root. If newuidmap and newgidmap are in the PATH, the ids that /etc/subuid and /etc/subgid grant are
+//! mapped to the ids from 1 on.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -28,7 +29,7 @@ use crate::{Container, Error, Trace, owner};
 /// The files that grant ids.
 const GRANTS: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 
-/// Moves a caller who is not root into a new user and mount namespace, as root there.
+/// Moves this process, unless it runs as root, into a new user and mount namespace, as root of the user namespace.
 ///
 /// # Errors
 /// If the host does not allow users to create user namespaces, or if newuidmap or newgidmap fail.
@@ -45,7 +46,8 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     Ok(())
 }
 
-/// Executes this program again. Returns only if its file has been replaced; it is then copied instead.
+/// Executes this program again. Returns only if the program's file has been replaced; this process then continues, and
+/// its binary is copied later.
 fn execute_again(args: sys::Args) {
     const OWN: &str = "/proc/self/exe";
     let open = || -> Result<OwnedFd, Errno> {
@@ -121,7 +123,7 @@ fn enter_alone(caller: &Caller) -> Result<(), Error> {
     Ok(())
 }
 
-/// Maps the granted ids, by a child that stays outside the namespace until they are mapped.
+/// Maps the granted ids. A child process that stays outside the namespace runs newuidmap and newgidmap.
 fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     let (go_on, goes_on) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "")?;
     let own = getpid();
@@ -158,8 +160,9 @@ fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
 }
 
 impl Container {
-    /// Joins the user namespace that [`enter`] created for the command that created the container, unless the caller is
-    /// root or the container has its own user namespace. Only there may the caller enter the container.
+    /// Joins the user namespace that [`enter`] created for the command that created the container: only in this user
+    /// namespace does the caller have the right to enter the container. Does nothing if the container was created
+    /// without it or has its own user namespace, or if the caller is root.
     ///
     /// # Errors
     /// Those of setns(2).
@@ -173,7 +176,7 @@ impl Container {
         let Some((_, init)) = self.init() else { return Ok(()) };
         self.trace.point("join", "user namespace")?;
         match sys::ns::join_process(init.as_fd(), CloneFlags::NEWUSER) {
-            // It is the caller's current namespace.
+            // EINVAL: this process is already in that namespace.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(errno) => Err(sys::Error::new("setns", "user namespace", errno).into()),
         }

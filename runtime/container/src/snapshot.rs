@@ -1,8 +1,8 @@
 //! Root filesystems in containerd's format: a list of mounts from a snapshotter.
 //!
-//! The mounts are assembled by descriptor and attached only in the container's mount namespace. If something needs the
-//! root filesystem at its place in the bundle ([`wants_host_root`]), the mounts are attached there instead
-//! ([`mount_on_host`]). Options have the meaning defined by containerd's core/mount.
+//! The mounts are created as detached mounts and attached only in the container's mount namespace. If something needs
+//! the root filesystem in the bundle's directory on the host ([`wants_host_root`]), the mounts are attached there
+//! instead ([`mount_on_host`]). Options have the meaning defined by containerd's core/mount.
 
 mod host;
 mod read;
@@ -26,8 +26,8 @@ use crate::layered::record::LayeredRecord;
 use crate::options::CreateOptions;
 use crate::{Error, Store, time};
 
-/// The annotation that chooses where the root filesystem is mounted: `host` is its place in the bundle, visible on the
-/// host.
+/// The annotation that chooses where the root filesystem is mounted: with `host`, in the bundle's directory, where the
+/// host's processes see it.
 pub const PLACE: &str = "run.dayfly.rootfs";
 
 /// A mount of a root filesystem in containerd's format.
@@ -52,23 +52,24 @@ impl<'a> RootMount<'a> {
     /// Reads a JSON list of mounts, `[{"type", "source", "target", "options"}]`.
     ///
     /// # Errors
-    /// A text that is not such a list.
+    /// If `json` is not such a list.
     pub fn list(json: &'a [u8]) -> Result<Vec<Self>, Error> {
         serde_json::from_slice(json)
             .map_err(|error| Error::Json { what: "mounts of a root filesystem".into(), error })
     }
 }
 
-/// Returns whether mounts of a type are assembled here: all except those that need a program of the host (`fuse.…`) or
-/// containerd's mount manager (`format/overlay`).
+/// Returns whether this module can create mounts of a type. It cannot create those that need a program of the host
+/// (`fuse.…`) or containerd's mount manager (`format/overlay`).
 pub fn is_supported(kind: &str) -> bool {
     !kind.is_empty()
         && !kind.contains('/')
         && !["fuse.", "fuse3."].iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// Returns whether the mounts must be in place in the bundle before the container is created: for hooks outside the
-/// container, which access it there, because the annotation [`PLACE`] requests it, or because one mount covers another.
+/// Returns whether the root filesystem must be mounted in the bundle's directory before the container is created. The
+/// reasons are hooks that run outside the container and access the root filesystem there, the annotation [`PLACE`], or
+/// a mount that covers another one.
 pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>]) -> bool {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
@@ -84,20 +85,20 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A prepared root filesystem. Its temporary resources on the host, needed on some kernels, are released when this
-/// value is dropped, unless the container's record already contains them.
+/// A prepared root filesystem. Some kernels need temporary resources on the host for it. Dropping this value releases
+/// them, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,
     ids: Option<Ids>,
     place: String,
-    /// The record of temporarily attached layers, on kernels that need them.
+    /// The record of layers that are temporarily attached on the host, on kernels that require this.
     pub record: Option<Box<LayeredRecord>>,
     kept: Cell<bool>,
 }
 
 impl Snapshot {
-    /// Returns the root filesystem for the compiler.
+    /// Returns the root filesystem in the form that the plan's compiler accepts.
     pub fn root(&self) -> GivenRoot<'_> {
         let source = match &self.root {
             Root::Layers(recipe) => RootSource::Layers {
@@ -123,11 +124,11 @@ impl Drop for Snapshot {
     }
 }
 
-/// Decides how a container gets the root filesystem of `options`, if one is given. Mounts below it become the first
+/// Prepares the root filesystem that `options` give as a list of mounts, if any. Mounts below the root become the first
 /// mounts of the configuration.
 ///
 /// # Errors
-/// Mounts that cannot be assembled, by type and reason.
+/// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
 pub(crate) fn prepare(
     store: &Store,
     options: &CreateOptions<'_>,

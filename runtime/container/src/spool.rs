@@ -1,4 +1,5 @@
-//! The directory of traces requested by annotations. The author of an annotation may not choose a file of the host.
+//! The directory for traces requested by annotations. Such traces have a fixed directory because the author of an
+//! annotation may not choose a file of the host.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +14,8 @@ use crate::Error;
 
 /// The directory for root.
 const DIRECTORY: &str = "/run/dayfly-trace";
-/// The maximum contents; the oldest traces are removed first, so that authors of annotations cannot fill /run.
+/// The maximum number and size of traces, so that authors of annotations cannot fill /run. The oldest traces are
+/// removed first.
 const BOUND: Bound = Bound { entries: 256, bytes: 16 << 20 };
 
 /// Writes the file `name` to the spool, replacing an earlier one.
@@ -30,7 +32,7 @@ pub(crate) fn write(name: &str, text: &[u8]) -> Result<(), Error> {
     let spool =
         openat(CWD, directory.as_str(), flags, Mode::empty()).context("open", &directory)?;
     let object = || format!("{directory}/{name}");
-    // A FIFO that a user created in their own directory must not block this.
+    // O_NONBLOCK: a FIFO that a user created in their own directory must not block the command.
     let flags = OFlags::WRONLY
         | OFlags::CREATE
         | OFlags::TRUNC

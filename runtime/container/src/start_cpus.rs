@@ -15,7 +15,7 @@ use topology::pin::Pin;
 
 use crate::{Error, Trace, Warn};
 
-/// The command's former affinity, if it changed it.
+/// The affinity that the command had before it moved to other CPUs; `None` if it did not move.
 pub(crate) struct StartCpus(Option<CpuSet>);
 
 impl StartCpus {
@@ -50,7 +50,7 @@ impl StartCpus {
         }
     }
 
-    /// Returns the affinity before the start, which hooks on the host get back.
+    /// Returns the affinity before the start, which is restored for hooks on the host.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
         Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
@@ -64,7 +64,7 @@ impl StartCpus {
     }
 }
 
-/// Resolves a list of CPUs, or words such as `node:0`, to CPUs allowed here.
+/// Parses a list of CPUs, or resolves words such as `node:0` to CPUs on which this process may run.
 fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     match NumberSet::parse(words) {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
@@ -83,7 +83,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     Ok(placement.cpus.iter().collect())
 }
 
-/// Restores the affinity after a failed start, which may be repeated.
+/// Restores the affinity after a failed start, since the start may be repeated in this process.
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {

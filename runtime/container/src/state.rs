@@ -12,11 +12,11 @@ use serde::Serialize;
 pub enum Status {
     /// `create` is in progress.
     Creating,
-    /// Waiting for `start`.
+    /// Init is waiting for `start`.
     Created,
     /// The program is running.
     Running,
-    /// Frozen.
+    /// The processes are frozen.
     Paused,
     /// No process exists any more.
     Stopped,
@@ -49,7 +49,7 @@ pub struct State {
     pub oci_version: String,
     /// The container's id.
     pub id: String,
-    /// The pid of the container's init, or 0.
+    /// The pid of the container's init; 0 if the container is stopped.
     pub pid: i32,
     /// The container's status.
     pub status: Status,
@@ -62,6 +62,6 @@ pub struct State {
     /// The configuration's annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The user who created it: the name in /etc/passwd, if any.
+    /// The user who created the container: the name in /etc/passwd, or `#` and the uid if there is none.
     pub owner: String,
 }

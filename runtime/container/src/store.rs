@@ -25,7 +25,7 @@ use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
 use crate::{Container, Error, Trace};
 
-/// The length of generated ids, and the least number of digits that identify one.
+/// The length of generated ids, and the minimum number of leading digits that a user must give to select one.
 const GENERATED: usize = 16;
 const LEAST: usize = 3;
 
@@ -37,7 +37,7 @@ pub struct Store {
     trace: &'static Trace,
 }
 
-/// A container's directory claimed by this command.
+/// A container's directory that this command has created and locked.
 #[derive(Debug)]
 pub(crate) struct Claim {
     /// The directory, locked for the life of the descriptor.
@@ -47,7 +47,7 @@ pub(crate) struct Claim {
 }
 
 impl Store {
-    /// Opens the state root for a command and its trace; a missing one is created with mode 0700.
+    /// Opens the state root for a command and its trace. Creates a missing state root with mode 0700.
     ///
     /// # Errors
     /// If the directory cannot be created or opened.
@@ -69,7 +69,7 @@ impl Store {
         self.trace
     }
 
-    /// Returns its path as given.
+    /// Returns the state root's path as given by the caller.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -81,12 +81,12 @@ impl Store {
     /// Opens a container.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; a damaged record.
+    /// [`Error::NotFound`] if there is no such container; an error if its record is damaged.
     pub fn container(&self, id: &str) -> Result<Container, Error> {
         self.trace.work(Phase::Configuration, "read record", id, || self.find(id))
     }
 
-    /// Completes the beginning of an id that dayfly generated. Ids given by the user are never completed.
+    /// Returns the generated id that starts with `beginning`. Ids chosen by the user are never completed.
     ///
     /// # Errors
     /// If several ids match, or if the state root cannot be read.
@@ -95,7 +95,7 @@ impl Store {
         if beginning.len() < LEAST || !is_hex(beginning) {
             return Ok(None);
         }
-        // What a killed create has left of a container with this very id.
+        // The id is complete: a killed `create` left a directory with exactly this name.
         if self.directory(beginning).is_ok() {
             return Ok(None);
         }
@@ -109,10 +109,10 @@ impl Store {
         }
     }
 
-    /// Opens the container of this id or, if there is none, the one whose generated id begins so.
+    /// Opens the container with this id or, if there is none, the container whose generated id starts with `id`.
     ///
     /// # Errors
-    /// As of [`Store::container`]; if there is more than one; if the state root cannot be read.
+    /// Those of [`Store::container`]; if several generated ids match; if the state root cannot be read.
     pub fn by_beginning(&self, id: &str) -> Result<Container, Error> {
         match self.container(id) {
             Err(error) if error.is_not_found() => match self.complete(id)? {
@@ -137,13 +137,13 @@ impl Store {
             Found::Whole(stored) if is_locked(directory.as_fd()) => {
                 self.assemble(directory, stored, true)
             }
-            // Its creation may have completed between the two checks.
+            // Its creation may have completed between reading the record and checking the lock.
             Found::Whole(_) => match record::read(directory.as_fd(), id)? {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
                 Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),
             },
-            // Without a record nothing else exists: what is there is a create that has just begun,
-            // or one that was killed before it did anything.
+            // The record is written before anything else is created: a `create` has just begun, or
+            // was killed before it created anything but the directory.
             Found::Nothing => Err(Error::NotFound(id.into())),
             Found::Damaged(..) if is_locked(directory.as_fd()) => Err(Error::NotFound(id.into())),
             Found::Damaged(_, damage) => Err(damaged(id, damage)),
@@ -168,12 +168,12 @@ impl Store {
         openat(&*self.root, id, flags, Mode::empty())
     }
 
-    /// Creates a container's directory, locks it and begins the record. Takes over a directory that a killed `create`
-    /// left without a record.
+    /// Creates a container's directory, locks it and creates the empty file of its record. First removes a directory
+    /// that a killed `create` left without a record.
     ///
-    /// The creator of the record's file, which only one command can create, owns the directory: between mkdir(2) and
-    /// the lock, another command may have removed the directory, and a third may have created a complete container with
-    /// its name.
+    /// The command that creates the record's file (O_EXCL) owns the directory. The success of mkdir(2) is not enough:
+    /// before the lock is taken, another command may remove the directory, and a third may create a complete container
+    /// with the same name.
     pub(crate) fn claim(&self, id: &str) -> Result<Claim, Error> {
         let object = || format!("{}/{id}", self.path);
         // Twice: the second time after removing leftovers.
@@ -181,7 +181,7 @@ impl Store {
             match mkdirat(&*self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
                     let directory = match self.directory(id) {
-                        // As below.
+                        // Another command has removed the new directory as a leftover.
                         Err(Errno::NOENT) => continue,
                         result => result.context("open", object()),
                     };
@@ -190,15 +190,15 @@ impl Store {
                     })?;
                     lock(directory.as_fd())?;
                     let stat = check_owner(&directory, id)?;
-                    // Another command may already have taken it for a leftover.
+                    // Another command may have removed the directory as a leftover before it was locked.
                     if stat.st_nlink == 0 {
                         continue;
                     }
                     match record::begin(directory.as_fd()) {
                         Ok(record) => return Ok(Claim { directory, record }),
-                        // It belongs to another command.
+                        // The directory belongs to the command that created the record.
                         Err(Errno::EXIST) => return Err(Error::Exists),
-                        // Removed by name, by a command that was about to remove an earlier directory.
+                        // The directory was removed by a command that meant an earlier one of this name.
                         Err(Errno::NOENT) => {}
                         Err(errno) => {
                             let _ = remove_directory(self.root.as_fd(), id);
@@ -208,7 +208,7 @@ impl Store {
                 }
                 Err(Errno::EXIST) => {
                     let directory = match self.directory(id) {
-                        // Removed meanwhile by another command, which creates or deletes the container.
+                        // Another command, which creates or deletes the container, has removed the directory.
                         Err(Errno::NOENT) => continue,
                         result => result.context("open", object())?,
                     };
@@ -217,7 +217,7 @@ impl Store {
                     }
                     check_owner(&directory, id)?;
                     check_free(directory.as_fd(), id)?;
-                    // Its creator is about to lock it and to write the record.
+                    // The directory's creator may be about to lock it and to write the record.
                     lock(directory.as_fd())?;
                     check_free(directory.as_fd(), id)?;
                     self.remove(directory.as_fd(), id)?;
@@ -238,8 +238,9 @@ impl Store {
         Ok(remove(self.root.as_fd(), directory, id)?)
     }
 
-    /// Removes what `create` left of a container without a record or with a damaged one: the process named in it, if
-    /// alive, and that process's cgroup. `delete --force` calls this.
+    /// Removes the remains of a container whose record is missing or damaged: its directory, the process named in a
+    /// damaged record, if that process is alive, and the process's cgroup. `delete` calls this, for a damaged record
+    /// only with `--force`.
     ///
     /// # Errors
     /// If the process or its cgroup cannot be removed.
@@ -248,14 +249,14 @@ impl Store {
         self.trace.point("look for what is left of", id)?;
         let Ok(directory) = self.directory(id) else { return Ok(()) };
         check_owner(&directory, id)?;
-        // Another command is creating the container: it may have completed between the check and the removal.
+        // The lock is held: another command is creating the container, or has just completed it.
         if lock(directory.as_fd()).is_err() {
             return Ok(());
         }
         let process = match record::read(directory.as_fd(), id)? {
             Found::Damaged(process, _) => process,
             Found::Nothing => None,
-            // It is complete.
+            // The container is complete.
             Found::Whole(_) => return Ok(()),
         };
         match find_process(process) {
@@ -275,8 +276,8 @@ impl Store {
         self.remove(directory.as_fd(), id)
     }
 
-    /// Returns all containers, by id. Those with an unreadable record are left out, with a message on stderr like
-    /// runc's.
+    /// Returns the states of all containers, sorted by id. Containers with an unreadable record are left out; a
+    /// message on stderr reports each, as in runc.
     ///
     /// # Errors
     /// If the state root cannot be read.
@@ -312,7 +313,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Reports an error, unless the container is just being created or removed.
+    /// Prints why a container cannot be listed, unless it is just being created or removed.
     fn complain(&self, id: &str, error: &Error) {
         let Ok(directory) = self.directory(id) else { return };
         if is_locked(directory.as_fd()) {
@@ -329,8 +330,8 @@ impl Store {
     }
 }
 
-/// Refuses a directory of another user, because that user could lock it forever and create any files in it. Root trusts
-/// only itself; other users also trust root.
+/// Refuses a directory owned by another user, because that user could lock it forever and create any files in it. Root
+/// accepts only its own directories; other users accept their own and root's.
 fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     let stat = fstat(directory).context("fstat", id)?;
     let owner = stat.st_uid;
@@ -340,14 +341,15 @@ fn check_owner(directory: &OwnedFd, id: &str) -> Result<Stat, Error> {
     }
 }
 
-/// Returns whether a directory changed within the last second: its creator may not have locked it yet, or a record just
-/// written may have been missed.
+/// Returns whether a directory changed within the last second. Its creator may then not have locked it yet, or may have
+/// written a record after this command looked for one.
 fn is_fresh(stat: &Stat) -> bool {
     let now = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
     (0..2).contains(&now.saturating_sub(stat.st_mtime))
 }
 
-/// Refuses an id of an existing container, or one whose record is damaged and whose process is alive.
+/// Fails if the directory belongs to a complete container, or if a process of the container is alive although its
+/// record is damaged or missing.
 fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
     let found = record::read(directory, id)?;
     let (process, damage) = match found {
@@ -363,12 +365,12 @@ fn find_process(process: Option<(Pid, Identity)>) -> Option<(Pid, OwnedFd)> {
     process.and_then(|(pid, identity)| Some((pid, identity::open_alive(pid, identity)?)))
 }
 
-/// Returns whether an init waits to be started.
+/// Returns whether an init is waiting for `start`.
 fn is_waiting(directory: BorrowedFd<'_>) -> bool {
     matches!(launch::waiter(&path_in(directory, START)), launch::Waiter::Waiting)
 }
 
-/// Kills the init of a container of which nothing else is known, and removes the cgroup that it leaves empty.
+/// Kills the init of a container whose record is damaged, and removes init's cgroup if it is empty afterwards.
 fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     let location = cgroup::Location::of_process(&cgroup::Hierarchies::detect()?, pid)?;
     match sys::signal::send(pidfd.as_fd(), 9) {

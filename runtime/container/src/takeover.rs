@@ -1,4 +1,4 @@
-//! Waiting until another command has finished its work on a container.
+//! Waits until another command has finished its work on a container.
 
 use core::time::Duration;
 
@@ -11,11 +11,12 @@ use sys::wait::{Deadline, ready};
 use crate::directory::path_in;
 use crate::{Error, identity};
 
-/// The length of the first wait; it doubles after each wait without an event. The kernel notifies of the closing of a
-/// file before it releases its lock (`__fput` of fs/file_table.c), and does not notify of the release.
+/// The length of the first wait; the length doubles after each wait without an event. Events alone are not enough: the
+/// kernel reports that a file is closed before it releases the file's lock (`__fput` of fs/file_table.c), and does not
+/// report the release.
 const FIRST: Duration = Duration::from_millis(1);
 
-/// Watches a container's directory.
+/// Watches a container's directory for signs that another command has finished.
 pub(crate) struct Takeover {
     changes: Option<OwnedFd>,
     deadline: Deadline,
@@ -23,19 +24,19 @@ pub(crate) struct Takeover {
 }
 
 impl Takeover {
-    /// Starts listening. Without inotify(7), of which users have a limited number of instances, it only sleeps.
+    /// Starts watching. If inotify(7) is unavailable because the user has too many instances, `wait` only sleeps.
     pub fn begin(directory: BorrowedFd<'_>) -> Self {
         let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if let Some(changes) = &changes {
-            // A command closes the directory when it finishes or is killed; one that has created init writes the
-            // record.
+            // A command closes the directory when it finishes or is killed. A command that has created init writes
+            // the record.
             let flags = WatchFlags::CLOSE_NOWRITE | WatchFlags::MODIFY;
             let _ = inotify::add_watch(changes, path_in(directory, "."), flags);
         }
         Self { changes, deadline: Deadline::after(identity::PATIENCE), next: FIRST }
     }
 
-    /// Discards events until now. Reading the record changes nothing, but causes an event.
+    /// Discards the events until now: the reading of the record by this process causes one, too.
     pub fn forget(&self) {
         let mut events = [0; 1024];
         if let Some(changes) = &self.changes {
@@ -43,8 +44,8 @@ impl Takeover {
         }
     }
 
-    /// Waits for an event, or for the time after which a change may have gone unnoticed. Returns false after
-    /// [`identity::PATIENCE`].
+    /// Waits for an event, but only for a limited time, because a release of the lock causes no event. Returns false
+    /// once [`identity::PATIENCE`] has passed since `begin`.
     pub fn wait(&mut self) -> Result<bool, Error> {
         if self.deadline.left().is_none() {
             return Ok(false);

@@ -33,7 +33,8 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Converts days since 1970 to year, month and day: eras of 400 years begin in March, so that the leap day comes last.
+/// Converts days since 1970 to year, month and day. The calculation uses eras of 400 years that begin in March, so that
+/// the leap day is the last day of a year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,7 +1,8 @@
 //! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
 //!
-//! A trace is requested by `--trace`, by the environment, or by an annotation of the container, the last for engines
-//! that pass on neither options nor environment. It is written at the end of the command, whatever its result.
+//! A trace is requested by `--trace`, by an environment variable, or by an annotation of the container. The annotation
+//! is for engines that pass on neither options nor environment. The trace is written at the end of the command, even if
+//! the command fails.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,9 +30,9 @@ pub struct Trace {
     command: &'static str,
     args: sys::Args,
     destination: RefCell<Option<Destination>>,
-    /// When the program's first instruction ran.
+    /// The time of the program's first instruction.
     entered: u64,
-    /// Times before the command executed itself again, if it did.
+    /// Times from before the command executed itself again; `None` if it did not.
     sealed: Option<Sealed>,
     /// The creation time of the process, once known.
     began: Cell<Option<u64>>,
@@ -47,7 +48,7 @@ enum Destination {
     Spool(Format),
 }
 
-/// The time before a command executed itself again: nanoseconds.
+/// Times from before a command executed itself again, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Sealed {
     entered: u64,
@@ -56,9 +57,9 @@ struct Sealed {
 }
 
 impl Trace {
-    /// Returns the trace of `command`, whose first instruction ran at `entered`. `destination`, if given, is a file, in
-    /// which `%i` stands for the container's id, `%c` for the command and `%p` for its pid, or `-` for stderr. Not
-    /// traced if `entered` is 0.
+    /// Returns the trace of `command`, whose first instruction ran at `entered`; if `entered` is 0, the command is not
+    /// traced. `destination`, if given, is `-` for stderr, or the path of a file. In the path, `%i` stands for the
+    /// container's id, `%c` for the command and `%p` for its pid.
     pub fn new(
         command: &'static str,
         args: sys::Args,
@@ -116,8 +117,8 @@ impl Trace {
         self.remark("asked for by annotation: what came before it was read is not told apart");
     }
 
-    /// Ensures that the command runs from a file that nobody can write to: [`launch::seal_self`]. The sealed copy is
-    /// kept for later commands.
+    /// Ensures that the command runs from a file that nobody can write to (see [`launch::seal_self`]). Keeps the
+    /// read-only mount of the binary for later commands.
     ///
     /// # Errors
     /// If no safe copy could be made.
@@ -130,7 +131,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Queries data for the trace now, while the command only waits for the program; later, a caller would wait for it.
+    /// Queries the process's creation time for the trace. A command calls this while it waits for the program, so that
+    /// the query does not delay the command's exit.
     pub(crate) fn look_back(&self) {
         if self.is_on() && self.began.get().is_none() {
             self.began.set(Some(self.find_beginning()));
@@ -171,12 +173,12 @@ impl Trace {
         Ok(())
     }
 
-    /// Returns when the program's first instruction ran, before it executed itself again.
+    /// Returns the time of the program's first instruction; if it executed itself again, that of the first execution.
     fn first(&self) -> u64 {
         self.sealed.map_or_else(|| self.entered(), |sealed| sealed.entered)
     }
 
-    /// Returns when the first instruction of this execution ran.
+    /// Returns the time of this execution's first instruction.
     fn entered(&self) -> u64 {
         // If an annotation requests the trace, the clock was not read at entry.
         if self.entered > 0 { self.entered } else { self.turned_on() }
@@ -189,7 +191,7 @@ impl Trace {
         match sys::taskstats::age(getpid()) {
             Ok(age) => match trace::now().saturating_sub(age * 1000) {
                 began if began < first => began,
-                // Other processes may have had the CPU between the answer and the reading of the clock.
+                // Another process may have run on the CPU between the kernel's answer and the reading of the clock.
                 _ => before.saturating_sub(age * 1000).min(first),
             },
             Err(errno) => {

@@ -1,8 +1,9 @@
-//! Warnings: settings that are not applied as requested but are no reason to fail.
+//! Warnings about settings that are not applied as requested, although the command continues.
 
 use core::fmt;
 
-/// Receives a warning: for the log of the command, or for both its standard error and the log if a user must see it.
+/// Two receivers of warnings: the first writes a warning to the command's log, the second also writes it to standard
+/// error, for warnings that the user must see.
 #[derive(Clone, Copy)]
 pub struct Warn<'a>(pub &'a dyn Fn(&str), pub &'a dyn Fn(&str));
 

@@ -28,11 +28,11 @@ const CONFIG_ANNOTATION: &str = "org.criu.config";
 const CONFIG_FILE: &str = "/etc/criu/runc.conf";
 
 impl Container {
-    /// Saves the container's processes, and removes the container unless it is to keep running.
+    /// Saves the container's processes. Then removes the container, unless the options request that it keeps running.
     ///
     /// # Errors
-    /// If the container is not running, if it uses something unsupported, or if criu fails: the container then keeps
-    /// running.
+    /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then
+    /// continues to run.
     pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         let status = self.status()?;
         if matches!(status, Status::Created | Status::Stopped) {
@@ -60,7 +60,7 @@ impl Container {
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
         if let Err(trouble) = session.run(kind::DUMP, request, &mut |_, _| Ok(())) {
-            // criu resumes the processes, unless it was killed.
+            // After a failure criu resumes the processes itself, unless criu was killed.
             if status == Status::Running {
                 self.resume_quietly();
             }
@@ -119,7 +119,7 @@ impl Container {
         })
     }
 
-    /// Returns the path of the cgroup that criu freezes; without one, criu stops the processes one by one.
+    /// Returns the path of the cgroup that criu freezes. If it is empty, criu stops the processes one by one.
     fn freezer(&self, session: &Session) -> Result<String, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(String::new()) };
         if location.is_unified() && !session.is(31400) {
@@ -139,7 +139,7 @@ impl Container {
     }
 }
 
-/// Refuses an option that needs the kernel to track written pages.
+/// Refuses `option`, which needs a kernel that tracks written pages, if this kernel does not.
 fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     let features = session.features()?;
     Err(Error::Text(match features.mem_track {
@@ -165,7 +165,8 @@ fn external_namespaces(spec: &Spec<'_>, session: &Session) -> Result<Vec<String>
     Ok(external)
 }
 
-/// Returns the path of criu's file of options: the annotation's value, which may be empty, or the default.
+/// Returns the path of criu's file of options: the annotation's value (possibly empty), or the default if there is no
+/// annotation.
 pub(super) fn config_file(spec: &Spec<'_>) -> String {
     let named = spec.annotations.iter().find(|(key, _)| &***key == CONFIG_ANNOTATION);
     named.map_or(CONFIG_FILE, |(_, path)| path).to_string()

@@ -42,8 +42,8 @@ impl Directory {
             let part = path.get(..end).unwrap_or_default();
             match mkdir(part, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                // A parent on a read-only file system, or owned by another user. If it is missing, a later call reports
-                // that.
+                // The parent cannot be created on a read-only file system or in another user's directory. It may exist
+                // already; if it does not, a later call fails.
                 Err(Errno::ROFS | Errno::ACCESS) if end < path.len() => {}
                 Err(errno) => return Err(sys::Error::new("mkdir", part, errno).into()),
             }
@@ -74,12 +74,12 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
-    /// Returns the descriptor's number, for criu.
+    /// Returns the number of the directory's descriptor, which criu receives.
     pub fn number(&self) -> Option<i32> {
         Some(self.fd.as_raw_fd())
     }
 
-    /// Opens the directory again, in the current mount namespace.
+    /// Opens the directory again by its path, so that the descriptor belongs to the current mount namespace.
     pub fn reopened(&self) -> Result<Self, Error> {
         let again = Self::open(&self.path)?;
         let inode = |directory: &Self| {
@@ -190,7 +190,7 @@ impl Directory {
         }
     }
 
-    /// Writes a file, and replaces an earlier one.
+    /// Writes a file, and replaces an earlier file of this name.
     fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
         self.remove(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

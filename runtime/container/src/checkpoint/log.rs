@@ -46,12 +46,13 @@ impl Log<'_> {
     }
 }
 
-/// The last error of a failed operation; later errors come from the cleanup.
+/// The word in the log with which criu reports a failed operation. The errors before it give the reason; later errors
+/// come from criu's clean-up.
 const FAILED: &str = "FAILED.";
-/// Errors that only report that something failed.
+/// Parts of error lines that report only a consequence of an earlier error.
 const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
 
-/// Returns the last error line that gives a reason, without its time.
+/// Returns the last error line that gives a reason, without the time at its beginning.
 fn last_error(log: &str) -> Option<String> {
     let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
     let before = before.map_or("", |(before, _)| before);
@@ -62,7 +63,7 @@ fn last_error(log: &str) -> Option<String> {
         Some((time, rest)) if time.starts_with('(') => rest,
         _ => line,
     };
-    // It has names of files and processes, which may contain control characters for a terminal.
+    // The line contains names of files and processes, which may include control characters for a terminal.
     let mut text = String::new();
     for c in line.trim().chars() {
         if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }

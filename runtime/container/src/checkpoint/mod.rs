@@ -1,9 +1,9 @@
 //! `checkpoint` and `restore`: saves the processes of a container to files and restores them, by criu (criu.org).
 //!
 //! criu stops the processes, writes and reads images, and creates the processes again. It receives its requests over
-//! the socket of `criu swrk`, as messages of `proto::messages::criu`. This module contains the runtime's part: external
-//! mounts, a root that is a mount point, cgroups, joined namespaces, terminal, hooks, record. `refused.rs` refuses what
-//! criu cannot restore unchanged, before anything is created.
+//! the socket of `criu swrk`, as messages of `proto::messages::criu`. This module does the runtime's part: it prepares
+//! external mounts, a root that is a mount point, cgroups, joined namespaces and the terminal, runs hooks, and writes
+//! the record. `refused.rs` refuses what criu cannot restore unchanged, before anything is created.
 
 mod dump;
 mod images;

@@ -1,8 +1,8 @@
-//! External mounts of a container: mounts that criu must not save, and the names by which it finds them at the restore.
+//! The external mounts of a container. criu does not save these mounts, but finds them by name at the restore.
 //!
-//! External are: bind mounts of the configuration with the mounts below them; bound cgroups of cgroup v1; and the
-//! device that covers masked files. As with runc, the names are the mount points in the container, with links resolved.
-//! A bind mount whose source is in the container is not external.
+//! The following mounts are external: bind mounts of the configuration with the mounts below them, bind mounts of
+//! cgroup v1, and the device that covers masked files. A bind mount whose source is in the container is not external.
+//! As with runc, the names are the mount points in the container, with links resolved.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -23,23 +23,23 @@ use crate::Error;
 /// The name in the images of the device that covers masked files.
 pub(super) const MASK: &str = "/dev/null";
 
-/// The kind of a mount of the configuration, for criu.
+/// How criu handles a mount of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// External.
+    /// A bind mount, which is external.
     Bind {
         /// Whether the mounts below the source are included.
         recursive: bool,
     },
-    /// The mounts of cgroups.
+    /// A mount of type `cgroup`.
     Cgroups,
     /// A mount that criu restores.
     Own,
-    /// A change of another mount.
+    /// A remount, which changes another mount.
     Remount,
 }
 
-/// Returns the kind of the mount with that number.
+/// Returns the kind of the configuration's mount with this index.
 pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> Sort {
     let Some(mount) = spec.mounts.get(index) else { return Sort::Own };
     let options = MountOptions::parse(&mount.options);
@@ -55,8 +55,8 @@ pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) ->
     if mount.kind == "cgroup" || mount.kind == "cgroup2" { Sort::Cgroups } else { Sort::Own }
 }
 
-/// Returns whether the source is in the root filesystem, at a place that an earlier mount covers. The source is then
-/// opened in the container (`bind.rs` of the plan).
+/// Returns whether the source of a bind mount is in the root filesystem, at a path that an earlier mount covers. Such a
+/// source is opened in the container (`bind.rs` of the plan).
 fn is_from_inside(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> bool {
     let source = spec.mounts.get(index).and_then(|mount| mount.source.as_deref());
     let source = source.map(|source| plan::absolute(bundle, source));
@@ -74,13 +74,13 @@ pub(super) fn source(mount: &Mount<'_>, bundle: &str) -> Result<String, Error> {
     }
 }
 
-/// Returns whether cgroups are bound into the container, because it has no cgroup namespace.
+/// Returns whether cgroups appear in the container as bind mounts, because it has no cgroup namespace.
 pub(super) fn binds_cgroups(spec: &Spec<'_>) -> bool {
     let linux = spec.linux.as_ref();
     linux.is_none_or(|linux| linux.namespace(NamespaceKind::Cgroup).is_none())
 }
 
-/// Returns the bound cgroups of a container that sees them at `place`: names, and paths on the host.
+/// Returns the bind mounts of cgroups that a container has at `place`, as names and paths on the host.
 pub(super) fn cgroups(location: &cgroup::Location, place: &str) -> Vec<ExternalMount> {
     if let (Some(unified), true) = (&location.unified, location.is_unified()) {
         return Vec::from([external(place, unified.mount())]);
@@ -141,7 +141,8 @@ pub(super) fn of_running(
     Ok(mounts)
 }
 
-/// Returns whether a mount point belongs to a bind mount: the nearest mount at or above it decides.
+/// Returns whether a mount point belongs to a bind mount: whether the configuration's nearest mount at or above the
+/// point is a bind mount that includes the point.
 fn is_outside(places: &[(String, Sort)], point: &str) -> bool {
     let above = places
         .iter()
@@ -167,7 +168,8 @@ fn find(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<OwnedFd>, Error> {
     }
 }
 
-/// Returns the path of an open file, relative to the root of its mount namespace or of this process.
+/// Returns the path of an open file from /proc/self/fd: relative to the root of this process, or, if the file is in
+/// another mount namespace, to the root of that namespace.
 pub(super) fn path_of(fd: BorrowedFd<'_>) -> Result<String, Error> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let path = readlink(link.as_str(), Vec::new()).context("readlink", link.as_str())?;

@@ -1,5 +1,5 @@
-//! The work of a restore at the stages of which criu sends notices: the loopback device and hooks once the namespaces
-//! exist, the record while the processes are stopped, and the terminal.
+//! The steps of a restore that criu's notices start: setting up the loopback device and running hooks once the
+//! namespaces exist, completing the record while the processes are stopped, and passing on the terminal.
 
 use alloc::ffi::CString;
 use alloc::string::ToString;
@@ -25,12 +25,12 @@ pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
-    /// The container's first process, once it is on record.
+    /// The container's init, once the record contains it.
     pub child: Option<(Child, Header)>,
 }
 
 impl Stages<'_> {
-    /// Does the work of a stage. An error ends the restore.
+    /// Does the work that a notice requests. After an error criu ends the restore.
     pub fn hear(&mut self, notice: &Notice, handed: Option<OwnedFd>) -> Result<(), Error> {
         match notice.script.as_str() {
             "setup-namespaces" => {
@@ -73,7 +73,7 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Completes the record. The processes exist and are stopped; from here on there is a container.
+    /// Completes the record with init. The processes exist and are stopped; other commands now see the container.
     fn add_to_record(&mut self, pid: i32) -> Result<(), Error> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;
@@ -93,7 +93,7 @@ impl Stages<'_> {
             }
             Some(Console::Socket(path, Some(socket))) => (socket, path),
             Some(Console::Own(socket, _)) => (socket, "console"),
-            // Nobody asked for the terminal.
+            // The command line names no receiver of the terminal.
             Some(Console::None) | None => return Ok(()),
         };
         let name = b"orphan-pts-master";
@@ -101,7 +101,7 @@ impl Stages<'_> {
     }
 }
 
-/// Opens a process named by criu.
+/// Opens the process whose pid criu has sent.
 fn open(pid: i32) -> Result<(Pid, OwnedFd), Error> {
     let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| Error::text("criu told of no process"))?;

@@ -27,7 +27,7 @@ pub struct CriuOptions<'a> {
 }
 
 impl CriuOptions<'_> {
-    /// Returns criu's form of the options.
+    /// Converts the options to criu's format.
     pub(super) fn to_criu(&self) -> Options {
         Options {
             log_level: 4,
@@ -59,7 +59,7 @@ pub struct CheckpointOptions<'a> {
     pub tcp_skip_in_flight: bool,
     /// Whether open, unlinked files get a temporary name.
     pub link_remap: bool,
-    /// The name of a given option that asks for changed memory only.
+    /// The name of an option on the command line, if any, that requests saving only changed memory.
     pub tracked: Option<&'static str>,
     /// The command's environment.
     pub env: sys::Args,
@@ -74,9 +74,9 @@ pub struct RestoreOptions<'a> {
     pub create: CreateOptions<'a>,
     /// The options that both commands have.
     pub criu: CriuOptions<'a>,
-    /// Return once the program runs.
+    /// Whether to return once the program is running.
     pub detach: bool,
-    /// Do not become the reaper of orphaned descendants.
+    /// Whether not to become the reaper of orphaned descendants.
     pub no_subreaper: bool,
     /// The profile of a Linux security module, `TYPE:NAME`.
     pub lsm_profile: Option<&'a str>,
@@ -87,7 +87,7 @@ pub struct RestoreOptions<'a> {
 /// Parses the value of `--manage-cgroups-mode`.
 ///
 /// # Errors
-/// If the value is unknown, in runc's words.
+/// If the value is unknown (with runc's message).
 pub fn cgroups_mode(word: Option<&str>) -> Result<i32, Error> {
     match word {
         None => Ok(cgroups::DEFAULT),

@@ -1,4 +1,5 @@
-//! Refuses what criu cannot restore unchanged and what has not been tested, by name, before anything is created.
+//! Refuses properties of a container that criu cannot restore unchanged or that have not been tested. The check runs
+//! before anything is created, and its error names the property.
 
 use alloc::format;
 
@@ -11,7 +12,7 @@ use crate::Error;
 /// Refuses an unsupported configuration.
 ///
 /// # Errors
-/// Names the unsupported property.
+/// If the configuration has an unsupported property, which the error names.
 pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
     if Caller::probe(None).is_confined() {
         return refuse(command, "a caller without the host's root rights");
@@ -56,16 +57,17 @@ pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {
     Err(Error::Text(format!("{command} of {what} is not supported yet")))
 }
 
-/// How a namespace with a path is joined.
+/// How restored processes join a namespace whose path is in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// The namespace is external to criu, which receives it as a descriptor; supported from this version on.
+    /// The namespace is external to criu, which receives it as a descriptor. Contains the first version of criu that
+    /// supports this.
     External(i32),
     /// criu joins the namespace by its path.
     ByPath,
 }
 
-/// Returns how namespaces of this kind are joined, if that is supported.
+/// Returns how namespaces of this kind are joined, or `None` if joining them is not supported.
 pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
     match kind {
         NamespaceKind::Network => Some(Joined::External(31100)),

@@ -36,12 +36,12 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
 
-/// Restores a container from images and a bundle. With `detach`, returns once it runs, otherwise when it ends. Returns
-/// the exit status.
+/// Restores a container from images and a bundle. Waits for the program's exit and returns its exit status; with
+/// `detach`, returns once the program is running.
 ///
 /// # Errors
-/// If the images are invalid or not the caller's, if something is unsupported, or if criu fails. Nothing is left behind
-/// then.
+/// If the images are invalid or owned by another user, if the container has an unsupported property, or if criu fails.
+/// On failure, nothing is left behind.
 pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let images = Directory::open(options.criu.images)?;
@@ -70,7 +70,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let status = hooks::after_start(&container).and_then(|()| match signals {
         None => Ok(0),
         Some(signals) => {
-            // A container whose program has closed its terminal has none to hand over.
+            // If the program has closed its terminal, the container sends no terminal.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 signals.wait(&child, terminal.as_ref(), None, None)
@@ -100,7 +100,7 @@ struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
-    /// Claims the id and restores. If any step fails, all are undone.
+    /// Claims the id and restores the container. If any step fails, undoes all of them.
     fn run(&self, record: Record, console: Console<'_>) -> Result<(Container, Child), Error> {
         let Making { store, options, .. } = self.making;
         let (Claimed { directory, lock }, file) = self.making.claim(false)?;
@@ -181,7 +181,7 @@ impl Restoration<'_> {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid())?;
         }
-        // Opened in this mount namespace, which criu shares.
+        // The directories are opened in the current mount namespace, which criu inherits.
         let images = self.images.reopened()?;
         let work = self.work.as_ref().map(Directory::reopened).transpose()?;
         let request = Options {
@@ -230,14 +230,14 @@ impl Restoration<'_> {
         }
     }
 
-    /// Returns the configured limit of memory and swap together.
+    /// Returns the configured limit on the sum of memory and swap.
     fn swap(&self) -> i64 {
         let linux = self.making.spec.linux.as_ref();
         let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
         memory.and_then(|memory| memory.swap).unwrap_or(0)
     }
 
-    /// Refuses a criu that is too old for a given option.
+    /// Fails if criu is too old for an option that the command line contains.
     fn require(&self, session: &Session) -> Result<(), Error> {
         for (option, value) in [
             ("--lsm-profile", self.options.lsm_profile),
@@ -258,8 +258,8 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Creates the container's cgroup. The mode `strict` requires that it does not exist; this is checked here, because
-    /// criu finds the cgroup that this function creates.
+    /// Creates the container's cgroup. In mode `strict`, fails if the cgroup exists already. criu cannot check this,
+    /// because it would find the cgroup that this function creates.
     fn make_cgroup(&self) -> Result<Option<Cgroup>, Error> {
         self.making.trace.point("make", "cgroup")?;
         if let (Some(CgroupPlan::Create { location, .. }), cgroups::STRICT) =
@@ -322,7 +322,7 @@ impl Restoration<'_> {
 
     /// Returns the descriptors that criu inherits: pipes of the standard streams, and joined namespaces.
     fn inherited(&self, external: &[(String, OwnedFd)]) -> Vec<InheritedFd> {
-        // They follow the standard streams and the socket.
+        // The descriptors of the namespaces follow the standard streams and the socket.
         let namespaces = (4..).zip(external);
         let namespaces = namespaces.map(|(fd, (key, _))| (key.clone(), fd));
         let pipes = (0..3).zip(&self.streams).filter(|(_, stream)| stream.contains("pipe:"));
@@ -336,7 +336,7 @@ fn join_keyring(id: &str) -> Result<(), Error> {
     let name = CString::new(format!("_ses.{id}")).unwrap_or_default();
     match sys::keyring::join_session(&name) {
         Ok(key) => {
-            // Best effort, as in init.
+            // A failure is ignored, as in init.
             let _ = sys::keyring::allow_owner_search(key);
             Ok(())
         }

@@ -54,7 +54,7 @@ pub(super) struct Session {
     own_group: bool,
     /// The version: 4.2.1 is 40201.
     version: i32,
-    /// Whether it was waited for.
+    /// Whether criu's process was reaped.
     is_over: bool,
     ended: Ended,
 }
@@ -125,10 +125,10 @@ impl Session {
         self.require(OLDEST, "")
     }
 
-    /// Refuses a criu older than `least`, which `what` needs.
+    /// Checks that criu has at least the version `least`, which `what` needs.
     ///
     /// # Errors
-    /// Names both versions.
+    /// If criu is older; the message contains both versions.
     pub fn require(&self, least: i32, what: &str) -> Result<(), Error> {
         if self.version >= least {
             return Ok(());
@@ -148,12 +148,12 @@ impl Session {
         self.version >= least
     }
 
-    /// Returns criu's process.
+    /// Returns criu's pid.
     pub fn pid(&self) -> i32 {
         self.child.pid.as_raw_nonzero().get()
     }
 
-    /// Asks which optional features this kernel supports.
+    /// Asks criu which optional features this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {
             kind: kind::FEATURE_CHECK,
@@ -173,7 +173,7 @@ impl Session {
     /// Has criu perform the operation of `options`, and waits until it ends.
     ///
     /// # Errors
-    /// If criu fails; an error of `on_notice` makes criu stop.
+    /// If criu fails, or if `on_notice` returns an error; criu then stops.
     pub fn run(
         mut self,
         what: i32,
@@ -182,7 +182,7 @@ impl Session {
     ) -> Result<Response, Trouble> {
         let request = Request { kind: what, options: Some(options), ..Request::default() };
         let answer = self.ask(&request, on_notice);
-        // criu ends when the socket is closed. It may first finish what it still does, such as undoing its changes.
+        // criu exits when the socket is closed, but may first finish its current work, such as undoing its changes.
         self.socket = None;
         let status = self.wait();
         let answer = answer?;
@@ -265,8 +265,8 @@ impl Session {
 }
 
 impl Session {
-    /// Waits for an answer. Returns false if criu has ended without one. An end of file is not enough: the processes
-    /// that criu creates have the socket open, too.
+    /// Waits for an answer. Returns false if criu has exited without an answer. The exit is not detected by an end of
+    /// file, because the processes that criu creates also have the socket open.
     fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
         let mut fds =
             [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.child.pidfd, PollFlags::IN)];
@@ -309,7 +309,7 @@ enum Ended {
 }
 
 impl Session {
-    /// Waits for criu's end; returns its exit status.
+    /// Waits for criu's exit; returns its exit status.
     fn wait(&mut self) -> Option<i32> {
         match self.reap() {
             Ended::With(status) => Some(status),

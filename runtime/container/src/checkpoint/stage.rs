@@ -1,10 +1,10 @@
-//! Prepares the mounts that a restore needs on the host: the root filesystem as a mount, and each external mount as a
-//! separate mount with the attributes of the configuration. They are in a new mount namespace, which this process
-//! enters for the restore and criu inherits. The host's mount table does not contain them; they disappear with the last
-//! process in the namespace.
+//! Prepares the mounts that criu needs for a restore: the root filesystem as a mount, and each external mount as a
+//! separate mount with the attributes of the configuration. All are in a new mount namespace, which this process enters
+//! for the restore, and which criu inherits. The host's mount table does not contain the mounts; they disappear with
+//! the last process in the namespace.
 //!
 //! criu restores the flags of a bind mount, but not if another mount of the same file system has the same flags (seen
-//! with 4.2.1: a second masked file was writable). The sources therefore have these flags from the start.
+//! with 4.2.1: a second masked file was writable). The prepared sources therefore have the configured flags already.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -28,9 +28,9 @@ use sys::{Context, Errno};
 use super::mounts::{self, MASK, Sort, external, sort};
 use crate::Error;
 
-/// The permissions of created mount points, the same as init's.
+/// The permissions of created mount points; init uses the same.
 const MADE: Mode = Mode::from_raw_mode(0o755);
-/// The directory below the container's own to which the mounts are attached.
+/// The subdirectory of the container's directory in which the mounts are attached.
 const NAME: &str = "restore";
 
 /// A mount namespace with the mounts that criu needs. This process stays in it until it calls `leave`.
@@ -74,7 +74,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Returns to the original mount namespace, and removes the directory that was created.
+    /// Returns to the original mount namespace, and removes the directory that `enter` created.
     pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
         self.go_back()?;
         match unlinkat(container, NAME, AtFlags::REMOVEDIR) {
@@ -146,8 +146,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates missing mount points in the root filesystem, in the order of the configuration, because a mount point
-    /// may be inside an earlier bind mount; and prepares the sources of external mounts.
+    /// Creates missing mount points in the root filesystem, and prepares the sources of external mounts. Follows the
+    /// order of the configuration, because a mount point may be inside an earlier bind mount.
     fn make_mounts(&mut self, scene: Scene<'_>) -> Result<(), Error> {
         let Scene { spec, bundle, rootfs, cgroup } = scene;
         let points = format!("{}/points", self.base);
@@ -166,7 +166,7 @@ impl Stage {
                 None => String::new(),
             };
             let tree = recursive.map(|recursive| copy(&source, recursive)).transpose()?;
-            // criu restores the contents of this file system, including the mount point.
+            // The mount point is in a file system whose contents criu restores, including the mount point.
             let place = match is_in_own(scene, index) {
                 true => destination.to_string(),
                 false => {
@@ -196,7 +196,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Attaches a source for criu, and registers all mounts below it.
+    /// Attaches the source of an external mount, and adds it and all mounts below it to the list for criu.
     fn add_source(
         &mut self,
         index: usize,
@@ -243,7 +243,7 @@ fn copy(source: &str, recursive: bool) -> Result<OwnedFd, Error> {
     Ok(open_tree(CWD, source, flags).context("open_tree", source)?)
 }
 
-/// Sets the configured attributes on a copy.
+/// Sets the configured attributes on a detached copy of a mount.
 fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result<(), Error> {
     for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
         let attr = MountAttr { set: change.set, clear: change.clear, ..MountAttr::default() };

@@ -1,4 +1,4 @@
-//! Resolves the names of users and groups by the files of the container (passwd(5), group(5)).
+//! Resolves the names of users and groups by /etc/passwd and /etc/group of the image (passwd(5), group(5)).
 
 use alloc::format;
 use alloc::string::String;
@@ -9,10 +9,10 @@ use rootfs::passwd::{self, Unknown, User, number, split};
 
 use crate::Error;
 
-/// The largest size in bytes of such a file.
+/// The largest size of /etc/passwd and /etc/group in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Resolves `USER[:GROUP]`, names or numbers, in the image of these layers.
+/// Resolves `USER[:GROUP]` in the image that consists of `layers`. Both parts may be names or numbers.
 ///
 /// # Errors
 /// If a name does not exist, or if a file that is needed for a name cannot be read.
@@ -23,7 +23,7 @@ pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
     }
     let read = |file: &CStr| match rootfs::look::read(layers, c"etc", file, LONGEST) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()),
-        // A number does not need the file.
+        // A user given by number, without a group, needs no /etc/passwd.
         Err(_) if number(name).is_some() && group.is_none() => Ok(String::new()),
         Err(error) => Err(Error::Text(format!(
             "--user {text}: {error} (links are not followed, nor more than {LONGEST} bytes read: give numbers)"

@@ -1,4 +1,5 @@
-//! The record of a container's host resources for a root filesystem from layers, and their release.
+//! The resources on the host that a root filesystem from layers uses: their part of the container's record, and their
+//! release.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -12,25 +13,25 @@ use sys::Context;
 
 use crate::Error;
 
-/// Entries of a container's directory in a store besides changes: links to its directory in the state root, and to its
-/// image.
+/// Symbolic links in a container's directory in a store, besides the changed files: to the container's directory in the
+/// state root, and to the container's image.
 const OWNER: &str = "owner";
 const IMAGE: &str = "image";
 
 /// The part of a container's record about its root filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LayeredRecord {
-    /// The container's directory in the store; empty for none.
+    /// The container's directory in the store; empty if it has none.
     pub directory: String,
-    /// Whether layers are attached below it temporarily.
+    /// Whether layers are temporarily attached below this directory.
     pub attached: bool,
-    /// The image's directory; empty for none.
+    /// The image's directory; empty if the container has no image.
     pub image: String,
     /// The store's path.
     pub store: String,
     /// The container's id range: the first id, and the directory that records the range.
     pub lease: Option<(u32, String)>,
-    /// The time of the lease, part of its owner's identity.
+    /// The time at which the id range was taken. Together with `owner`, it identifies the owner of the range.
     pub since: u64,
     pub owner: String,
 }
@@ -41,7 +42,8 @@ impl LayeredRecord {
         Owner { since: self.since, directory: self.owner.clone() }
     }
 
-    /// Creates the container's directory. Remains of a killed command with the same id are removed.
+    /// Creates the container's directory in the store. First removes a directory that a killed command with the same id
+    /// left.
     pub fn make_directory(&self) -> Result<(), sys::Error> {
         if self.directory.is_empty() {
             return Ok(());
@@ -70,7 +72,8 @@ impl LayeredRecord {
         if self.image.is_empty() {
             return Ok(());
         }
-        // Images are removed under the same lock: this image either exists or was removed before.
+        // Images are removed under the same lock. The check below therefore finds the image missing only if it was
+        // removed before the link was created.
         let _lock = rootfs::image::lock(&self.store)?;
         link(IMAGE, &self.image)?;
         rustix::fs::accessat(
@@ -82,7 +85,7 @@ impl LayeredRecord {
         .context("find image", &self.image)
     }
 
-    /// Releases all host resources of the container. Can be repeated.
+    /// Releases all resources on the host that the root filesystem uses. Can be repeated.
     pub fn release(&self) -> Result<(), Error> {
         if !self.directory.is_empty() {
             let path = CString::new(&*self.directory).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The cost of assembling a root filesystem: `run --stats`, and a line in traces.
+//! Describes how a root filesystem was assembled and how long that took: for `run --stats`, and in a line of traces.
 
 use alloc::format;
 use alloc::string::String;
@@ -20,7 +20,7 @@ pub(crate) fn line(recipe: &Recipe, counts: Counts) -> String {
     )
 }
 
-/// Returns a detailed description based on the trace.
+/// Returns a detailed description, with times from the trace.
 pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> String {
     /// Steps that a container needs only because of layers.
     const OWN: [&str; 10] = [

@@ -1,9 +1,9 @@
-//! The bound of a log that has no tmpfs of its own: an ordinary file that begins shortly before the longest length that
-//! its file system allows.
+//! Bounds the size of a log that is an ordinary file, without a tmpfs of its own.
 //!
-//! The file is lengthened, by a hole, until only the size of the log is left. Appended output fills the rest. Then
-//! write(2) fails with EFBIG, or with EINVAL where the end of the write would exceed the largest offset; neither sends
-//! a signal. This takes no privileges and no process. A program that truncates the file removes the bound.
+//! The file begins with a hole. It extends so far that only the log's maximum size is left until the greatest file
+//! length that the file system allows. Output is appended after the hole. Once this space is full, write(2) fails with
+//! EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a signal. This method
+//! requires no privileges and no process. A program that truncates the file removes the bound.
 
 use alloc::format;
 
@@ -16,18 +16,18 @@ use rustix::process::{Resource, getrlimit};
 const START: &str = "log/start";
 /// The magic numbers of file systems whose files have holes (statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, overlayfs.
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
-/// The output begins at a multiple of this, so that no zeros precede it in its first block.
+/// The output begins at a multiple of this size, so that its first block contains no zeros before the output.
 const BLOCK: u64 = 4096;
 /// The size of the largest block of a tmpfs in bytes: a huge page.
 const LAST: u64 = 2 << 20;
 /// The largest offset in a file (loff_t).
 const LARGEST: u64 = i64::MAX.unsigned_abs();
 
-/// Limits an empty file to `size` bytes of appended output, up to a block more or less.
+/// Limits the output that can be appended to an empty file to `size` bytes, plus or minus one block.
 ///
 /// # Errors
-/// EOPNOTSUPP if the file system may not support holes; EFBIG if the process has a limit of file sizes (RLIMIT_FSIZE),
-/// which would end it by SIGXFSZ; those of ftruncate(2) and write(2). The file is then empty.
+/// EOPNOTSUPP if the file system may not support holes; EFBIG if the process has a limit on file sizes (RLIMIT_FSIZE),
+/// since exceeding it raises SIGXFSZ; those of ftruncate(2) and write(2). After an error, the file is empty.
 pub fn bound(directory: BorrowedFd<'_>, log: impl AsFd, size: u64) -> Result<(), Errno> {
     if !WITH_HOLES.contains(&(fstatfs(&log)?.f_type as i64)) {
         return Err(Errno::OPNOTSUPP);
@@ -48,14 +48,14 @@ pub fn bound(directory: BorrowedFd<'_>, log: impl AsFd, size: u64) -> Result<(),
     bounded
 }
 
-/// Returns the offset at which the output begins, unless the program has truncated the log since.
+/// Returns the offset at which the output begins. It is no longer valid if the program has truncated the log.
 pub fn start(directory: BorrowedFd<'_>) -> u64 {
     let text = sys::fs::read_at(directory, START).unwrap_or_default();
     core::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the longest length of a file. There is no system call that returns it; most file systems allow the largest
-/// offset. The file's length afterwards is undefined.
+/// Returns the greatest length that the file system allows for a file, by trying lengths: no system call returns this
+/// value. Most file systems allow the largest offset. The length of `log` afterwards is undefined.
 fn longest(log: impl AsFd) -> Result<u64, Errno> {
     let (mut fits, mut exceeds) = (0, LARGEST + 1);
     let mut length = LARGEST;
@@ -70,14 +70,14 @@ fn longest(log: impl AsFd) -> Result<u64, Errno> {
     Ok(fits)
 }
 
-/// Returns how many bytes can be read at an offset of a file, up to `length`: pread(2) fails if the largest offset
-/// would be exceeded.
+/// Returns the number of bytes, at most `length`, that can be requested from pread(2) at offset `at`: pread(2) fails if
+/// the end of the request exceeds the largest offset.
 pub fn readable(at: u64, length: usize) -> usize {
     usize::try_from(LARGEST.saturating_sub(at)).map_or(length, |left| left.min(length))
 }
 
-/// Returns whether an offset is in the last block below the largest offset, where lseek(2) with SEEK_DATA finds no data
-/// on tmpfs, even if there is some.
+/// Returns whether an offset is in the last block below the largest offset. In this block on tmpfs, lseek(2) with
+/// SEEK_DATA finds no data, even if it contains data.
 pub fn is_at_the_end(at: u64) -> bool {
     LARGEST.saturating_sub(at) < LAST
 }

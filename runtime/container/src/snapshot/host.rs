@@ -1,4 +1,4 @@
-//! Root filesystems mounted at their place in the bundle, visible on the host.
+//! Mounts root filesystems in the bundle's directory, where the host's processes see them.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -29,12 +29,12 @@ use crate::Error;
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Mounts a root filesystem at `bundle_rootfs` (absolute; created if missing), each mount over or below the former
-/// ones. Links in the target are not followed: mounts are attached to the opened directory. On failure nothing stays
-/// mounted.
+/// Mounts a root filesystem at `bundle_rootfs`, an absolute path, whose directory is created if missing. The mounts are
+/// attached in order, each over or below the former ones. Links in a mount's target are not followed. On failure,
+/// nothing stays mounted.
 ///
 /// # Errors
-/// Mounts that cannot be assembled, by type and reason; errors of the kernel.
+/// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
 pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<(), Error> {
     match mkdir(bundle_rootfs, Permissions::from_raw_mode(0o711)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -50,7 +50,7 @@ pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<()
 /// The maximum number of stacked mounts.
 const MOST_MOUNTS: u32 = 64;
 
-/// Unmounts everything mounted at a directory and below. Can be repeated; a missing directory or mount is not an error.
+/// Unmounts everything at and below a directory. Succeeds if nothing is mounted there, or if the directory is missing.
 ///
 /// # Errors
 /// Those of umount2(2).
@@ -85,7 +85,7 @@ fn attach(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<(), Error> {
     Ok(move_mount(&tree, c"", &place, c"", flags).context("move_mount", object())?)
 }
 
-/// Returns a detached mount.
+/// Returns the mount that `mount` describes, not attached yet.
 fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
     let (bundle, _) = bundle_rootfs.rsplit_once('/').unwrap_or_default();
     let reader = Reader { version: Kernel::probe().version, mode: None, directory: bundle };
@@ -101,7 +101,7 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
             let tree = assembly.assemble()?;
             assembly.detach_layers()?;
             if recipe.is_attached() {
-                // The attached layers had their mount points there.
+                // This directory contained the mount points of the temporarily attached layers.
                 rootfs::remove_places(&recipe.directory)?;
             }
             Ok(tree)
@@ -124,7 +124,7 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Creates a user namespace that serves only for its mappings.
+/// Creates a user namespace with these mappings, for an id-mapped mount. No process runs in it.
 fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
     let text = |maps: &[spec::IdMapping]| {
         let mut text = String::new();
@@ -138,7 +138,7 @@ fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
     Ok(sys::user_namespace::make(proc.as_fd(), &text(uids), &text(gids))?)
 }
 
-/// Returns a copy of a directory's mount, with its attributes.
+/// Returns a detached bind mount of the entry's source, with the entry's attributes.
 fn bound(
     entry: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -160,7 +160,7 @@ fn bound(
     Ok(tree)
 }
 
-/// Returns a new filesystem, with its attributes.
+/// Returns a detached mount of a new filesystem, with the entry's attributes.
 fn filesystem(entry: &Mount<'_>, options: &MountOptions<'_>) -> Result<OwnedFd, Error> {
     let object = || format!("{} of {}", &*entry.kind, entry.source.as_deref().unwrap_or_default());
     let c_string = |text: &str| CString::new(text).map_err(|_| Errno::INVAL);

@@ -1,4 +1,4 @@
-//! Converts mounts in containerd's format to the compiler's.
+//! Converts mounts in containerd's format to the format of the plan's compiler.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -16,7 +16,8 @@ use super::words::{self, Ids, Words};
 use super::{RootMount, is_supported};
 use crate::Error;
 
-/// The first version where erofs accepts a regular file (CONFIG_EROFS_FS_BACKED_BY_FILE).
+/// The first kernel version whose erofs mounts a regular file without a loop device
+/// (CONFIG_EROFS_FS_BACKED_BY_FILE).
 const EROFS_OF_FILES: (u32, u32) = (6, 12);
 
 /// The source of a root filesystem.
@@ -24,7 +25,7 @@ const EROFS_OF_FILES: (u32, u32) = (6, 12);
 pub(crate) enum Root {
     /// An overlay.
     Layers(Box<Recipe>),
-    /// A bind mount or a new filesystem, with its mappings.
+    /// A bind mount or a new filesystem, with its id mappings.
     Mount(Box<Mount<'static>>),
 }
 
@@ -40,10 +41,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the mount that is the root filesystem, and the mappings of its ids.
+    /// Converts the mount that is the root filesystem, and returns the mappings of its ids, if any.
     ///
     /// # Errors
-    /// A mount that cannot be assembled.
+    /// If the mount is of an unsupported type, or its options are invalid.
     pub fn root(&self, mount: &RootMount<'_>) -> Result<(Root, Option<Ids>), Error> {
         let words = self.words(mount)?;
         if words.ids.is_some() && sys::user_namespace::is_nested() {
@@ -58,7 +59,8 @@ impl Reader<'_> {
         let upper = upper(mount, &options)?;
         let layers = layers(mount, &options)?;
         if let ([layer], Upper::None) = (&*layers, &upper) {
-            // Overlayfs requires at least two directories. containerd's snapshotters use this form themselves.
+            // Overlayfs requires at least two directories, so a single layer becomes a bind mount. containerd's
+            // snapshotters themselves use a bind mount in this case.
             let mut rest = words.rest.clone();
             rest.retain(|word| !word.contains('='));
             rest.extend(["ro", "bind"].map(String::from));
@@ -84,10 +86,10 @@ impl Reader<'_> {
         Ok((Root::Layers(Box::new(recipe)), words.ids))
     }
 
-    /// Returns a mount below the root as an entry of the configuration.
+    /// Converts a mount below the root to an entry of the configuration.
     ///
     /// # Errors
-    /// A mount that cannot be assembled.
+    /// If the mount is of an unsupported type, or its options are invalid.
     pub fn below<'s>(&self, mount: &RootMount<'_>, is_labelled: bool) -> Result<Mount<'s>, Error> {
         let mut words = self.words(mount)?;
         // The compiler adds the configuration's label.
@@ -114,7 +116,7 @@ impl Reader<'_> {
             if mount.kind != "erofs" || self.version < EROFS_OF_FILES {
                 return Err(refused(mount, "it needs a loop device"));
             }
-            // The filesystem reads the file itself, like a loop device with direct I/O.
+            // The filesystem itself reads the file; this has the effect of a loop device with direct I/O.
             words.rest.retain(|word| word != "direct-io");
         }
         Ok(words)
@@ -134,7 +136,7 @@ impl Reader<'_> {
             None => Mode::choose(self.version, layers, is_mapped),
         };
         match mode {
-            // Attached layers need no support of the kernel if ids are not mapped.
+            // If ids are not mapped, every kernel supports layers that are attached in a directory.
             Mode::Copy if !is_mapped && self.mode.is_none() => Ok(Mode::Parent),
             Mode::Copy if self.mode.is_none() => {
                 Err(refused(mount, "ids of the filesystem its layers are on can't be mapped"))
@@ -145,7 +147,7 @@ impl Reader<'_> {
     }
 }
 
-/// Refuses types that are not assembled here.
+/// Refuses unsupported types of mounts.
 pub(super) fn check_kind(mount: &RootMount<'_>) -> Result<(), Error> {
     match &*mount.kind {
         kind if is_supported(kind) => Ok(()),
@@ -164,7 +166,7 @@ pub(super) fn refused(mount: &RootMount<'_>, text: impl core::fmt::Display) -> E
     Error::Text(format!("root filesystem mount of type {:?}{at}: {text}", &*mount.kind))
 }
 
-/// Returns the host's ids of the container's root.
+/// Returns the host's uid and gid to which the container's root is mapped.
 fn root_of((uids, gids): &Ids) -> (u32, u32) {
     let first = |maps: &[spec::IdMapping]| {
         let root = maps.iter().find(|map| map.container_id == 0).or(maps.first());
@@ -232,7 +234,7 @@ fn layers(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Vec<Strin
     Ok(layers)
 }
 
-/// Removes meaningless components from a path.
+/// Removes empty components and `.` from an absolute path that does not contain `..`; returns other paths unchanged.
 fn tidy(path: &str) -> String {
     match path.starts_with('/') && path.split('/').all(|name| name != "..") {
         true => spec::clean(path).to_string(),
@@ -256,7 +258,7 @@ fn upper(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Upper, Err
     }
 }
 
-/// Returns overlayfs options other than its directories.
+/// Returns the options of overlayfs except the directories.
 fn foreign(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Foreign, Error> {
     const DIRECTORIES: [&str; 3] = ["lowerdir", "upperdir", "workdir"];
     let source = if mount.source.is_empty() { "overlay" } else { &*mount.source };

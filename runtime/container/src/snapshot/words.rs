@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use spec::IdMapping;
 
-/// The mappings of users and groups.
+/// The mappings of uids and of gids.
 pub(crate) type Ids = (Vec<IdMapping>, Vec<IdMapping>);
 
 /// The parsed options of a mount.
@@ -24,12 +24,12 @@ impl Words {
     /// Parses options, each of which may contain several, separated by commas.
     ///
     /// # Errors
-    /// An invalid mapping; a mapping of users without one of groups, or the reverse; a word that containerd's mount
-    /// manager should have replaced.
+    /// If a mapping is invalid; if only one of `uidmap=` and `gidmap=` is present; if an option contains a template
+    /// (`{{`) that containerd's mount manager should have replaced.
     pub fn read<'a>(options: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut words = Self::default();
         let mut maps = [Vec::new(), Vec::new()];
-        // The map to which ranges after a comma belong.
+        // The mapping (uidmap or gidmap) to which further ranges after a comma belong.
         let mut current = None;
         for word in options.flat_map(split) {
             if word.starts_with("X-containerd.") || word.contains("{{") {
@@ -62,7 +62,7 @@ impl Words {
     }
 }
 
-/// Splits at commas, except within quotes or after a backslash.
+/// Splits an option at its commas. Commas within quotes or after a backslash do not split.
 fn split(option: &str) -> impl Iterator<Item = &str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let ends = move |character: char| {
@@ -87,8 +87,8 @@ fn range(text: &str) -> Option<IdMapping> {
     (numbers.next().is_none() && map.size > 0).then_some(map)
 }
 
-/// Splits a list of paths at colons. A backslash escapes the next character, as in overlayfs; a path of a data-only
-/// layer follows an empty one.
+/// Splits a list of paths at colons. A backslash escapes the next character, as in overlayfs. The path of a data-only
+/// layer (`::`) is preceded by an empty path.
 pub(crate) fn paths(list: &str) -> Vec<String> {
     let mut paths = Vec::from([String::new()]);
     let mut characters = list.chars();
