@@ -226,7 +226,7 @@ impl<'a> MountOptions<'a> {
                 self.clear_superblock(SB_RDONLY);
             }
             Effect::Propagation(propagation) => self.propagation.push(propagation),
-            // `bind` after `rbind` stays recursive, as in runc: callers append `bind` to lists that may contain `rbind`.
+            // `bind` after `rbind` stays recursive, as in runc: callers append `bind` to lists that contain `rbind`.
             Effect::Bind => self.bind = self.bind.or(Some(Bind { recursive: false })),
             Effect::BindTree => self.bind = Some(Bind { recursive: true }),
             Effect::Remount => self.remount = true,

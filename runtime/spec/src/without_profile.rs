@@ -1,9 +1,9 @@
 //! Parses a configuration without its seccomp profile, which is cut out of the text before parsing.
 //!
-//! The profile is most of a configuration's text, and is not needed if the compiled filter is cached. This module finds
-//! the profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and puts a
-//! number in its place. If the filter is not cached, the compiler of seccomp profiles parses the profile's text. If the
-//! profile cannot be cut out, the caller parses the text unchanged.
+//! The profile is most of a configuration's text, and is not needed if the compiled filter is cached. This module
+//! finds the profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and
+//! puts a number in its place. If the filter is not cached, the compiler of seccomp profiles parses the profile's text.
+//! If the profile cannot be cut out, the caller parses the text unchanged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
