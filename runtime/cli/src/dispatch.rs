@@ -146,7 +146,8 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether the arguments or the environment may request a trace. Only then does `run` read the clock at its beginning.
+/// Returns whether the arguments or the environment may request a trace. Only then does `run` read the clock at its
+/// beginning.
 fn is_traced(args: sys::Args) -> bool {
     let mut options = args.iter().map(|text| text.to_bytes());
     options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))

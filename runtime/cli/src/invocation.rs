@@ -52,8 +52,8 @@ impl<'a> Invocation<'a> {
         Ok(store)
     }
 
-    /// Opens the container whose full id is the first argument. This is for commands that engines call: if an engine passes
-    /// an id that does not exist, it must not match the beginning of another container's id.
+    /// Opens the container whose full id is the first argument. This is for commands that engines call: an id that does
+    /// not exist must not match the beginning of another container's id.
     pub fn exact_container(&self) -> Result<Container, Failure> {
         Ok(self.store()?.container(self.id()?)?)
     }

@@ -168,7 +168,7 @@ fn letters_behind_one_dash() {
     let delete = find("delete").unwrap();
     assert!(parse_command(delete, &words("c -fh")).unwrap().values.flag(&FORCE));
     assert_eq!(parse_command(delete, &words("c -fx")).unwrap().arguments, ["c", "-fx"]);
-    // `-v` is a global option, so these commands refuse it.
+    // Letters after two dashes are not combined, and `-v` is a global option.
     for (line, text) in [
         ("exec --it c ls", "flag provided but not defined: -it"),
         ("exec -itv c ls", "flag provided but not defined: -itv"),

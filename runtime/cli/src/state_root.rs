@@ -20,7 +20,7 @@ pub(crate) struct StateRoot {
     pub path: String,
     /// Whether the directory was given on the command line.
     pub is_given: bool,
-    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed automatically.
+    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed at any time.
     pub is_sticky: bool,
 }
 

@@ -253,8 +253,8 @@ fn unless_zero(value: u64) -> Vec<Sample> {
     some(Some(value).filter(|value| *value > 0))
 }
 
-/// Returns one line with the memory limit, if one is set. Without a limit, cgroup v1 reports the largest multiple of the
-/// page size.
+/// Returns one line with the memory limit, if one is set. Without a limit, cgroup v1 reports the largest multiple of
+/// the page size.
 fn limit(memory: &MemoryUsage) -> Vec<Sample> {
     const NONE: u64 = i64::MAX as u64 & !0xffff;
     some(Some(memory.limit).filter(|limit| *limit > 0 && *limit < NONE))
