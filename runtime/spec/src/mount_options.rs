@@ -18,7 +18,7 @@ pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
 pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
 /// The mask of the field that contains the access time mode. The modes are values of this field, not flags.
 pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
-/// Access time is updated relative to the modification time, as the option `relatime` of mount(8) (the field's value 0).
+/// Access time is updated as for the option `relatime` of mount(8); the value 0 of the field.
 pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
 /// Access time is not updated.
 pub const MOUNT_ATTR_NOATIME: u64 = 0x0000_0010;
