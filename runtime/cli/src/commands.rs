@@ -49,7 +49,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Stdout.write_str(text).map_err(|_| Failure::new("can't write to standard output"))
 }
 
-/// Refuses a `--format` other than JSON and `other`; returns whether JSON was requested.
+/// Checks the value of `--format`, and returns whether it is `json`. Values other than `json` and `other` are refused.
 fn is_json(format: Option<&str>, other: &str) -> Result<bool, Failure> {
     match format {
         None => Ok(false),

@@ -20,7 +20,7 @@ pub const NAME: &str = "dayfly";
 /// A one-line description of the program.
 pub const ABOUT: &str = "run OCI containers fast";
 
-/// The program in a few paragraphs, for help and the man page.
+/// A description of the program in a few paragraphs, for help and the man page.
 pub const DESCRIPTION: &str = "\
 dayfly creates and runs containers as the Open Container Initiative's runtime
 specification describes them. It takes the command line of runc, so that
@@ -34,15 +34,15 @@ the containers that exist.";
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Present or not; takes a value only as `--name=false`.
+    /// A boolean. A value is optional, and must follow `=`, as in `--name=false`.
     Flag,
-    /// A text; the last one applies.
+    /// A text. If the option is repeated, the last text applies.
     Text,
-    /// A text; all of them apply.
+    /// A text. If the option is repeated, all texts apply.
     Texts,
-    /// A decimal integer; the last one applies.
+    /// A decimal integer. If the option is repeated, the last integer applies.
     Integer,
-    /// A decimal integer; all of them apply.
+    /// A decimal integer. If the option is repeated, all integers apply.
     Integers,
     /// A time such as `5s` or `1m30s`.
     Duration,
@@ -63,7 +63,7 @@ pub struct Opt {
     pub help: &'static str,
     /// The accepted values, if they can be listed.
     pub choices: &'static [&'static str],
-    /// Whether the option is hidden: accepted because callers pass it.
+    /// Whether the option is left out of the help. It is accepted only because callers pass it.
     pub hidden: bool,
 }
 
@@ -102,13 +102,13 @@ impl Opt {
             || (self.short.is_some() && self.short == letters.next() && letters.next().is_none())
     }
 
-    /// Returns whether every given value applies.
+    /// Returns whether all values apply if the option is repeated.
     pub fn is_repeatable(&self) -> bool {
         matches!(self.kind, Kind::Texts | Kind::Integers)
     }
 }
 
-/// Returns the number of options in lists of options.
+/// Returns the total number of options in `lists`.
 const fn count(lists: &[&[&'static Opt]]) -> usize {
     let (mut sum, mut list) = (0, 0);
     while list < lists.len() {
@@ -118,7 +118,7 @@ const fn count(lists: &[&[&'static Opt]]) -> usize {
     sum
 }
 
-/// Joins lists of options that have `N` options in all.
+/// Joins lists of options; `N` is the total number of options.
 const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] {
     let mut all = [&options::HELP; N];
     let (mut filled, mut list) = (0, 0);
@@ -140,11 +140,12 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
 pub enum Order {
     /// Anywhere before `--`.
     Mixed,
-    /// Anywhere before `--`; with this option, only before the first argument, of which there may be any number.
+    /// Anywhere before `--`. If this option is given, then only before the first argument, and any number of arguments
+    /// is accepted.
     MixedUnless(&'static Opt),
-    /// Before the first argument only: the rest is for another program.
+    /// Only before the first argument; all following words are passed to another program.
     OptionsFirst,
-    /// Nowhere: everything is for another program, which prints its own help.
+    /// Nowhere. All words are passed to another program, which prints its own help.
     PassedOn,
 }
 
@@ -208,11 +209,11 @@ pub struct Command {
 /// The action of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action {
-    /// Runs the function in its file; exits with 0.
+    /// Runs the command's function, and exits with status 0 if it succeeds.
     Run(fn(&Invocation<'_>) -> Result<(), Failure>),
-    /// Runs the function in its file; exits with the returned status.
+    /// Runs the command's function, and exits with the status that it returns.
     Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
-    /// Executes this program, with these words before the command's arguments.
+    /// Executes the named program, with the listed words before the command's arguments.
     Execute(&'static str, &'static [&'static str]),
 }
 
@@ -232,10 +233,11 @@ impl Command {
         }
     }
 
-    /// Returns the synopsis with the option that changes the arguments: `run --image`, `events --all`.
+    /// Returns the synopsis for the option that changes which arguments the command accepts, if it has such an option:
+    /// `run --image` or `events --all`.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
-            // No arguments follow a flag; a command follows an option with a value.
+            // If this option is a flag, no arguments may follow. If it has a value, a command may follow.
             Order::MixedUnless(option) if option.kind == Kind::Flag => {
                 Some(format!("[options] --{}", option.long))
             }
@@ -258,19 +260,19 @@ impl Command {
     }
 }
 
-/// Returns the command with that name.
+/// Returns the command with this name.
 pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
-/// A name used by other tools.
+/// A name that other tools use for a command of dayfly.
 #[derive(Debug)]
 pub struct Alias {
     /// The name.
     pub name: &'static str,
-    /// The words that it stands for: a command, and its first arguments.
+    /// The words that replace the alias: a command, followed by its first arguments.
     pub words: &'static [&'static str],
-    /// Whether the alias has this meaning only without further arguments.
+    /// Whether the alias is replaced only if no arguments follow it.
     pub stands_alone: bool,
 }
 
@@ -280,10 +282,10 @@ impl Alias {
     }
 }
 
-/// Every alias. `version` stands for `--version`.
+/// Every alias. The word `version` means the same as `--version`.
 pub static ALIASES: &[Alias] = &[
     Alias::new("ls", &["list"]),
-    // With a container it is runc's command.
+    // With a container as argument, `ps` is runc's command.
     Alias { stands_alone: true, ..Alias::new("ps", &["list"]) },
     Alias::new("rm", &["delete"]),
     Alias::new("inspect", &["state"]),
@@ -292,7 +294,7 @@ pub static ALIASES: &[Alias] = &[
     Alias::new("version", &["version"]),
 ];
 
-/// Returns the alias with that name, if `rest` may follow it.
+/// Returns the alias with this name, if the arguments `rest` may follow it.
 pub fn find_alias(name: &str, rest: &[&str]) -> Option<&'static Alias> {
     ALIASES.iter().find(|alias| alias.name == name && (rest.is_empty() || !alias.stands_alone))
 }

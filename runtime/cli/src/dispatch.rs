@@ -94,7 +94,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     check_trace(values.text(&TRACE))?;
     let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| entered > 0);
     let trace = Trace::new(command.name, args, entered, destination);
-    // Leaked, since an init in its memory may use it.
+    // The trace is leaked, since the container's init may run in this process's memory and use the trace.
     let trace: &'static Trace = Box::leak(Box::new(trace));
     let warn = |message: &str| log.warning(message);
     let tell = |message: &str| {
@@ -113,26 +113,26 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         tell: &tell,
     };
     let result = commands::run(command, &invocation);
-    // Also for a failed command, whose failure is more important than the trace's.
+    // The trace is written for a failed command, too. If writing fails as well, the command's failure is returned.
     let id = match values.is_set(&IMAGE) {
         true => named.take(),
         false => arguments.first().copied().unwrap_or_default().to_string(),
     };
-    // A refused command has created no container, so there is no id.
+    // If the command was refused before it created a container, there is no id.
     let id = if id.is_empty() && values.is_set(&IMAGE) { "image" } else { &id };
     let written = trace.write(id);
     let status = result?;
     written.map(|()| status).map_err(Failure::from)
 }
 
-/// Returns the warning that a test build prints at every run.
+/// Returns the warning that a test build writes to the log at every run.
 fn for_tests(switches: &str) -> String {
     format!(
         "this dayfly was built for tests alone, with {switches}: do not use it for anything else"
     )
 }
 
-/// Applies the environment's settings for defences, in test builds.
+/// Switches off the defences that the environment names; only in test builds.
 #[cfg(dayfly_undefended)]
 fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     if let Some(names) = args.env("DAYFLY_UNDEFENDED")
@@ -146,15 +146,15 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether arguments or environment may request a trace. Only in that case the clock is read, before anything
-/// else.
+/// Returns whether the arguments or the environment may request a trace. Only then does `run` read the clock at its
+/// beginning.
 fn is_traced(args: sys::Args) -> bool {
     let mut options = args.iter().map(|text| text.to_bytes());
     options.any(|text| text.starts_with(b"--trace") || text.starts_with(b"-trace"))
         || Trace::is_asked_for(args)
 }
 
-/// Returns the arguments as UTF-8 strings, as in the specification.
+/// Returns the arguments as UTF-8 strings, the encoding of all strings in the runtime specification.
 fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
     args.iter()
         .enumerate()
@@ -190,7 +190,7 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(message, ProgramUsage)
 }
 
-/// Returns the failure for an invalid command line, in runc's words, with the likely intention.
+/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant.
 fn incorrect(error: &UsageError<'_>, options: &[&Opt], usage: &dyn Display) -> Failure {
     let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
     match error {
@@ -210,7 +210,7 @@ fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
     }
 }
 
-/// Refuses a trace file whose suffix names no format.
+/// Refuses a trace file whose suffix does not name a format.
 fn check_trace(path: Option<&str>) -> Result<(), Failure> {
     let Some((path, suffix)) = path.and_then(|path| Some((path, Format::unknown_suffix(path)?)))
     else {

@@ -13,7 +13,7 @@ fn unit(name: &str) -> Option<i128> {
     })
 }
 
-/// Parses a duration in nanoseconds. Returns `None` if it is invalid or too large.
+/// Parses a duration and returns it in nanoseconds. Returns `None` if the text is invalid or the duration too large.
 pub fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -37,7 +37,8 @@ pub fn parse(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// Multiplies `number`, which may have a fraction, by `scale`; the result is truncated to an integer.
+/// Multiplies the decimal number in `number`, which may have a fraction, by `scale`. The result is truncated to an
+/// integer.
 pub(crate) fn decimal(number: &str, scale: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -49,7 +50,7 @@ pub(crate) fn decimal(number: &str, scale: i128) -> Option<i128> {
             sum.checked_mul(10)?.checked_add(digit)
         })
     };
-    // Go also drops digits of a fraction that no longer matter.
+    // Digits after the 18th are ignored, as Go ignores the last digits of a long fraction.
     let kept = fraction.get(..18).unwrap_or(fraction);
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -3,14 +3,14 @@
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display};
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The message.
     pub message: String,
     /// The exit status.
     pub status: i32,
-    /// A line about the correct usage, if the usage was wrong.
+    /// The correct usage in one line, if the command line was invalid.
     pub usage: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         Self::new(format_args!("{what} is not supported yet"))
     }
 
-    /// Prefixes the message with `what`.
+    /// Puts "`what` failed: " before the message.
     #[must_use]
     pub fn of(self, what: impl Display) -> Self {
         Self { message: alloc::format!("{what} failed: {}", self.message), ..self }
@@ -36,7 +36,7 @@ impl Failure {
         Self { usage: Some(usage.to_string()), ..Self::new(message) }
     }
 
-    /// Sets another exit status.
+    /// Returns the failure with `status` as exit status.
     #[must_use]
     pub fn with_status(self, status: i32) -> Self {
         Self { status, ..self }

@@ -20,12 +20,12 @@ use crate::failure::Failure;
 /// Returns `value` as one line of JSON, without a trailing newline.
 ///
 /// # Errors
-/// None for the types of this project.
+/// None occur for the types of this project.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::new)
 }
 
-/// Returns `value` as JSON, one member per line, indented by two blanks per level.
+/// Returns `value` as JSON, with one property or list element per line, indented by two blanks per level.
 ///
 /// # Errors
 /// As [`json`].

@@ -99,7 +99,7 @@ impl Display for Argument {
     }
 }
 
-/// `--name VALUE, -n VALUE`
+/// Writes the option's names and value: `--name VALUE, -n VALUE`.
 impl Display for Opt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let space = if self.value.is_empty() { "" } else { " " };

@@ -1,4 +1,4 @@
-//! One call of a command, with all its input.
+//! The input of a command.
 
 use alloc::string::String;
 use core::cell::RefCell;
@@ -13,7 +13,7 @@ use crate::parser::UsageError;
 use crate::state_root;
 use crate::values::Values;
 
-/// The input of a command.
+/// All input of one call of a command.
 pub(crate) struct Invocation<'a> {
     /// The process's arguments and environment.
     pub args: sys::Args,
@@ -23,7 +23,7 @@ pub(crate) struct Invocation<'a> {
     pub values: &'a Values<'a>,
     /// The positional arguments.
     pub arguments: &'a [&'a str],
-    /// The id of the container that was created from an image.
+    /// The id of the container that the command created from an image; set by the command, empty before.
     pub named: &'a RefCell<String>,
     /// The trace of the command.
     pub trace: &'static Trace,
@@ -52,13 +52,13 @@ impl<'a> Invocation<'a> {
         Ok(store)
     }
 
-    /// Opens the container whose id is the first argument, and nothing shorter: for the commands that engines call. A name
-    /// of theirs that does not exist must not match the beginning of another container's id.
+    /// Opens the container whose full id is the first argument. This is for commands that engines call: an id that does
+    /// not exist must not match the beginning of another container's id.
     pub fn exact_container(&self) -> Result<Container, Failure> {
         Ok(self.store()?.container(self.id()?)?)
     }
 
-    /// Opens the container that the first argument names: its id, or the beginning of a generated one.
+    /// Opens the container that the first argument names by its id or, if dayfly generated the id, by its first digits.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
         self.find(&self.store()?, id)
@@ -69,13 +69,13 @@ impl<'a> Invocation<'a> {
         Ok(store.by_beginning(id)?)
     }
 
-    /// Returns the fast paths for starts: all except those in `DAYFLY_WITHOUT` (for benchmarks).
+    /// Returns the optimizations to use for starts: all except those that `DAYFLY_WITHOUT` lists (for benchmarks).
     pub fn fast_paths(&self) -> Result<FastPaths, Failure> {
         let without = self.args.env(plan::WITHOUT).unwrap_or_default();
         FastPaths::without(without).map_err(Failure::new)
     }
 
-    /// Returns a number of descriptors; 0 if the option was not given.
+    /// Returns the value of an option that is a count; 0 if the option was not given.
     pub fn count(&self, option: &'static Opt) -> Result<u32, Failure> {
         let Some(number) = self.values.integer(option) else { return Ok(0) };
         number.try_into().map_err(|_| {
@@ -103,7 +103,7 @@ impl From<cgroup::Error> for Failure {
     }
 }
 
-/// Parses the number in an option that runc accepts as text and parses later.
+/// Parses the number in an option that is defined as text, since runc also parses the number only later.
 pub(crate) fn number_in<T: TryFrom<i128>>(
     values: &Values<'_>,
     option: &'static Opt,

@@ -1,4 +1,4 @@
-//! Error output: standard error for users, the log for engines, in the format of runc's records.
+//! Error output: to standard error for users, and to a log for engines, in the format of runc's log records.
 
 use alloc::format;
 use alloc::string::String;
@@ -34,10 +34,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log. The file is created even if nothing is written, because engines look for it.
+    /// Opens the log. The file is created even if nothing is written to it, because engines expect it to exist.
     ///
     /// # Errors
-    /// An unknown format; a file that cannot be opened.
+    /// The format is unknown, or the file cannot be opened.
     pub fn open(globals: &Values<'_>) -> Result<Self, Failure> {
         let format = match globals.text(&LOG_FORMAT) {
             None | Some("text") => Format::Text,
@@ -53,15 +53,15 @@ impl Log {
         Ok(Self { file, format, debug: globals.flag(&DEBUG) })
     }
 
-    /// Reports an error: to the log, if there is one, and to standard error. Some callers look there for the word
-    /// `error:` instead of checking the exit status.
+    /// Reports an error to standard error and, if a log file is open, to the log. Some callers search standard error
+    /// for the word `error:` instead of checking the exit status.
     pub fn error(&self, message: &str) {
         let record = || record(self.format, "error", message, &now());
         let written = match &self.file {
             Some(file) => write_all(file, record().as_bytes()).is_ok(),
             None => false,
         };
-        // Each in one write, so that lines of several processes do not mix.
+        // Each line is written by one write(2), so that lines of several processes do not mix.
         let _ = match self.format {
             Format::Json if self.file.is_none() => Stderr.write_str(&record()),
             _ => Stderr.write_str(&format!("error: {message}\n")),
@@ -71,14 +71,15 @@ impl Log {
         }
     }
 
-    /// Prints a command's usage for users, unless standard error is JSON.
+    /// Prints a command's usage for users, unless standard error is written as JSON.
     pub fn usage(&self, line: &str) {
         if self.format == Format::Text || self.file.is_some() {
             let _ = Stderr.write_str(&format!("{line}\n"));
         }
     }
 
-    /// Logs a setting that is not applied as requested: in the log if there is one, otherwise on standard error.
+    /// Reports a setting that is not applied as requested. The warning goes to the log file if one is open, otherwise
+    /// to standard error.
     pub fn warning(&self, message: &str) {
         let record = record(self.format, "warning", message, &now());
         let _ = match &self.file {
@@ -87,7 +88,7 @@ impl Log {
         };
     }
 
-    /// Writes a warning to the log, if there is one.
+    /// Writes a warning to the log file, if one is open.
     pub fn record_warning(&self, message: &str) {
         if self.file.is_some() {
             self.warning(message);
@@ -127,7 +128,7 @@ fn record(format: Format, level: &str, message: &str, time: &Rfc3339) -> String 
     }
 }
 
-/// Returns whether a value needs no quotes.
+/// Returns whether a value can be written without quotes.
 fn is_bare(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/@^+".contains(&byte))
 }

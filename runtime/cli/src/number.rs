@@ -1,16 +1,16 @@
 //! The only parser of decimal integers on the command line.
 //!
-//! It accepts only digits with an optional sign: a number followed by anything else is invalid (CVE-2026-30892: another
-//! runtime read `exec --user 1:x` as root).
+//! It accepts only digits after an optional sign. A number followed by other characters is invalid; in CVE-2026-30892,
+//! another runtime read `exec --user 1:x` as root.
 
 use core::fmt;
 
-/// Why a text is not the required number.
+/// The reason why a text is not the required number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidNumber {
-    /// Characters other than digits, or an empty text.
+    /// The text is empty, or contains characters other than digits after the sign.
     Syntax,
-    /// A number too large or too small for its use.
+    /// The number does not fit in the required type.
     Range,
 }
 

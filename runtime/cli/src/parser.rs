@@ -1,9 +1,10 @@
-//! Parses a command line by the definitions, like runc's parser.
+//! Parses a command line as defined in the module `definition`, by the same rules as runc.
 //!
-//! Options are `--name value`, `--name=value` or the same with one dash, short or long; a flag takes a value only after
-//! `=`. Letters of flags may share a dash, `-it`, and the last one may be an option with a value. `--` ends the
-//! options. If the command's definition permits it, options may follow positional arguments; after those, a word that
-//! looks like an option but is not defined as one is an argument (`kill CONTAINER -9`).
+//! An option is written as `--name value` or `--name=value`. One dash is accepted as well, for short and long names.
+//! The value of a flag must follow `=`. One-letter flags may be combined after one dash, as in `-it`, and the last
+//! letter may be an option with a value. `--` ends the options. If the command's definition permits it, options may
+//! follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
+//! is an argument (`kill CONTAINER -9`).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -22,24 +23,24 @@ pub struct Parsed<'a> {
     pub arguments: Vec<&'a str>,
 }
 
-/// Why a command line is invalid. The messages are runc's.
+/// The reason why a command line is invalid. The messages are those of runc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageError<'a> {
     /// An unknown option.
     Undefined(&'a str),
     /// Too many dashes, or an empty name.
     BadSyntax(&'a str),
-    /// An option at the end whose value is missing.
+    /// The last word is an option, and its value is missing.
     NeedsArgument(&'a str),
     /// A flag with a value other than true or false.
     BadBoolean(&'a str, &'a str),
     /// A value that does not match the option's type.
     BadValue(&'a str, &'a str, InvalidNumber),
-    /// The number of arguments must be exactly this.
+    /// The command requires exactly this number of arguments.
     Exactly(&'a str, usize),
-    /// Fewer arguments than this.
+    /// The command requires at least this number of arguments.
     Minimum(&'a str, usize),
-    /// More arguments than this.
+    /// The command accepts at most this number of arguments.
     Maximum(&'a str, usize),
 }
 
@@ -69,7 +70,7 @@ impl fmt::Display for UsageError<'_> {
     }
 }
 
-/// Parses `args` by `options`, to which `--help` is added.
+/// Parses `args`, in which `options` and `--help` are accepted.
 ///
 /// # Errors
 /// Unknown options, and options with a missing or wrong value.
@@ -129,7 +130,7 @@ fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
     options.iter().copied().chain([&HELP]).find(|option| option.is_named(name))
 }
 
-/// Returns the options of combined letters, such as `-it` for `-i -t`. All but the last must be flags.
+/// Returns the options that combined letters stand for, such as `-it` for `-i -t`. All except the last must be flags.
 #[cold]
 fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
     let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
@@ -140,7 +141,7 @@ fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
     before.iter().all(|option| option.kind == Kind::Flag).then_some(found)
 }
 
-/// Adds combined options, and the value of the last one if it has one.
+/// Adds combined options to `values`. If the last one needs a value, it is the next word of `rest`.
 #[cold]
 fn take_bundle<'a>(
     bundle: &[&'static Opt],
@@ -158,7 +159,7 @@ fn take_bundle<'a>(
     Ok(())
 }
 
-/// Returns the name and value of `--name=value`.
+/// Splits `--name=value` into name and value; `--name` has no value.
 fn split(arg: &str) -> Result<(&str, Option<&str>), UsageError<'_>> {
     let bare = arg.strip_prefix("--").or(arg.strip_prefix('-')).unwrap_or(arg);
     if bare.starts_with(['-', '=']) {
@@ -194,7 +195,7 @@ pub fn parse_command<'a>(
 /// Refuses too few or too many arguments.
 ///
 /// # Errors
-/// The required number.
+/// The error contains the required number.
 pub fn count_arguments(
     command: &'static Command,
     values: &Values<'_>,
@@ -202,7 +203,7 @@ pub fn count_arguments(
 ) -> Result<(), UsageError<'static>> {
     match command.order {
         Order::MixedUnless(option) if values.is_set(option) => return Ok(()),
-        // The program that receives them checks their number.
+        // The program to which the arguments are passed checks their number.
         Order::PassedOn => return Ok(()),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Tests of the parser with command lines that engines pass, and with ones that runc refuses.
+//! Tests of the parser with command lines that engines pass, and with command lines that runc refuses.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::definition::{COMMANDS, Command, GLOBALS, Order, find, images};
 use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 use crate::values::Values;
 
-/// Returns globals, command and the command's input.
+/// Returns the global options, the command, and the command's options and arguments.
 fn read<'a>(line: &[&'a str]) -> (Values<'a>, &'static Command, Parsed<'a>) {
     let globals = parse(GLOBALS, Order::OptionsFirst, line).unwrap();
     let (name, rest) = globals.arguments.split_first().unwrap();
@@ -164,15 +164,15 @@ fn letters_behind_one_dash() {
     // The name of an option is not split into letters.
     let parsed = parse_command(exec, &words("-tty -env A=1 c")).unwrap();
     assert!(parsed.values.flag(&TTY) && !parsed.values.flag(&INTERACTIVE));
-    // Options may also follow the first argument; words that are no options are arguments there.
+    // Options may also follow the first argument. There, words that are not defined options are arguments.
     let delete = find("delete").unwrap();
     assert!(parse_command(delete, &words("c -fh")).unwrap().values.flag(&FORCE));
     assert_eq!(parse_command(delete, &words("c -fx")).unwrap().arguments, ["c", "-fx"]);
-    // -v belongs to the program, and a single dash is an argument.
+    // Letters after two dashes are not combined, and `-v` is a global option.
     for (line, text) in [
         ("exec --it c ls", "flag provided but not defined: -it"),
         ("exec -itv c ls", "flag provided but not defined: -itv"),
-        // All but the last must be flags: a value cannot begin in the middle.
+        // All letters except the last must be flags, since a value cannot begin within the word.
         ("exec -eit c ls", "flag provided but not defined: -eit"),
         ("exec -it=true c ls", "flag provided but not defined: -it"),
         ("exec -te", "flag needs an argument: -env"),
@@ -199,7 +199,7 @@ fn what_another_program_is_given() {
     let parsed = parse_command(find("kill").unwrap(), &words("c1 -9 --all")).unwrap();
     assert_eq!(parsed.arguments, ["c1", "-9"]);
     assert!(parsed.values.flag(&ALL));
-    // Neither is a single dash.
+    // A single dash is not an option either.
     let parsed = parse_command(find("update").unwrap(), &words("-r - c1")).unwrap();
     assert_eq!((parsed.values.text(&RESOURCES), &parsed.arguments[..]), (Some("-"), &["c1"][..]));
 }
@@ -249,7 +249,7 @@ fn no_command() {
     assert!(find("no-such-command").is_none());
 }
 
-/// Generates words that are likely to be accepted, and some that are not.
+/// Generates words that are likely to be accepted, and some words that are likely to be refused.
 fn word() -> impl Strategy<Value = String> {
     let options = COMMANDS.iter().flat_map(|command| command.options).chain(GLOBALS);
     let names: Vec<String> = options.map(|option| format!("--{}", option.long)).collect();
@@ -308,6 +308,6 @@ fn letters_that_share_a_dash() {
     assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
     assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");
     assert_eq!(refusal("run -itv"), "flag needs an argument: -volume");
-    // Where runc accepts it, a word that is no option is an argument.
+    // As in runc, a word after an argument that is not a defined option is an argument.
     assert_eq!(read(&["kill", "web", "-9"]).2.arguments, ["web", "-9"]);
 }

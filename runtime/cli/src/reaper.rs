@@ -1,8 +1,8 @@
-//! The first process of a container with `--init`: runs the program as its child, forwards signals to it, reaps
-//! orphans, and ends with the program's exit status.
+//! The first process of a container that was started with `--init`. It runs the program as its child, forwards signals
+//! to it, reaps orphans, and exits with the program's exit status.
 //!
-//! It runs under the container's seccomp filter and as the container's user. Of the host's files it can only reach
-//! dayfly's own binary, on a read-only mount.
+//! This process runs under the container's seccomp filter and as the container's user. The only file of the host that
+//! it can access is dayfly's own binary, on a read-only mount.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -19,13 +19,14 @@ use sys::exec::{StringArray, execve};
 use sys::signal::{self, SignalSet};
 use sys::stdio::{Stderr, stderr, stdin, stdout};
 
-/// Exit statuses as in shells: the program was not found, or cannot be executed.
+/// The exit status if the program was not found, as in shells. The other exit status is for a program that was found
+/// but cannot be executed.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const SIGCHLD: i32 = 17;
 
-/// Runs the program in the arguments. Returns its exit status, or 128 + n for signal n.
+/// Runs the program that the arguments name. Returns its exit status, or 128 + n if signal n killed it.
 pub fn run(args: sys::Args) -> i32 {
     match try_run(args) {
         Ok(status) => status,
@@ -39,8 +40,8 @@ pub fn run(args: sys::Args) -> i32 {
 
 fn try_run(args: sys::Args) -> Result<i32, Errno> {
     signal::hear_of_children();
-    // Blocked signals are queued for the signalfd, including those that the kernel would otherwise not deliver to a
-    // first process.
+    // All signals are blocked, so that the kernel queues them for the signalfd. Unblocked signals without a handler
+    // would be discarded, since this process is the first in its pid namespace.
     signal::set_mask(SignalSet::ALL)?;
     let signals = signal::signalfd(SignalSet::ALL)?;
     let child = sys::worker::begin([stdin(), stdout(), stderr()], [], |[]| become_program(args))?;
@@ -60,7 +61,7 @@ fn try_run(args: sys::Args) -> Result<i32, Errno> {
     }
 }
 
-/// Reaps all children that have ended. Returns the program's status if it is one of them.
+/// Reaps all children that have exited. Returns the program's exit status if the program is one of them.
 fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -102,7 +103,7 @@ fn become_program(args: sys::Args) -> i32 {
     if why == Errno::NOENT { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
-/// Returns the paths at which the program may be.
+/// Returns the paths at which to look for the program.
 fn candidates(name: &CString, path: &str) -> Vec<CString> {
     if name.to_bytes().contains(&b'/') {
         return Vec::from([name.clone()]);

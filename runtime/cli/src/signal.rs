@@ -2,7 +2,7 @@
 
 use crate::number;
 
-/// The names without `SIG`; signal n at index n−1.
+/// The names of signals, without `SIG`. The name of signal n is at index n−1.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
@@ -13,15 +13,15 @@ const NAMES: [&str; 31] = [
 /// Alternative names of signals.
 const ALIASES: [(&str, i32); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
 
-/// The real-time signals as seen by programs: glibc reserves the first two.
+/// The first real-time signal for programs: the kernel's first is 32, and glibc reserves 32 and 33.
 const RTMIN: i32 = 34;
 const RTMAX: i32 = 64;
 
 /// SIGTERM, which `kill` sends by default.
 pub const TERM: i32 = 15;
 
-/// Parses a signal: a number from 0, which only checks whether the process exists, to 64, or a name in upper or lower
-/// case, with or without `SIG`, including `RTMIN+n` and `RTMAX-n`. Returns `None` if it is invalid.
+/// Parses a signal: a number from 0 to 64, or a name in upper or lower case, with or without `SIG`, including `RTMIN+n`
+/// and `RTMAX-n`. Signal 0 only checks whether the process exists. Returns `None` if `text` is not a signal.
 pub fn parse(text: &str) -> Option<i32> {
     if let Ok(number) = number::parse(text) {
         return (0..=RTMAX).contains(&number).then_some(number);

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::duration::decimal;
 
-/// Why a text is not a size.
+/// The reason why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidSize<'a> {
     /// Not a number.
@@ -22,8 +22,9 @@ impl fmt::Display for InvalidSize<'_> {
     }
 }
 
-/// Parses a size in bytes. Units are powers of 1024: `b`, or one of `k m g t p`, which `b` or `ib` may follow; in upper
-/// or lower case, optionally after a space. `-1` means "no limit"; other negative numbers are invalid.
+/// Parses a size and returns it in bytes. A unit may follow the number, optionally after a space: `b`, or one of
+/// `k m g t p` (powers of 1024), optionally followed by `b` or `ib`. Units may be in upper or lower case. `-1` means
+/// "no limit"; other negative numbers are invalid.
 ///
 /// # Errors
 /// See [`InvalidSize`].
@@ -35,7 +36,7 @@ pub fn parse(text: &str) -> Result<i64, InvalidSize<'_>> {
     let (number, suffix) = text.split_at_checked(end).unwrap_or((text, ""));
     let suffix = suffix.strip_prefix(' ').unwrap_or(suffix);
     let scale = scale(suffix).ok_or(InvalidSize::Suffix(suffix));
-    // If both are wrong, the number is reported.
+    // If both the number and the unit are invalid, the number is reported.
     decimal(number, 1).ok_or(InvalidSize::Number(text))?;
     decimal(number, scale?)
         .and_then(|bytes| i64::try_from(bytes).ok())

@@ -20,11 +20,11 @@ pub(crate) struct StateRoot {
     pub path: String,
     /// Whether the directory was given on the command line.
     pub is_given: bool,
-    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed.
+    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed at any time.
     pub is_sticky: bool,
 }
 
-/// Returns the directory given on the command line, or else the user's.
+/// Returns the directory given on the command line, or the user's default directory if none was given.
 pub(crate) fn of(globals: &Values<'_>, args: sys::Args) -> Result<StateRoot, Failure> {
     if globals.is_set(&ROOT) {
         let path = given(globals.text(&ROOT).unwrap_or_default())?;
@@ -52,7 +52,7 @@ impl StateRoot {
         })
     }
 
-    /// Returns whether this is root's default directory, and the caller is not root.
+    /// Returns whether this is the default directory for root although the caller is not root.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
     }
@@ -72,8 +72,8 @@ fn given(path: &str) -> Result<String, Failure> {
     }
 }
 
-/// Returns whether the user is root on the host. Root of a user namespace uses the user's directory, unless its user
-/// name is root.
+/// Returns whether the caller is treated as root on the host. Id 0 in a user namespace counts as root only if the user
+/// name is `root`; otherwise the user's own directory is used.
 fn is_real_root(name: Option<&str>) -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;

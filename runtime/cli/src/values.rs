@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::definition::Opt;
 use crate::{duration, number};
 
-/// The options set, in order. Every value has been checked against its option's type.
+/// The options that were given, in order. Every value has been checked against its option's type.
 #[derive(Debug, Default)]
 pub struct Values<'a>(Vec<(&'static Opt, &'a str)>);
 
@@ -37,27 +37,27 @@ impl<'a> Values<'a> {
         self.boolean(option) == Some(true)
     }
 
-    /// Returns the last text; an empty one counts as missing.
+    /// Returns the option's last text; an empty text counts as missing.
     pub fn text(&self, option: &'static Opt) -> Option<&'a str> {
         self.last(option).filter(|text| !text.is_empty())
     }
 
-    /// Returns all texts.
+    /// Returns all texts of the option.
     pub fn texts(&self, option: &'static Opt) -> impl Iterator<Item = &'a str> {
         self.all(option)
     }
 
-    /// Returns the last integer.
+    /// Returns the option's last integer.
     pub fn integer(&self, option: &'static Opt) -> Option<i64> {
         self.last(option).and_then(|text| number::parse(text).ok())
     }
 
-    /// Returns all integers.
+    /// Returns all integers of the option.
     pub fn integers(&self, option: &'static Opt) -> impl Iterator<Item = i64> {
         self.all(option).filter_map(|text| number::parse(text).ok())
     }
 
-    /// Returns the last duration, in nanoseconds.
+    /// Returns the option's last duration, in nanoseconds.
     pub fn duration(&self, option: &'static Opt) -> Option<i64> {
         self.last(option).and_then(duration::parse)
     }

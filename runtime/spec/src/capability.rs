@@ -8,8 +8,8 @@ use crate::text::Str;
 pub struct CapabilitySet(pub u64);
 
 impl CapabilitySet {
-    /// Parses names such as `CAP_KILL`. Unknown names are added to `unknown` once and otherwise ignored, like runc,
-    /// which warns: engines may know newer kernels than this table.
+    /// Parses names such as `CAP_KILL`. A name that is not in this module's table is added to `unknown` once and
+    /// otherwise ignored, as in runc, which prints a warning: an engine may know capabilities of newer kernels.
     pub fn parse<'a>(names: &'a [Str<'_>], unknown: &mut Vec<&'a str>) -> Self {
         let mut set = Self::default();
         for name in names {
@@ -49,7 +49,7 @@ pub fn name(number: u32) -> Option<&'static str> {
     BY_NAME.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
-/// Iterates over the names of all known capabilities, sorted; reported by `features`.
+/// Iterates over the names of all known capabilities, sorted. `dayfly features` reports them.
 pub fn known() -> impl Iterator<Item = &'static str> {
     BY_NAME.iter().map(|(name, _)| *name)
 }

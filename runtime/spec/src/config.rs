@@ -1,4 +1,4 @@
-//! The top of config.json: root, mounts, hooks and the platform sections.
+//! The top level of `config.json`: root, mounts, hooks and the platform sections.
 //!
 //! Source: runtime-spec 1.3, config.md.
 use alloc::boxed::Box;
@@ -28,21 +28,21 @@ object! {
         pub domainname: Option<Str<'a>>,
         /// Mounts on top of the root filesystem, in order.
         pub mounts: Vec<Mount<'a>>,
-        /// Commands run at points of the container's life.
+        /// Commands run at fixed points of the container's lifecycle.
         pub hooks: Hooks<'a>,
         /// Free-form metadata, sorted by key.
         pub annotations: BTreeMap<Str<'a>, Str<'a>>,
         /// The Linux part.
         pub linux: Option<Box<Linux<'a>>>,
-        /// Virtual-machine section, not read: only its presence matters.
+        /// Virtual-machine section; only its presence is checked.
         pub vm: Option<&'a RawValue>,
-        /// Solaris section, not read: only its presence matters.
+        /// Solaris section; only its presence is checked.
         pub solaris: Option<&'a RawValue>,
-        /// Windows section, not read: only its presence matters.
+        /// Windows section; only its presence is checked.
         pub windows: Option<&'a RawValue>,
-        /// z/OS section, not read: only its presence matters.
+        /// z/OS section; only its presence is checked.
         pub zos: Option<&'a RawValue>,
-        /// FreeBSD section, not read: only its presence matters.
+        /// FreeBSD section; only its presence is checked.
         pub freebsd: Option<&'a RawValue>,
     }
 }
@@ -62,34 +62,34 @@ object! {
     pub struct Mount<'a> {
         /// The mount point in the container.
         pub destination: InRoot<'a>,
-        /// Filesystem type; empty or meaningless for bind mounts.
+        /// Filesystem type; for bind mounts it is empty or ignored.
         #[serde(rename = "type")]
         pub kind: Str<'a>,
-        /// Device, name, or for bind mounts a path; a relative path is relative to the bundle.
+        /// For bind mounts a path (a relative path is relative to the bundle), for other mounts a device or a name.
         pub source: Option<Str<'a>>,
         /// fstab-style options, see [`MountOptions`](crate::mount_options::MountOptions).
         pub options: Vec<Str<'a>>,
-        /// User ids of an idmapped mount.
+        /// User id mappings of an idmapped mount.
         pub uid_mappings: Vec<IdMapping>,
-        /// Group ids of an idmapped mount.
+        /// Group id mappings of an idmapped mount.
         pub gid_mappings: Vec<IdMapping>,
     }
 }
 
 object! {
-    /// Commands run at points of the container's life (`hooks`).
+    /// Commands run at fixed points of the container's lifecycle (`hooks`).
     pub struct Hooks<'a> {
-        /// Deprecated; before `create_runtime`, in the runtime's namespaces.
+        /// Deprecated hooks, run before `create_runtime` in the runtime's namespaces.
         pub prestart: Vec<Hook<'a>>,
-        /// During create, in the runtime's namespaces.
+        /// Hooks run during create, in the runtime's namespaces.
         pub create_runtime: Vec<Hook<'a>>,
-        /// During create, in the container's namespaces, before the new root.
+        /// Hooks run during create, in the container's namespaces, before its root directory is changed.
         pub create_container: Vec<Hook<'a>>,
-        /// During start, in the container.
+        /// Hooks run during start, in the container.
         pub start_container: Vec<Hook<'a>>,
-        /// After start, in the runtime's namespaces.
+        /// Hooks run after start, in the runtime's namespaces.
         pub poststart: Vec<Hook<'a>>,
-        /// After delete, in the runtime's namespaces.
+        /// Hooks run after delete, in the runtime's namespaces.
         pub poststop: Vec<Hook<'a>>,
     }
 }
@@ -99,10 +99,10 @@ object! {
     pub struct Hook<'a> {
         /// Absolute path of the executable.
         pub path: Str<'a>,
-        /// Arguments, the first being the name.
+        /// Arguments, beginning with the name of the program (`argv[0]`).
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`. If the environment is absent, but not if it is empty, the hook inherits the
-        /// environment of the process that runs it.
+        /// Environment as `NAME=value`. If absent, the hook inherits the environment of the process that runs it; if
+        /// the list is empty, the hook's environment is empty.
         pub env: Option<Vec<Str<'a>>>,
         /// Timeout in seconds.
         pub timeout: Option<i64>,
@@ -110,7 +110,7 @@ object! {
 }
 
 impl<'a> Hooks<'a> {
-    /// Returns every list of hooks with its property name, in the order of the container's life.
+    /// Returns every list of hooks with its property name, in the order in which the lists are run.
     pub fn lists(&self) -> [(&'static str, &[Hook<'a>]); 6] {
         [
             ("prestart", &self.prestart),
@@ -130,7 +130,8 @@ impl Absent for Hooks<'_> {
 }
 
 impl Spec<'_> {
-    /// Removes empty strings where they mean the same as absent ones, as in the Go types that engines serialize.
+    /// Replaces empty strings by `None` in properties where an empty string and an absent one mean the same, as in the
+    /// Go types that engines serialize.
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.hostname);
         drop_if_empty(&mut self.domainname);

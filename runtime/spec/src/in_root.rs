@@ -1,4 +1,4 @@
-//! Paths of the container, normalized when they are read.
+//! Paths in the container, normalized when the configuration is parsed.
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::Str;
 
-/// A path in the container's root: absolute and [`clean`]. Two paths refer to the same place, by text alone, if they
-/// are equal. An empty path stays empty: validation refuses it where a path is required.
+/// A path in the container's root: absolute and [`clean`]. If symbolic links are ignored, two paths name the same file
+/// only if they are equal. An empty path stays empty; validation refuses an empty path where a path is required.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InRoot<'a>(Str<'a>);
 
@@ -35,7 +35,7 @@ impl<'a> InRoot<'a> {
         &self.0
     }
 
-    /// Returns the path relative to the root, as used in steps: empty for the root itself.
+    /// Returns the path relative to the root, as used in the steps of a plan: empty for the root itself.
     pub fn relative(&self) -> &str {
         self.0.trim_start_matches('/')
     }
@@ -50,8 +50,8 @@ impl<'a> InRoot<'a> {
     }
 }
 
-/// Returns the shortest name of the same place, by text alone: without `.` and `//`; `..` goes up but not above `/`.
-/// The result is always absolute.
+/// Returns the shortest absolute path for `path`, without following symbolic links: `.` and `//` are removed, and `..`
+/// removes the component before it, but does not go above `/`.
 pub fn clean(path: &str) -> Cow<'_, str> {
     match path.is_empty() || needs_cleaning(path) {
         false => Cow::Borrowed(path),
@@ -60,7 +60,7 @@ pub fn clean(path: &str) -> Cow<'_, str> {
 }
 
 fn needs_cleaning(path: &str) -> bool {
-    // Engines write many paths, which are clean already.
+    // Engines write paths that are nearly always clean, so the checks come first.
     !(path.is_empty() || is_plain(path) || is_clean(path))
 }
 
@@ -78,8 +78,8 @@ fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Returns whether an absolute path has no empty components and none that begins with a dot: a fast check that nearly
-/// all paths pass.
+/// Returns whether `path` is absolute, without empty components and without components that begin with a dot. Nearly
+/// all paths pass this fast check.
 fn is_plain(path: &str) -> bool {
     let bytes = path.as_bytes();
     let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
@@ -88,12 +88,12 @@ fn is_plain(path: &str) -> bool {
     path.starts_with('/') && !any_odd && (path.len() == 1 || !path.ends_with('/'))
 }
 
-/// Returns whether every component of an absolute path is ordinary, in one pass over the bytes.
+/// Returns whether `path` is absolute, without empty components and without components that consist only of dots.
 fn is_clean(path: &str) -> bool {
     if path == "/" {
         return true;
     }
-    // Whether a component has begun, and whether it consists only of dots so far.
+    // Whether a component has begun, and whether the component so far consists only of dots.
     let (mut begun, mut dots) = (true, false);
     for byte in path.bytes() {
         match byte {

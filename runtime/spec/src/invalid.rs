@@ -5,7 +5,7 @@ use core::fmt;
 use crate::kinds::NamespaceKind;
 use crate::number_set::InvalidNumbers;
 
-/// The reason why a configuration is invalid. If runc has a message for the reason, that message is used.
+/// The reason why a configuration is invalid. Where runc reports the same error, its message is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invalid {
     /// `ociVersion` is not a semantic version of major version 1.
@@ -34,7 +34,7 @@ pub enum Invalid {
     RlimitType(String),
     /// Two entries of `process.rlimits` have the same type.
     RlimitTwice(String),
-    /// A soft limit above the hard one.
+    /// An entry of `process.rlimits` has a soft limit above its hard limit.
     RlimitSoft(String),
     /// `process.scheduler.policy` is missing or unknown.
     SchedulerPolicy(String),
@@ -42,9 +42,9 @@ pub enum Invalid {
     SchedulerFlag(String),
     /// `process.scheduler.nice` is out of range for its policy.
     SchedulerNice(i32, String),
-    /// `process.scheduler.priority` for a policy without priorities.
+    /// `process.scheduler.priority` is set for a policy without priorities.
     SchedulerPriority,
-    /// `process.scheduler.runtime`, `deadline` or `period` for a policy without them.
+    /// `process.scheduler.runtime`, `deadline` or `period` is set for a policy other than `SCHED_DEADLINE`.
     SchedulerTimes,
     /// Times of `SCHED_DEADLINE` that the kernel refuses, in nanoseconds.
     SchedulerDeadline {
@@ -67,31 +67,31 @@ pub enum Invalid {
     Domainname,
     /// A mount without a destination.
     NoDestination,
-    /// A bind mount, by its destination, without a source.
+    /// The bind mount with this destination has no source.
     BindWithoutSource(String),
-    /// An idmapped mount, by its destination, that is not a bind mount.
+    /// The idmapped mount with this destination is not a bind mount.
     IdMapWithoutBind(String),
-    /// An idmapped mount, by its destination, without mappings for users or groups.
+    /// The idmapped mount with this destination has no user id mappings or no group id mappings.
     IdMapWithoutMappings(String),
-    /// A hook, by its property, whose path is relative.
+    /// A hook in this list (such as `poststop`) has a path that is not absolute.
     HookPath(&'static str, String),
-    /// A hook, by its property, whose timeout is 0 or less.
+    /// A hook in this list (such as `poststop`) has a timeout of 0 or less.
     HookTimeout(&'static str, i64),
     /// Two entries of `linux.namespaces` have the same type.
     NamespaceTwice(NamespaceKind),
-    /// A namespace to join, whose path is relative.
+    /// The path of a namespace to join is not absolute.
     NamespacePath(NamespaceKind, String),
     /// Id mappings without a user namespace.
     MappingsWithoutUserNamespace,
-    /// An id mapping, by its property, that is empty or includes ids beyond 2³² − 1.
+    /// A mapping in this property (such as `linux.uidMappings`) has size 0 or exceeds the range of ids.
     MappingSize(&'static str),
     /// `linux.timeOffsets` without a time namespace.
     OffsetsWithoutTimeNamespace,
     /// `linux.timeOffsets` for a joined time namespace.
     OffsetsOfJoinedTimeNamespace,
-    /// An entry of `linux.timeOffsets`, by its name, does not name a clock of time namespaces.
+    /// This key of `linux.timeOffsets` does not name a clock of time namespaces.
     OffsetClock(String),
-    /// An entry of `linux.timeOffsets`, by its name, has a second or more of nanoseconds.
+    /// The entry of `linux.timeOffsets` with this key has 1,000,000,000 nanoseconds or more.
     OffsetNanoseconds(String),
     /// `linux.maskedPaths` or `readonlyPaths` without a mount namespace.
     MasksWithoutMountNamespace,
@@ -107,23 +107,23 @@ pub enum Invalid {
     MemoryFlag(String),
     /// `linux.memoryPolicy.nodes` is not a list of nodes.
     MemoryNodes(String, InvalidNumbers),
-    /// Nodes for a mode without nodes.
+    /// `linux.memoryPolicy.nodes` contains this number of nodes, and the mode allows none.
     MemoryNodesGiven(u32),
-    /// No nodes for a mode that requires them.
+    /// `linux.memoryPolicy.nodes` is empty, and the mode requires nodes.
     MemoryNodesMissing,
     /// A device without a path.
     NoDevicePath,
-    /// A device, by its path, with a number beyond the kernel's range.
+    /// The device with this path has a major or minor number beyond the kernel's range.
     DeviceNumber(String),
-    /// A device, by its path, owned by -1, which means "no change" to the kernel.
+    /// The device with this path has the owner or group -1, which means "no change" to the kernel.
     DeviceOwner(String),
-    /// `linux.netDevices` without a network namespace to move them to.
+    /// `linux.netDevices` is set without a network namespace to move the devices to.
     NetDeviceWithoutNamespace,
     /// An invalid name in `linux.netDevices`.
     NetDeviceName(String),
     /// `linux.intelRdt.closID` is not a valid directory name.
     ClosId(String),
-    /// A line of `linux.intelRdt`, by its property, that is invalid or is about another resource.
+    /// A line in this property of `linux.intelRdt` contains a line break or concerns another resource.
     Schema(&'static str, String),
     /// A sysctl name that is not a path below /proc/sys.
     SysctlName(String),
@@ -133,7 +133,7 @@ pub enum Invalid {
     SysctlHostNetwork(String),
     /// A parameter of the user namespace in a container without a user namespace of its own.
     SysctlHostUser(String),
-    /// `kernel.hostname`, which has a property of its own.
+    /// The sysctl `kernel.hostname`; the property `hostname` must be used instead.
     SysctlHostname(String),
     /// A parameter that is not namespaced and applies to the whole host.
     SysctlNotNamespaced(String),

@@ -1,4 +1,4 @@
-//! The closed enumerations of the configuration: namespaces and device nodes.
+//! The types of namespaces and of device nodes, as enumerations.
 use core::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error};
@@ -40,7 +40,7 @@ impl NamespaceKind {
         Self::Time,
     ];
 
-    /// Returns the configuration's word.
+    /// Returns the name of the type in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pid => "pid",
@@ -77,7 +77,7 @@ impl NamespaceKind {
         }
     }
 
-    /// Returns the type for the configuration's word.
+    /// Returns the type with this name in the configuration.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == word)
     }
@@ -115,7 +115,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// Returns the configuration's letter.
+    /// Returns the letter for the type in the configuration.
     pub const fn letter(self) -> &'static str {
         match self {
             Self::Char => "c",
@@ -133,7 +133,7 @@ impl DeviceKind {
         }
     }
 
-    /// Returns the type for the configuration's letter.
+    /// Returns the type with this letter in the configuration.
     pub fn parse(letter: &str) -> Option<Self> {
         match letter {
             "c" | "u" => Some(Self::Char),

@@ -19,9 +19,9 @@ use crate::text::{Str, drop_if_empty};
 object! {
     /// The Linux part of the configuration (`linux`).
     pub struct Linux<'a> {
-        /// User ids of the user namespace.
+        /// User id mappings of the user namespace.
         pub uid_mappings: Vec<IdMapping>,
-        /// Group ids of the user namespace.
+        /// Group id mappings of the user namespace.
         pub gid_mappings: Vec<IdMapping>,
         /// Kernel parameters by name, sorted.
         pub sysctl: BTreeMap<Str<'a>, Str<'a>>,
@@ -36,8 +36,8 @@ object! {
         pub devices: Vec<Device<'a>>,
         /// Host network devices to move into the container, by name.
         pub net_devices: BTreeMap<Str<'a>, NetDevice<'a>>,
-        /// The unparsed seccomp profile: it is by far the largest part of a configuration, and is parsed only if its
-        /// compiled form is not cached.
+        /// The unparsed seccomp profile. It is by far the largest part of a configuration, and is parsed only if no
+        /// compiled form of the profile is cached.
         pub seccomp: Option<ProfileText<'a>>,
         /// Propagation of the root mount, see
         /// [`Propagation::parse`](crate::mount_options::Propagation::parse).
@@ -63,7 +63,7 @@ object! {
     /// A range of ids of a user namespace or an idmapped mount.
     #[derive(Copy, PartialEq, Eq)]
     pub struct IdMapping {
-        /// First id inside.
+        /// First id inside the user namespace.
         #[serde(rename = "containerID")]
         pub container_id: u32,
         /// First id on the host.
@@ -74,7 +74,7 @@ object! {
     }
 }
 
-/// A namespace to create, or with `path` to join.
+/// A namespace to create or, if it has a `path`, to join.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Namespace<'a> {
     /// The type.
@@ -123,14 +123,14 @@ object! {
 object! {
     /// Intel resource director technology (`linux.intelRdt`).
     pub struct IntelRdt<'a> {
-        /// Class of service.
+        /// Name of the class of service.
         #[serde(rename = "closID")]
         pub clos_id: Option<Str<'a>>,
         /// Lines for the schemata file.
         pub schemata: Vec<Str<'a>>,
-        /// Cache mask of level 3.
+        /// Schemata line with the mask of the level 3 cache.
         pub l3_cache_schema: Option<Str<'a>>,
-        /// Memory bandwidth.
+        /// Schemata line with the memory bandwidth.
         pub mem_bw_schema: Option<Str<'a>>,
         /// Whether to create a monitoring group.
         pub enable_monitoring: bool,
@@ -154,7 +154,7 @@ object! {
     pub struct Personality<'a> {
         /// `LINUX` or `LINUX32`.
         pub domain: Str<'a>,
-        /// Additional flags; the specification defines none.
+        /// Flags of the execution domain; the specification defines none, so any flag is refused.
         pub flags: Vec<Str<'a>>,
     }
 }
@@ -169,8 +169,8 @@ object! {
     }
 }
 
-/// Serializes limits without absent values. The types of the limits serialize everything, because the container record
-/// stores them in a format without field names.
+/// Serializes limits without absent values. The default serialization of these types includes absent values, because
+/// the container record stores the limits in a format without field names.
 fn write_resources<S: Serializer>(
     resources: &Option<Box<Resources>>,
     serializer: S,

@@ -6,21 +6,21 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// An open object or array that encloses the position.
+/// An object or array that is not yet closed at the position.
 enum Level<'a> {
-    /// The current key, with its escapes.
+    /// The current key, with its escapes not decoded.
     Object(&'a [u8]),
     /// The index of the current element.
     Array(usize),
 }
 
-/// Returns the property at the end of `text`, which is the beginning of a JSON text: `mounts[2].options[0]`; empty at
-/// the top.
+/// Returns the property at the end of `text`, such as `mounts[2].options[0]`; empty at the top level. `text` is the
+/// beginning of a JSON text.
 pub(crate) fn property_at(text: &[u8]) -> String {
     let mut levels: Vec<Level<'_>> = Vec::new();
     let mut rest = text;
     let mut string: &[u8] = &[];
-    // An error right after a closed value is about that value.
+    // If the text ends right after a closed object or array, the error concerns this object or array.
     let mut closed = None;
     while let [byte, tail @ ..] = rest {
         rest = tail;
@@ -49,7 +49,7 @@ pub(crate) fn property_at(text: &[u8]) -> String {
     join(&levels)
 }
 
-/// Splits `text`, which begins inside a string, after the string's end quote.
+/// Splits `text`, which begins inside a string, into the string's content and the text after its closing quote.
 fn split_string(text: &[u8]) -> (&[u8], &[u8]) {
     let mut escaped = false;
     let end = text.iter().position(|byte| {

@@ -1,10 +1,10 @@
-//! The words of `linux.memoryPolicy` as the numbers of set_mempolicy(2).
+//! Translates the names of modes and flags in `linux.memoryPolicy` to the numbers of set_mempolicy(2).
 use crate::invalid::Invalid;
 use crate::linux::MemoryPolicy;
 use crate::number_set::NumberSet;
 use crate::scheduling::value;
 
-/// Modes; reported by `features`.
+/// Modes with their numbers; `dayfly features` reports the names.
 pub const MODES: [(&str, u32); 7] = [
     ("MPOL_DEFAULT", 0),
     ("MPOL_PREFERRED", 1),
@@ -15,18 +15,18 @@ pub const MODES: [(&str, u32); 7] = [
     ("MPOL_WEIGHTED_INTERLEAVE", 6),
 ];
 
-/// Flags; reported by `features`.
+/// Flags with their bits; `dayfly features` reports the names.
 pub const FLAGS: [(&str, u32); 3] = [
     ("MPOL_F_STATIC_NODES", 1 << 15),
     ("MPOL_F_RELATIVE_NODES", 1 << 14),
     ("MPOL_F_NUMA_BALANCING", 1 << 13),
 ];
 
-/// The bits of the mode in a number that also contains flags.
+/// The mask of the mode's bits in a number that also contains flags.
 pub const MODE_BITS: u32 = 0xfff;
 
 impl MemoryPolicy<'_> {
-    /// Returns mode and flags in one number.
+    /// Returns the mode and the flags, combined by OR as set_mempolicy(2) expects.
     ///
     /// # Errors
     /// An unknown mode or flag.
@@ -42,7 +42,7 @@ impl MemoryPolicy<'_> {
     /// Returns the nodes.
     ///
     /// # Errors
-    /// A text that is not a list of nodes.
+    /// The property `nodes` is not a list of nodes.
     pub fn node_set(&self) -> Result<NumberSet, Invalid> {
         let invalid = |error| Invalid::MemoryNodes(self.nodes.as_str().into(), error);
         NumberSet::parse(&self.nodes).map_err(invalid)
@@ -54,7 +54,7 @@ impl MemoryPolicy<'_> {
         let nodes = self.node_set()?.count();
         match self.mode.as_str() {
             "MPOL_DEFAULT" | "MPOL_LOCAL" if nodes > 0 => Err(Invalid::MemoryNodesGiven(nodes)),
-            // Without nodes the kernel treats it as MPOL_LOCAL.
+            // The kernel treats MPOL_PREFERRED without nodes as MPOL_LOCAL.
             "MPOL_DEFAULT" | "MPOL_LOCAL" | "MPOL_PREFERRED" => Ok(()),
             _ if nodes == 0 => Err(Invalid::MemoryNodesMissing),
             _ => Ok(()),

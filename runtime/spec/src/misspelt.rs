@@ -1,8 +1,9 @@
 //! Keys that differ from known ones only in case.
 //!
-//! Go's parser, and so runc, accepts `Memory` for `memory`. JSON keys are case-sensitive, and a silently ignored limit
-//! is dangerous, so such keys are reported. Only ignored values are checked: a deserializer skips them by
-//! `deserialize_ignored_any`, and the wrapper in this module knows the preceding key and the keys of the object.
+//! Go's parser, and so runc, accepts `Memory` for `memory`. dayfly does not, since JSON keys are case-sensitive. But a
+//! silently ignored limit is dangerous, so such keys are reported. serde skips the value of an unknown key by a call of
+//! `deserialize_ignored_any`. The wrapper in this module intercepts this call, and compares the unknown key with the
+//! known keys of the object.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,10 +30,10 @@ impl fmt::Display for Misspelt {
     }
 }
 
-/// The misspelt keys as slices of the text, which give their positions, and the correct keys.
+/// Pairs of a misspelt key and the correct key. A misspelt key is a slice of the text, which gives its position.
 pub(crate) type Found<'de> = RefCell<Vec<(&'de str, &'static str)>>;
 
-/// A deserializer that records such keys in `found`.
+/// A deserializer that records misspelt keys in `found`.
 pub(crate) struct Watched<'w, 'de, D> {
     pub inner: D,
     pub found: &'w Found<'de>,
@@ -67,7 +68,7 @@ impl<'w, 'de, D: Deserializer<'de>> Watched<'w, 'de, D> {
         Inside { visitor, found, fields }
     }
 
-    /// Handles an unknown key.
+    /// Records the current key, which is unknown, if it differs from a known key only in case.
     #[cold]
     fn note(&self) {
         let Some(key) = self.key else { return };
@@ -126,7 +127,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Watched<'_, 'de, D> {
     }
 }
 
-/// Wraps a visitor, or the access to an object, list or option.
+/// Wraps the visitor of an object, list or option, so that nested values are checked, too.
 struct Inside<'w, 'de, T> {
     visitor: T,
     found: &'w Found<'de>,
@@ -159,7 +160,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<'_, 'de, V> {
     #[inline]
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         let Self { visitor, found, fields } = self;
-        // A type with fields is an object; serde would also accept a list of the values.
+        // A type with fields is an object in JSON; serde would also accept a list of the field values.
         if !fields.is_empty() {
             return Err(A::Error::invalid_type(Unexpected::Seq, &"an object"));
         }
@@ -243,7 +244,7 @@ impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Value<'_, 'de, T> {
     }
 }
 
-/// Wraps the seed, deserializer or visitor of a key, and stores the key.
+/// Wraps the seed, deserializer or visitor of a key, and stores the key in `key`.
 struct Key<'k, 'de, T> {
     inner: T,
     key: &'k Cell<Option<&'de str>>,
@@ -304,7 +305,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
 /// Parses a whole text, and returns its misspelt keys.
 ///
 /// # Errors
-/// Those of the deserializer.
+/// The errors of the deserializer.
 pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
     text: &'de str,
 ) -> serde_json::Result<(T, Vec<Misspelt>)> {
@@ -317,11 +318,11 @@ pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
     Ok((value, if found.is_empty() { Vec::new() } else { told(text, &found) }))
 }
 
-/// Returns the misspelt keys that were found, with their enclosing properties.
+/// Returns the misspelt keys in `found` together with their enclosing properties.
 #[cold]
 fn told(text: &str, found: &[(&str, &'static str)]) -> Vec<Misspelt> {
     let all = found.iter().map(|&(key, known)| {
-        // The key borrows from the text: the text up to its colon ends in the key's own value.
+        // The key is a slice of the text. `property_at` needs the text up to the colon after the key.
         let end = (key.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + key.len();
         let colon = text.get(end..).and_then(|rest| rest.find(':')).map_or(end, |at| end + at + 1);
         let property = crate::locate::property_at(text.get(..colon).unwrap_or(text).as_bytes());

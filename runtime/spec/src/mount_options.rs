@@ -1,9 +1,9 @@
 //! The `options` of a mount, parsed once into arguments of the mount system calls.
 //!
-//! The options are runc's, which are mount(8)'s plus propagation, recursive attributes and extensions, and three of
-//! crun's for symbolic links (`copy-symlink`, `src-nofollow`, `dest-nofollow`); all others are data for the filesystem.
-//! Later options override earlier ones. Sources: runtime-spec 1.3, config.md "Linux mount options"; mount(2),
-//! mount_setattr(2), fsmount(2).
+//! The known options are those of runc (the options of mount(8), propagation types, recursive attributes and
+//! extensions), and three options of crun for symbolic links (`copy-symlink`, `src-nofollow`, `dest-nofollow`). Any
+//! other option is data for the filesystem. Later options override earlier ones. Sources: runtime-spec 1.3, config.md
+//! "Linux mount options"; mount(2), mount_setattr(2), fsmount(2).
 use alloc::vec::Vec;
 
 use crate::text::Str;
@@ -16,9 +16,9 @@ pub const MOUNT_ATTR_NOSUID: u64 = 0x0000_0002;
 pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
 /// Programs cannot be executed.
 pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
-/// The mask of the access time mode: a field, not flags.
+/// The mask of the field that contains the access time mode. The modes are values of this field, not flags.
 pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
-/// Access time is relative to the modification time: the field's zero.
+/// Access time is updated as for the option `relatime` of mount(8); the value 0 of the field.
 pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
 /// Access time is not updated.
 pub const MOUNT_ATTR_NOATIME: u64 = 0x0000_0010;
@@ -29,7 +29,7 @@ pub const MOUNT_ATTR_NODIRATIME: u64 = 0x0000_0080;
 /// Symbolic links are not followed (Linux 5.14).
 pub const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
 
-/// Superblock read-only; the numbers are those of the `MS_` flags of mount(2).
+/// The superblock is read-only. The `SB_` flags have the numbers of the `MS_` flags of mount(2).
 pub const SB_RDONLY: u32 = 1;
 /// Writes are synchronous.
 pub const SB_SYNCHRONOUS: u32 = 1 << 4;
@@ -44,7 +44,7 @@ pub const SB_I_VERSION: u32 = 1 << 23;
 /// Timestamps are kept in memory as long as possible.
 pub const SB_LAZYTIME: u32 = 1 << 25;
 
-/// With a propagation flag: applies to the whole tree below the mount.
+/// Applies a propagation flag to the whole tree below the mount.
 pub const MS_REC: u64 = 1 << 14;
 /// The mount cannot be bind-mounted.
 pub const MS_UNBINDABLE: u64 = 1 << 17;
@@ -85,7 +85,8 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Clears an access time mode. A negated option resets only its own mode, to the kernel's default, relatime.
+    /// Removes an access time mode that an earlier option set, but no other mode. A mount with none of the modes gets
+    /// the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
@@ -123,7 +124,7 @@ pub struct Bind {
     pub recursive: bool,
 }
 
-/// Id mapping of the mount's files, user_namespaces(7) and mount_setattr(2).
+/// A mapping of the ids of a mount's files, user_namespaces(7) and mount_setattr(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdMap {
     /// Whether mounts below the source are mapped, too (`ridmap`).
@@ -137,21 +138,21 @@ pub struct MountOptions<'a> {
     pub attr: AttrChange,
     /// Attributes of the tree from this mount down (`rro`, `rnosuid`, …).
     pub recursive_attr: AttrChange,
-    /// `SB_*` flags set. `ro` is here and in `attr`: mount(2) sets both.
+    /// `SB_*` flags that the options set. `ro` sets the flag here and in `attr`, as mount(2) does.
     pub superblock_set: u32,
     /// `SB_*` flags that the options clear.
     pub superblock_clear: u32,
     /// Propagation changes, in order.
     pub propagation: Vec<Propagation>,
-    /// A bind mount instead of a new filesystem.
+    /// Whether and how to make a bind mount instead of mounting a new filesystem.
     pub bind: Option<Bind>,
     /// Whether to change an existing mount.
     pub remount: bool,
-    /// Whether to copy the covered contents into the new tmpfs.
+    /// Whether to copy the contents of the mount point into the new tmpfs that covers them.
     pub tmpcopyup: bool,
     /// The id mapping of the mount, if its ids are mapped.
     pub id_map: Option<IdMap>,
-    /// Whether to create a source that is a symbolic link again at the destination, instead of binding it (crun).
+    /// Whether to copy a source that is a symbolic link to the destination instead of binding it (crun).
     pub copy_symlink: bool,
     /// Whether to bind the symbolic link itself if the source is one (crun).
     pub source_nofollow: bool,
@@ -179,8 +180,9 @@ impl<'a> MountOptions<'a> {
         self.data.iter().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// Returns the superblock flags as options for fsconfig(2) `FSCONFIG_SET_FLAG`. Two flags exist only in mount(2):
-    /// `silent`, and `iversion`, which file systems that support versions always set.
+    /// Returns the superblock flags as options for fsconfig(2) `FSCONFIG_SET_FLAG`. Two flags are left out because they
+    /// exist only in mount(2): `silent` and `iversion`. A file system that supports inode versions always maintains
+    /// them.
     pub fn superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 5] = [
             (SB_RDONLY, "ro"),
@@ -193,7 +195,8 @@ impl<'a> MountOptions<'a> {
         WORDS.into_iter().filter(move |(flag, _)| set & flag != 0).map(|(_, word)| word)
     }
 
-    /// Returns the cleared superblock flags as options, for a file system that supports them.
+    /// Returns the options that clear the superblock flags in `superblock_clear`, for a file system that supports these
+    /// options.
     pub fn cleared_superblock_words(&self) -> impl Iterator<Item = &'static str> {
         const WORDS: [(u32, &str); 3] =
             [(SB_SYNCHRONOUS, "async"), (SB_MANDLOCK, "nomand"), (SB_LAZYTIME, "nolazytime")];
@@ -223,7 +226,7 @@ impl<'a> MountOptions<'a> {
                 self.clear_superblock(SB_RDONLY);
             }
             Effect::Propagation(propagation) => self.propagation.push(propagation),
-            // `bind` after `rbind` stays recursive, as in runc: callers append `bind` to given lists.
+            // `bind` after `rbind` stays recursive, as in runc: callers append `bind` to lists that contain `rbind`.
             Effect::Bind => self.bind = self.bind.or(Some(Bind { recursive: false })),
             Effect::BindTree => self.bind = Some(Bind { recursive: true }),
             Effect::Remount => self.remount = true,
@@ -246,12 +249,12 @@ impl<'a> MountOptions<'a> {
     }
 }
 
-/// Iterates over all options other than filesystem data, sorted; reported by `features`.
+/// Iterates over all options other than filesystem data, sorted. `dayfly features` reports them.
 pub fn known() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word)
 }
 
-/// Iterates over the options that set these `MOUNT_ATTR_*`, in the order of their bits; for messages.
+/// Iterates over the options that set the `MOUNT_ATTR_*` flags in `set`, in the order of their bits; used in messages.
 pub fn attr_words(set: u64) -> impl Iterator<Item = &'static str> {
     let flags = (0..u64::BITS).map(|bit| 1 << bit).filter(move |flag| set & flag != 0);
     flags.filter_map(|flag| {
@@ -304,7 +307,7 @@ fn lookup(word: &str) -> Option<Effect> {
     WORDS.get(index).map(|(_, effect)| *effect)
 }
 
-/// All options, sorted. `acl` is intentionally missing: it is filesystem data.
+/// All known options, sorted. `acl` is intentionally missing, since it is data for the filesystem.
 const WORDS: &[(&str, Effect)] = &[
     ("async", Effect::ClearSuper(SB_SYNCHRONOUS)),
     ("atime", Effect::ClearAtime(MOUNT_ATTR_NOATIME)),
@@ -328,7 +331,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("noiversion", Effect::ClearSuper(SB_I_VERSION)),
     ("nolazytime", Effect::ClearSuper(SB_LAZYTIME)),
     ("nomand", Effect::ClearSuper(SB_MANDLOCK)),
-    // Relatime is the default, so there is nothing to clear.
+    // relatime is the default (the value 0), so there is no bit to clear.
     ("norelatime", Effect::Nothing),
     ("nostrictatime", Effect::ClearAtime(MOUNT_ATTR_STRICTATIME)),
     ("nosuid", Effect::Set(MOUNT_ATTR_NOSUID)),

@@ -10,16 +10,16 @@ pub struct NumberSet {
     words: [u64; 16],
 }
 
-/// Why a text is not a set of numbers.
+/// The reason why a text is not a set of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidNumbers {
-    /// Characters other than digits.
+    /// A number that contains characters other than digits.
     NotANumber(String),
-    /// A number beyond the limit.
+    /// A number at or above the limit of a set.
     TooLarge(String),
-    /// A range whose end is before its beginning.
+    /// A range whose last number is below its first.
     Backwards(String),
-    /// Only commas and blanks.
+    /// The text contains only commas and blanks.
     Empty(String),
 }
 
@@ -91,7 +91,7 @@ impl From<[u64; 16]> for NumberSet {
 }
 
 impl FromIterator<u32> for NumberSet {
-    /// Builds a set from numbers. Numbers beyond the limit are left out.
+    /// Builds a set from numbers. Numbers at or above the limit are left out.
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
         let mut set = Self::default();
         numbers.into_iter().for_each(|number| set.insert(number));
@@ -108,7 +108,7 @@ fn number(text: &str) -> Result<u32, InvalidNumbers> {
     number.ok_or_else(|| InvalidNumbers::TooLarge(text.into()))
 }
 
-/// The kernel's format: consecutive numbers become ranges.
+/// Writes the kernel's format, in which consecutive numbers become a range.
 impl fmt::Display for NumberSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";

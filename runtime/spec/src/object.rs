@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use crate::Str;
 use crate::in_root::InRoot;
 
-/// Declares a configuration object: all fields are optional, and named in camelCase. If the object has a lifetime, it
-/// is `'a`, the lifetime of the input text.
+/// Declares a configuration object. All fields are optional, and named in camelCase in JSON. The lifetime, if any, is
+/// `'a`: the lifetime of the input text.
 macro_rules! object {
     ($(#[$attribute:meta])* pub struct $name:ident<$life:lifetime> { $($fields:tt)* }) => {
         $crate::object::object! {
@@ -48,7 +48,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Deserializes a value; `null` gives its default.
+/// Deserializes a value; `null` gives the default of the type.
 pub(crate) fn value_or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -57,7 +57,7 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Whether a value is omitted when its object is serialized.
+/// Values that are omitted under some conditions when their object is serialized.
 ///
 /// Numbers are always written: `uid` and `containerID` matter even if they are 0.
 pub(crate) trait Absent {

@@ -1,4 +1,4 @@
-//! Parsing JSON text into types.
+//! Parses JSON text into the types of this crate.
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,7 +17,7 @@ impl<'a> Spec<'a> {
     /// checks that it is JSON.
     ///
     /// # Errors
-    /// Text that is not JSON, or not of the specification's shape.
+    /// The text is not JSON, or a property does not have the type that the specification requires.
     pub fn parse<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
         Self::from_bytes(json.as_ref()).map(|(spec, _)| spec)
     }
@@ -30,7 +30,7 @@ impl<'a> Spec<'a> {
         Self::from_bytes(json)
     }
 
-    /// Parses all of a `config.json`.
+    /// Parses a `config.json`, and checks that its seccomp profile is JSON.
     ///
     /// # Errors
     /// As [`Spec::parse`].
@@ -61,7 +61,7 @@ impl<'a> Process<'a> {
     /// Reads a process file (`exec --process`); the result borrows from `json`.
     ///
     /// # Errors
-    /// Text that is not JSON, or not of the specification's shape.
+    /// The text is not JSON, or a property does not have the type that the specification requires.
     pub fn parse<T: AsRef<[u8]> + ?Sized>(json: &'a T) -> Result<Self, ParseError> {
         Self::parse_and_tell(json.as_ref()).map(|(process, _)| process)
     }
@@ -81,7 +81,7 @@ impl Resources {
     /// Parses a document of limits (`update --resources`), and returns keys that differ from known ones only in case.
     ///
     /// # Errors
-    /// Text that is not JSON, or not of the specification's shape.
+    /// The text is not JSON, or a property does not have the type that the specification requires.
     pub fn parse_and_tell(json: &[u8]) -> Result<(Self, Vec<Misspelt>), ParseError> {
         read(json)
     }
@@ -94,7 +94,7 @@ pub struct ParseError {
     pub line: usize,
     /// Column in bytes, from 1; 0 right after a line break.
     pub column: usize,
-    /// The property at this position, such as `process.user.uid` or `mounts[2].options`; empty at the top.
+    /// The property at this position, such as `process.user.uid` or `mounts[2].options`; empty at the top level.
     pub property: String,
     /// The reason.
     pub message: String,
@@ -112,7 +112,7 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<(T, Vec<Misspelt>), ParseError> {
-    // Checked once here, so that strings need no checks of their own.
+    // UTF-8 is checked once here for the whole text, so that the parser does not check every string.
     let text = match core::str::from_utf8(json) {
         Ok(text) => text,
         Err(error) => return Err(not_utf8(json, error.valid_up_to())),
@@ -139,7 +139,8 @@ fn describe(text: &str, error: &serde_json::Error) -> ParseError {
     let start_of_line: usize =
         text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut read = text.as_bytes().get(..start_of_line + column).unwrap_or(text.as_bytes());
-    // A list in place of another type: the error names the property, not an element of the list.
+    // If the text contains a list where another type is expected, the error names the property that the list is the
+    // value of, not an element of the list.
     if message.starts_with("invalid type: sequence") {
         let begin = read.iter().rposition(|byte| *byte == b'[');
         read = begin.and_then(|begin| read.get(..begin)).unwrap_or(read);

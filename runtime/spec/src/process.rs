@@ -7,21 +7,21 @@ use crate::object::{Absent, object};
 use crate::text::{Str, drop_if_empty};
 
 object! {
-    /// The process a container runs (`process`), and what `exec --process` reads.
+    /// The process that a container runs (`process`); `exec --process` reads the same object from a file.
     pub struct Process<'a> {
         /// Whether the process gets a pseudo terminal.
         pub terminal: bool,
         /// Size of the pseudo terminal.
         pub console_size: Option<ConsoleSize>,
-        /// Ids of the process.
+        /// User and group ids of the process.
         pub user: User<'a>,
-        /// Executable and arguments.
+        /// Executable, followed by its arguments.
         pub args: Vec<Str<'a>>,
         /// Environment as `NAME=value`.
         pub env: Vec<Str<'a>>,
         /// Working directory, absolute inside the container.
         pub cwd: Str<'a>,
-        /// Capability sets; if absent, the process keeps those of the caller, as in runc.
+        /// Capability sets; if absent, the process keeps the caller's capabilities, as in runc.
         pub capabilities: Option<Capabilities<'a>>,
         /// Resource limits.
         pub rlimits: Vec<Rlimit<'a>>,
@@ -54,7 +54,7 @@ object! {
 }
 
 object! {
-    /// Ids that a process runs with (`process.user`).
+    /// User and group ids that a process runs with (`process.user`).
     pub struct User<'a> {
         /// User id inside the container.
         pub uid: u32,
@@ -64,27 +64,27 @@ object! {
         pub umask: Option<u32>,
         /// Supplementary groups inside the container.
         pub additional_gids: Vec<u32>,
-        /// User name; for Windows, ignored here.
+        /// User name; used only on Windows, and ignored here.
         pub username: Option<Str<'a>>,
     }
 }
 
-// Engines and validators expect `user` to be present even if all of it is 0.
+// Engines and validators expect `user` to be present even if all its ids are 0.
 impl Absent for User<'_> {}
 
 object! {
     /// Capability sets by name (`process.capabilities`), see
     /// [`CapabilitySet`](crate::capability::CapabilitySet).
     pub struct Capabilities<'a> {
-        /// Upper bound for gaining capabilities.
+        /// Bounding set: limits the capabilities that execve(2) can add.
         pub bounding: Vec<Str<'a>>,
-        /// Effective capabilities.
+        /// Effective set: the capabilities that the kernel checks.
         pub effective: Vec<Str<'a>>,
-        /// Kept across execve(2) for files that allow it.
+        /// Inheritable set: kept across execve(2) for files that allow it.
         pub inheritable: Vec<Str<'a>>,
-        /// Limit of the effective set.
+        /// Permitted set: limits the effective set.
         pub permitted: Vec<Str<'a>>,
-        /// Kept across execve(2) without file capabilities.
+        /// Ambient set: kept across execve(2) of a file without capabilities.
         pub ambient: Vec<Str<'a>>,
     }
 }

@@ -1,4 +1,4 @@
-//! The seccomp profile's text, which only its compiler parses.
+//! The text of the seccomp profile, parsed only by the compiler of seccomp profiles.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Error, Serialize, Serializer};
@@ -13,7 +13,7 @@ impl<'a> ProfileText<'a> {
         Self(text)
     }
 
-    /// Returns the text. It may be invalid JSON if the profile was skipped.
+    /// Returns the text. It may be invalid JSON, since `Spec::parse` does not parse the profile.
     pub fn get(&self) -> &'a str {
         self.0
     }

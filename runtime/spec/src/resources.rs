@@ -1,7 +1,7 @@
 //! `linux.resources`: limits of a container (config-linux.md, "Control groups").
 //!
-//! Every type parses JSON as engines write it (absent and `null` mean the same, unknown members are ignored) and
-//! round-trips through postcard, the format of the container record.
+//! Every type parses JSON as engines write it: absent and `null` mean the same, and unknown properties are ignored.
+//! Every type can also be written to and read from postcard, the format of the container record.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -24,7 +24,7 @@ pub struct Resources {
     /// Block device bandwidth.
     #[serde(rename = "blockIO")]
     pub block_io: Option<BlockIo>,
-    /// Huge pages, one entry a page size.
+    /// Huge pages, one entry for each page size.
     #[serde(deserialize_with = "null_as_default")]
     pub hugepage_limits: Vec<HugepageLimit>,
     /// Network class and priorities; cgroup v1 only.
@@ -38,8 +38,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Returns whether there is a limit that requires a cgroup. Device rules do not require one if the container is in
-    /// a user namespace without device nodes of its own.
+    /// Returns whether there is a limit that requires a cgroup. Device rules do not count: a container in a user
+    /// namespace without device nodes of its own does not need them enforced.
     pub fn has_limits(&self) -> bool {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())
@@ -64,10 +64,10 @@ pub struct DeviceRule {
     /// The kind of device; all kinds if absent.
     #[serde(rename = "type", default, deserialize_with = "null_as_default")]
     pub kind: DeviceKind,
-    /// Major number; absent or -1 is every major.
+    /// Major number; absent or -1 matches every major number.
     #[serde(default)]
     pub major: Option<i64>,
-    /// Minor number; absent or -1 is every minor.
+    /// Minor number; absent or -1 matches every minor number.
     #[serde(default)]
     pub minor: Option<i64>,
     /// Any of `r`, `w` and `m` (mknod); must not be empty.
@@ -98,21 +98,21 @@ pub struct Memory {
     pub limit: Option<i64>,
     /// Soft limit.
     pub reservation: Option<i64>,
-    /// Limit of memory and swap together.
+    /// Limit of the sum of memory and swap.
     pub swap: Option<i64>,
     /// Kernel memory limit; deprecated, v1 only, without effect since Linux 5.4.
     pub kernel: Option<i64>,
     /// Kernel TCP buffer limit; deprecated, v1 only.
     #[serde(rename = "kernelTCP")]
     pub kernel_tcp: Option<i64>,
-    /// 0 to 100; v1 only.
+    /// Tendency to swap, 0 to 100; v1 only.
     pub swappiness: Option<u64>,
     /// Whether to pause tasks at the limit instead of killing one; v1 only.
     #[serde(rename = "disableOOMKiller")]
     pub disable_oom_killer: Option<bool>,
-    /// Whether to account children to their parents; always so on v2 and since Linux 5.11.
+    /// Whether a cgroup's usage also counts in its parent; always true on v2, and on v1 since Linux 5.11.
     pub use_hierarchy: Option<bool>,
-    /// Whether to refuse a limit below the current usage in updates.
+    /// Whether `update` refuses a limit below the current usage.
     pub check_before_update: Option<bool>,
 }
 
@@ -132,13 +132,13 @@ pub struct Cpu {
     pub realtime_runtime: Option<i64>,
     /// Length of a realtime period; v1 only.
     pub realtime_period: Option<u64>,
-    /// CPUs as a list such as `0-3,7`; empty is inherited.
+    /// CPUs as a list such as `0-3,7`; if empty, the parent cgroup's CPUs are inherited.
     #[serde(deserialize_with = "null_as_default")]
     pub cpus: String,
-    /// Memory nodes as a list; empty is inherited.
+    /// Memory nodes as a list; if empty, the parent cgroup's nodes are inherited.
     #[serde(deserialize_with = "null_as_default")]
     pub mems: String,
-    /// 1 makes the group SCHED_IDLE (Linux 5.15).
+    /// 1 gives the cgroup the policy SCHED_IDLE (Linux 5.15).
     pub idle: Option<i64>,
 }
 
@@ -156,7 +156,7 @@ pub struct Pids {
 pub struct BlockIo {
     /// Relative weight, 10 to 1000.
     pub weight: Option<u16>,
-    /// Weight against child groups, 10 to 1000; v1 only.
+    /// Weight of the tasks in the cgroup itself against its child cgroups, 10 to 1000; v1 only.
     pub leaf_weight: Option<u16>,
     /// Weights of single devices.
     #[serde(deserialize_with = "null_as_default")]
@@ -186,7 +186,7 @@ pub struct WeightDevice {
     /// Relative weight, 10 to 1000.
     #[serde(default)]
     pub weight: Option<u16>,
-    /// Weight against child groups, 10 to 1000; v1 only.
+    /// Weight of the tasks in the cgroup itself against its child cgroups, 10 to 1000; v1 only.
     #[serde(default)]
     pub leaf_weight: Option<u16>,
 }
@@ -216,10 +216,10 @@ pub struct HugepageLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Network {
-    /// net_cls class of outgoing packets.
+    /// Class of outgoing packets (net_cls).
     #[serde(rename = "classID")]
     pub class_id: Option<u32>,
-    /// net_prio priorities.
+    /// Priorities of interfaces (net_prio).
     #[serde(deserialize_with = "null_as_default")]
     pub priorities: Vec<InterfacePriority>,
 }
@@ -229,7 +229,7 @@ pub struct Network {
 pub struct InterfacePriority {
     /// Interface name.
     pub name: String,
-    /// Priority; higher goes first.
+    /// Priority; traffic with a higher number is sent first.
     pub priority: u32,
 }
 
@@ -243,7 +243,8 @@ pub struct Rdma {
     pub hca_objects: Option<u32>,
 }
 
-/// Deserializes a value; JSON `null` gives the default. Formats that are not self-describing (postcard) have no null.
+/// Deserializes a value; JSON `null` gives the default. Formats that are not self-describing, such as postcard, do not
+/// have `null`.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -2,7 +2,7 @@
 
 /// Returns the number of a resource by its full name, for prlimit(2).
 ///
-/// The numbers are those of every architecture except alpha, mips and sparc.
+/// The numbers are the same on every architecture except alpha, mips and sparc, where they differ.
 pub fn number(name: &str) -> Option<u32> {
     let resource = name.strip_prefix("RLIMIT_")?;
     NAMES.iter().zip(0..).find(|(known, _)| **known == resource).map(|(_, number)| number)

@@ -1,4 +1,4 @@
-//! The kernel's numbers for the words of `process.scheduler`, `ioPriority` and `linux.personality`.
+//! Translates the names in `process.scheduler`, `process.ioPriority` and `linux.personality` to the kernel's numbers.
 use crate::invalid::Invalid;
 use crate::linux::Personality;
 use crate::number_set::NumberSet;
@@ -15,7 +15,7 @@ pub const POLICIES: [(&str, u32); 7] = [
     ("SCHED_DEADLINE", 6),
 ];
 
-/// The flag that leaves the parameters unchanged.
+/// The flag that keeps the current scheduling parameters.
 const KEEP_PARAMS: &str = "SCHED_FLAG_KEEP_PARAMS";
 
 /// Flags of sched_setattr(2).
@@ -36,7 +36,7 @@ pub const IO_CLASSES: [(&str, u16); 3] =
 /// Domains of personality(2).
 pub const DOMAINS: [(&str, u32); 2] = [("LINUX", 0), ("LINUX32", 8)];
 
-/// Returns the value of a word in a table.
+/// Returns the value for `word` in a table of words and values.
 pub(crate) fn value<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }
@@ -62,7 +62,7 @@ impl Scheduler<'_> {
         })
     }
 
-    /// Validates by runc's rules; the kernel checks ranges of priorities and times.
+    /// Checks the policy by runc's rules. The kernel later checks the ranges of priorities and times.
     fn validate(&self) -> Result<(), Invalid> {
         self.policy_number()?;
         self.flag_bits()?;
@@ -78,8 +78,8 @@ impl Scheduler<'_> {
             return Err(Invalid::SchedulerTimes);
         }
         let Self { runtime, deadline, period, .. } = *self;
-        // A period of 0 equals the deadline. The kernel checks the minimum runtime and the total of all deadlines on
-        // the host.
+        // A period of 0 means that the period is the deadline. The kernel later checks the minimum runtime, and the
+        // total of all SCHED_DEADLINE tasks on the host.
         let possible = runtime != 0 && runtime <= deadline && (period == 0 || deadline <= period);
         let keeps = self.flags.iter().any(|flag| flag.as_str() == KEEP_PARAMS);
         if policy == "SCHED_DEADLINE" && !possible && !keeps {
@@ -93,7 +93,7 @@ impl IoPriority<'_> {
     /// Returns class and level in the encoding of ioprio_set(2).
     ///
     /// # Errors
-    /// An unknown class, a level outside 0 to 7.
+    /// The class is unknown, or the level is outside 0 to 7.
     pub fn number(&self) -> Result<u16, Invalid> {
         let level = u16::try_from(self.priority).ok().filter(|level| *level <= 7);
         let level = level.ok_or(Invalid::IoLevel(self.priority))?;
@@ -106,7 +106,7 @@ impl Personality<'_> {
     /// Returns the number of the domain.
     ///
     /// # Errors
-    /// An unknown domain; flags, of which the specification defines none.
+    /// The domain is unknown, or `flags` is not empty (the specification defines no flags).
     pub fn number(&self) -> Result<u32, Invalid> {
         if let Some(flag) = self.flags.first() {
             return Err(Invalid::PersonalityFlag(flag.as_str().into()));
@@ -117,8 +117,8 @@ impl Personality<'_> {
 }
 
 impl CpuAffinity<'_> {
-    /// Returns the process's CPUs before it enters the container's cgroup, and those afterwards; `None` leaves them to
-    /// the kernel.
+    /// Returns the CPUs to set before the process enters the container's cgroup, and the CPUs to set afterwards. `None`
+    /// means that dayfly sets none.
     ///
     /// # Errors
     /// A text that is not a list of CPUs.

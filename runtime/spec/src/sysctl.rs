@@ -1,7 +1,7 @@
-//! Kernel parameters: their names, and those that a container may set.
+//! Kernel parameters: the syntax of their names, and which parameters a container may set.
 //!
-//! /proc/sys is namespaced only in part: a parameter outside the container's own namespaces would be changed for the
-//! host. Source: runc's rules.
+//! /proc/sys is only partly namespaced. A parameter that does not belong to one of the container's own namespaces is
+//! refused, since it would be changed for the host. Source: runc's rules.
 use alloc::string::String;
 
 use crate::invalid::Invalid;
@@ -22,14 +22,16 @@ const IPC: [&str; 8] = [
 
 /// Returns the parameter's file below /proc/sys.
 ///
-/// Components of a name are separated by dots, or by slashes, in which case dots are ordinary characters (sysctl(8)):
-/// `net/ipv4/conf/eth0.1/forwarding` and `net.ipv4.conf.eth0/1.forwarding` are the same.
+/// The first separator in a name decides whether dots or slashes separate its components (sysctl(8)). In a name with
+/// slashes, dots are ordinary characters; in a name with dots, a slash stands for a dot within a component. So
+/// `net/ipv4/conf/eth0.1/forwarding` and `net.ipv4.conf.eth0/1.forwarding` are the same parameter.
 pub fn path(name: &str) -> String {
     if has_slashes(name) { name.into() } else { swap_separators(name) }
 }
 
-/// Returns the error for a joined namespace of type `kind` that turns out to be the host's, which only the kernel
-/// knows: a parameter would be changed for the host. Returns `None` if no parameter belongs to this type of namespace.
+/// Returns the error to report when a joined namespace of type `kind` turns out to be the host's own, so that a
+/// parameter would be changed for the host. The configuration alone does not show this. Returns `None` if it sets no
+/// parameter that belongs to this type of namespace.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {
@@ -48,7 +50,7 @@ fn is_ipc(name: &str) -> bool {
 /// Checks that every parameter belongs to a namespace of the container.
 pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
     for name in linux.sysctl.keys() {
-        // `net.//.x` is the file net/../x, so adjacent separators are refused.
+        // `net.//.x` would be the file net/../x, so names with adjacent separators are refused.
         if path(name).split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Invalid::SysctlName(name.as_str().into()));
         }
@@ -57,7 +59,8 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Refuses a parameter, by its name with dots, unless it is namespaced for the container.
+/// Refuses a parameter unless it belongs to a namespace of the container. The components of `name` are separated by
+/// dots; `has` returns whether the container has a namespace of that type.
 fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
     if is_ipc(&name) {
         return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };
@@ -69,7 +72,7 @@ fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invali
             Err(Invalid::SysctlHostNetwork(name))
         };
     }
-    // Otherwise a container could set a limit on user namespaces for the host.
+    // Without a user namespace of its own, a container would set the host's limits on namespaces.
     if name.starts_with("user.") {
         return if has(NamespaceKind::User) { Ok(()) } else { Err(Invalid::SysctlHostUser(name)) };
     }

@@ -15,7 +15,7 @@ use crate::process::{Capabilities, Process, Rlimit};
 use crate::resources::{DeviceRule, Resources};
 use crate::text::Str;
 
-/// The version of the specification for new configurations.
+/// The version of the specification in new configurations.
 pub const VERSION: &str = "1.3.0";
 
 /// Returns a configuration for a container run by root. On a host with cgroup v2 only, the container gets a cgroup
@@ -41,8 +41,8 @@ pub fn template(cgroup_v2: bool) -> Spec<'static> {
     }
 }
 
-/// Returns a configuration for a container run by a user other than root: with a user namespace that maps `uid` and
-/// `gid` to 0 inside, with the host's network and /sys, and without settings that need privileges on the host.
+/// Returns a configuration for a container run by a user other than root. It has a user namespace, in which the host's
+/// `uid` and `gid` become 0, shares the host's network and /sys, and has no settings that need privileges on the host.
 pub fn rootless_template(cgroup_v2: bool, uid: u32, gid: u32) -> Spec<'static> {
     let mut spec = template(cgroup_v2);
     for mount in &mut spec.mounts {
@@ -50,7 +50,7 @@ pub fn rootless_template(cgroup_v2: bool, uid: u32, gid: u32) -> Spec<'static> {
             // sysfs cannot be mounted without a network namespace of the container's own.
             *mount = new_mount("/sys", "none", "/sys", "rbind,nosuid,noexec,nodev,ro");
         }
-        // Ids other than 0 are not mapped.
+        // Only id 0 is mapped in the user namespace.
         mount.options.retain(|option| !option.starts_with("gid=") && !option.starts_with("uid="));
     }
     if let Some(linux) = &mut spec.linux {
@@ -67,7 +67,7 @@ impl Spec<'_> {
     /// Returns the configuration as JSON, indented with tabs like runc's.
     ///
     /// # Errors
-    /// None for configurations built from this crate's types.
+    /// None occur for configurations built from this crate's types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let spaced = serde_json::to_string_pretty(self)?;
         let mut text = String::with_capacity(spaced.len());
@@ -102,7 +102,7 @@ const MASKED_PATHS: [&str; 10] = [
 const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The mounts in order: each after the mount that contains its mount point.
+/// The mounts, ordered so that each comes after the mount that contains its mount point.
 const MOUNTS: [(&str, &str, &str, &str); 7] = [
     ("/proc", "proc", "proc", ""),
     ("/dev", "tmpfs", "tmpfs", "nosuid,strictatime,mode=755,size=65536k"),

@@ -8,7 +8,7 @@ use core::ops::Deref;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-/// A string of the configuration: a slice of the input, or a copy if the JSON text contained escapes.
+/// A string of the configuration: a slice of the input, or a copy if the string contains escapes in the JSON text.
 ///
 /// A parsed `Str` contains no NUL byte (the parser refuses `"\u0000"`), so it can be passed to the kernel as a C string
 /// without a check.
@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for StrVisitor {
         f.write_str("a string")
     }
 
-    // JSON forbids raw control characters: a NUL comes only from an escape, and then the text is not borrowed.
+    // Borrowed text cannot contain NUL: JSON forbids raw control characters, and text with escapes is not borrowed.
     fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Str<'de>, E> {
         Ok(Str::new(text))
     }

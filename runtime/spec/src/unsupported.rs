@@ -5,7 +5,7 @@
 use crate::config::Spec;
 use crate::invalid::Invalid;
 
-/// A property's name, and a check whether it is set.
+/// A property's name, and a function that returns whether the property is set.
 type Property = (&'static str, fn(&Spec<'_>) -> bool);
 
 const UNSUPPORTED: [Property; 5] = [

@@ -1,7 +1,7 @@
 //! Checks that need only the configuration itself.
 //!
-//! Checks that depend on the host (whether the rootfs exists, whether a joined network namespace is the host's own,
-//! rootless mappings) are made elsewhere.
+//! Other crates make the checks that depend on the host: whether the rootfs exists, whether a joined network namespace
+//! is the host's own, and whether a rootless user may use the mappings.
 use crate::config::{Mount, Spec};
 use crate::invalid::Invalid;
 use crate::kinds::{DeviceKind, NamespaceKind};
@@ -13,8 +13,8 @@ use crate::{rlimit, scheduling, sysctl, unsupported};
 
 /// Checks a configuration against the specification and dayfly's features.
 ///
-/// A missing `process` is valid here: it is required only at `start`. A user namespace without mappings is valid, too:
-/// it gets default ones.
+/// A missing `process` is valid here, since it is required only at `start`. A user namespace without mappings is valid,
+/// too, since default mappings are used for it.
 ///
 /// # Errors
 /// The first error found.
@@ -40,7 +40,7 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     unsupported::refuse(spec)
 }
 
-/// Checks a process of a configuration, or of `exec`.
+/// Checks the process of a configuration or of `exec`.
 ///
 /// # Errors
 /// The first error found.
@@ -134,15 +134,16 @@ fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), In
     if options.bind.is_none() {
         return Ok(());
     }
-    // Filesystem options are ignored, as by the kernel: a bind mount has none of its own, and callers pass the same
-    // options to all their mounts.
+    // Filesystem options of a bind mount are not refused but ignored, as by the kernel, since callers pass the same
+    // options for all mounts.
     if mount.source.is_none() && !options.remount {
         return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
     }
     Ok(())
 }
 
-/// Checks an idmapped mount, which has its own mappings, or uses those of the container's user namespace.
+/// Checks the id mappings of a mount. An idmapped mount without mappings of its own uses the mappings of the
+/// container's user namespace.
 fn validate_id_map(
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -271,7 +272,8 @@ fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
     }
 }
 
-/// Returns whether the kernel accepts `name` as a device name: up to 15 bytes, except some characters.
+/// Returns whether the kernel accepts `name` as a network device name: 1 to 15 bytes without `/`, `:`, whitespace and
+/// NUL, other than `.` and `..`.
 fn is_net_device(name: &str) -> bool {
     let is_good = |byte: u8| !b"/:".contains(&byte) && !byte.is_ascii_whitespace() && byte != 0;
     (1..16).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(is_good)
@@ -299,7 +301,7 @@ fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {
     if device.path.is_empty() {
         return Err(Invalid::NoDevicePath);
     }
-    // The kernel would truncate numbers beyond its 12 and 20 bits, and create another device.
+    // The kernel would truncate the major number to 12 bits and the minor number to 20 bits, and create another device.
     let numbered = (0..1 << 12).contains(&device.major) && (0..1 << 20).contains(&device.minor);
     if device.kind != DeviceKind::Fifo && !numbered {
         return Err(Invalid::DeviceNumber(device.path.as_str().into()));

@@ -1,8 +1,9 @@
-//! Parses a configuration without its seccomp profile, whose text is cut out first.
+//! Parses a configuration without its seccomp profile, which is cut out of the text before parsing.
 //!
-//! The profile is most of a configuration, and a start with a cached filter does not need it. So this module finds the
-//! profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and puts a
-//! number in its place. The profile's compiler parses it in full. In unusual cases the text is parsed unchanged.
+//! The profile is most of a configuration's text, and is not needed if the compiled filter is cached. This module
+//! finds the profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and
+//! puts a number in its place. If the filter is not cached, the compiler of seccomp profiles parses the profile's text.
+//! If the profile cannot be cut out, the caller parses the text unchanged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,11 +21,11 @@ const NUMBER: &str = "0";
 pub(crate) fn read(text: &str) -> Option<(Spec<'_>, Vec<Misspelt>)> {
     let profile = find(text)?;
     let (before, after) = (text.get(..profile.start)?, text.get(profile.end..)?);
-    // Leaked, since the result borrows from it; a process parses only one configuration.
+    // The shortened text is leaked, since the result borrows from it. A process parses only one configuration.
     let short: &'static str = String::leak([before, NUMBER, after].concat());
     let (mut spec, misspelt): (Spec<'_>, _) = misspelt::read(short).ok()?;
     let place = &mut spec.linux.as_mut()?.seccomp;
-    // It may have been another object with this name.
+    // The object that was cut out may have been another one with the key `seccomp`.
     if *place != Some(ProfileText::new(NUMBER)) {
         return None;
     }
@@ -32,10 +33,10 @@ pub(crate) fn read(text: &str) -> Option<(Spec<'_>, Vec<Misspelt>)> {
     Some((spec, misspelt))
 }
 
-/// Returns the range of the value of the first key with this name, if it is an object.
+/// Returns the range of the value of the first key `seccomp`, if this value is an object.
 fn find(text: &str) -> Option<Range<usize>> {
     let key = text.find(KEY)?;
-    // Quotes within a string are escaped.
+    // A quote after a backslash belongs to a string that contains the text of the key.
     if text.as_bytes().get(key.checked_sub(1)?) == Some(&b'\\') {
         return None;
     }
@@ -47,7 +48,7 @@ fn find(text: &str) -> Option<Range<usize>> {
 
 /// Returns the length of the object at the beginning of `text`.
 fn end_of_object(text: &[u8]) -> Option<usize> {
-    // For other values, such as null, the braces found would belong to a later object.
+    // If the value is not an object (but null, for example), the next braces would belong to a later object.
     text.first().filter(|first| **first == b'{')?;
     let mut depth = 0usize;
     let mut at = 0;
@@ -68,7 +69,7 @@ fn end_of_object(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the length of the string whose first quote is before `text`.
+/// Returns the length of the string whose opening quote is the byte before `text`.
 fn length_of_string(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -82,13 +83,13 @@ fn length_of_string(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns how many of the first bytes certainly do not match `find`, which checks eight at a time. The last few bytes
-/// may not be counted.
+/// Returns a number of bytes at the beginning of `text` that `find` does not match. `find` checks words of eight bytes;
+/// bytes after the last whole word are not counted.
 fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
     let (words, _) = text.as_chunks::<8>();
     let mut length = 0;
     for word in words {
-        // The first match is exact; later ones may be artifacts of a carry.
+        // The first match in a word is exact; later ones may be wrong, caused by a borrow of the subtraction in `has`.
         let found = find(u64::from_le_bytes(*word));
         if found != 0 {
             return length + found.trailing_zeros() as usize / 8;
@@ -100,13 +101,15 @@ fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Returns a word with the highest bit set in the first byte equal to `byte`, and possibly in later bytes.
+/// Returns a word in which the highest bit is set in the first byte that equals `byte`. In later bytes this bit is
+/// meaningless.
 fn has(bytes: u64, byte: u8) -> u64 {
     let zeros = bytes ^ (ONES * u64::from(byte));
     zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
 }
 
-/// Returns a word like [`has`] for `{`, `}`, `[`, `]`, and other bytes that differ from these in the same two bits.
+/// Returns a word like [`has`] for the bytes `{`, `}`, `[` and `]`, and for other bytes that differ from them only in
+/// the bits of `DIFFERENT`.
 fn has_bracket(bytes: u64) -> u64 {
     const DIFFERENT: u64 = ONES * 0x26;
     has(bytes | DIFFERENT, 0x7f)

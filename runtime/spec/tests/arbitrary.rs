@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const PODMAN: &str = include_str!("data/podman-options.json");
 const RUNC: &str = include_str!("data/runc-spec-rootless.json");
 
-/// Parses a text as each type that can be parsed, and uses the results.
+/// Parses a text as every type that has a parser, and calls functions of the results.
 fn use_up(text: &[u8]) {
     let _ = Process::parse(text);
     match Spec::parse(text) {

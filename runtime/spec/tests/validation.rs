@@ -10,7 +10,7 @@ const GOOD: &str = r#"{
         {"type": "ipc"}, {"type": "uts"}, {"type": "cgroup"}]}
 }"#;
 
-/// Validates `GOOD` with other values merged in; a null removes a property.
+/// Validates `GOOD` with the values of `patch` merged in; a null removes a property.
 fn said(patch: &str) -> Result<(), String> {
     let mut config = serde_json::from_str(GOOD).expect("GOOD");
     merge(&mut config, serde_json::from_str(patch).expect(patch));
@@ -247,7 +247,7 @@ fn mappings() {
                 and its ids must not exceed 4294967295";
     refused(&mapped(0, "user"), size);
     refused(&mapped(4_294_967_295, "user"), size);
-    // It gets default mappings.
+    // A user namespace without mappings is valid: it gets default mappings.
     accepted(r#"{"linux": {"namespaces": [{"type": "user"}]}}"#);
 }
 
@@ -285,7 +285,7 @@ fn idmapped_mounts() {
     refused(&mount("", r#""bind", "idmap""#, none), missing);
     refused(&mount("", r#""bind""#, &format!(r#""uidMappings": {}"#, map(1))), missing);
     refused(&mount("", r#""bind""#, &format!(r#""gidMappings": {}"#, map(1))), missing);
-    // The container's own mappings are used.
+    // An idmapped mount without mappings uses those of the container's user namespace.
     let user = r#"{"linux": {"namespaces": [{"type": "user"}]}, "#;
     let own = mount("", r#""bind", "idmap""#, none).replacen('{', user, 1);
     accepted(&own);

@@ -1,4 +1,4 @@
-//! `cache clear`: removes the host's cache for starts.
+//! `cache clear`: removes the cache that speeds up starts of containers on this host.
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;

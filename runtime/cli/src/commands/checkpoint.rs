@@ -1,4 +1,4 @@
-//! `checkpoint`: saves a running container.
+//! `checkpoint`: saves the processes of a running container to files.
 
 use alloc::borrow::Cow;
 
@@ -37,7 +37,7 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(invocation.container()?.checkpoint(&options)?)
 }
 
-/// Returns the directory of images: the option's value, or the default in the working directory.
+/// Returns the directory for criu's images: the option's value, or the default in the working directory.
 pub fn images<'a>(values: &Values<'a>) -> Result<Cow<'a, str>, Failure> {
     match values.text(&IMAGE_PATH) {
         Some(path) => Ok(Cow::Borrowed(path)),
@@ -69,7 +69,7 @@ pub fn refuse(values: &Values<'_>, options: &[&'static Opt]) -> Result<(), Failu
     }
 }
 
-/// Returns whether an option was given; a flag with the value `false` does not count.
+/// Returns whether an option was given. A flag with the value `false` counts as not given.
 fn is_given(values: &Values<'_>, option: &'static Opt) -> bool {
     match option.kind {
         Kind::Flag => values.flag(option),

@@ -59,7 +59,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
     })
 }
 
-/// Parses `--rootless`. `None` means that it depends on the caller.
+/// Parses `--rootless`. Returns `None` for `auto` and if the option is missing: then it depends on the caller.
 fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
     match boolean(text) {
@@ -71,7 +71,7 @@ fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     }
 }
 
-/// Returns the manager of the cgroup.
+/// Returns the cgroup driver that the command line selects.
 pub fn cgroup_driver(globals: &Values<'_>) -> Result<CgroupDriver, Failure> {
     if globals.flag(&SYSTEMD_CGROUP) {
         return Ok(CgroupDriver::Systemd);

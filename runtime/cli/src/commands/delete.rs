@@ -1,4 +1,4 @@
-//! `delete`: removes what a container leaves behind.
+//! `delete`: removes a container's state, cgroup and files after its exit.
 
 use container::{Removed, Warn};
 
@@ -10,10 +10,11 @@ use crate::invocation::Invocation;
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
     let (id, store) = (invocation.id()?, invocation.store()?);
-    // Cleaning up by force must not match another container: engines do so before they create one.
+    // With --force only the full id matches: engines call `delete --force` before they create a container, and it must
+    // not delete another container whose id only begins with this text.
     let found = if force { store.container(id) } else { store.by_beginning(id) };
     if found.as_ref().is_ok_and(container::Container::has_layers) {
-        // Files in the container may belong to other ids than the user's.
+        // Files in the container's layers may have owners other than the calling user.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
     match store.delete_found(id, found, force, Warn(invocation.warn, invocation.tell))? {

@@ -47,7 +47,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         }
         match Usage::read(&container, &cgroup) {
             Ok(usage) => print(&usage.text(true)?)?,
-            // The container may end between the watch and the reading.
+            // The container may have exited since the last event was read.
             Err(_) if matches!(watch.read()?, OomEvent::End) => return Ok(()),
             Err(failure) => return Err(failure),
         }
@@ -61,8 +61,8 @@ fn cgroup(container: &Container) -> Result<Cgroup, Failure> {
     Ok(Cgroup::open(location)?)
 }
 
-/// Prints the values of every running container. A container that ends meanwhile, or whose values cannot be read, does
-/// not affect the others.
+/// Prints the statistics of every running container. A container that exits meanwhile is skipped. If a container's
+/// statistics cannot be read, a warning is printed, and the others are printed nevertheless.
 fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
     if !invocation.arguments.is_empty() {
         return Err(Failure::new("--all is for all containers: give it no id"));
@@ -94,7 +94,7 @@ fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
     all.iter().try_for_each(|usage| print(&usage.text(true)?))
 }
 
-/// Returns the resource usage of a container.
+/// The resource usage of a container.
 struct Usage {
     id: String,
     stats: Stats,
@@ -126,7 +126,7 @@ impl Usage {
     }
 }
 
-/// Reports OOM events during `interval`. Returns true if the container has exited.
+/// Prints OOM events for the time `interval`. Returns early with `true` if the container exits.
 fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Failure> {
     let end = now() + interval;
     loop {

@@ -11,7 +11,7 @@ use crate::definition::options::{
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// The exit status if the process could not be run: lower ones are the process's own.
+/// The exit status if the process could not be run. Lower exit statuses come from the process itself.
 const FAILED: i32 = 255;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
@@ -37,7 +37,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         args: invocation.arguments.iter().skip(1).copied().collect(),
         cwd: values.text(&CWD),
         env: values.texts(&ENV).collect(),
-        // Even if the container's own process has a terminal, this one gets one only on request.
+        // The new process gets a terminal only on request, even if the container's first process has one.
         tty: Some(values.flag(&TTY)),
         user: values.text(&USER),
         additional_gids,

@@ -1,4 +1,4 @@
-//! The options of `run --image`, except those about the root filesystem.
+//! The options of `run --image`, except the options for the root filesystem.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -20,14 +20,14 @@ use crate::size;
 
 /// The default size of a log, in bytes.
 const LOG: u64 = 8 << 20;
-/// The limits of a log's size, in bytes: from one page on.
+/// The permitted sizes of a log, in bytes; the minimum is one page.
 const LOGS: core::ops::RangeInclusive<i64> = 4096..=1 << 40;
-/// The least memory limit in bytes: roughly what the start of a container needs.
+/// The smallest permitted memory limit, in bytes: roughly the memory that the start of a container needs.
 const LEAST_MEMORY: i64 = 512 << 10;
-/// The limits of CPU time, in thousandths of a CPU: the kernel accepts a hundredth of a CPU or more.
+/// The permitted limits of CPU time, in thousandths of a CPU; the kernel refuses less than a hundredth of a CPU.
 const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
 
-/// Reads the options for a found image.
+/// Reads the options for running the image in `found`.
 pub fn image<'a>(
     invocation: &Invocation<'a>,
     found: rootfs::image::Found,
@@ -64,7 +64,8 @@ pub fn image<'a>(
     })
 }
 
-/// Returns the variables. A variable without a value is copied from the caller's environment.
+/// Returns the variables given by `--env`. A variable that is given only by its name is copied from the caller's
+/// environment.
 fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
     let callers = |name: &str| {
         let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
@@ -99,7 +100,7 @@ fn entrypoint(invocation: &Invocation<'_>) -> Result<Option<Vec<String>>, Failur
     }
 }
 
-/// Checks the host name, which is also written to /etc/hosts.
+/// Checks the host name, which must be valid in /etc/hosts, too.
 fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
     let is_fit = |name: &str| {
         name.len() <= 64
@@ -135,7 +136,7 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
             })
     });
     let pids = match values.integer(&PIDS_LIMIT) {
-        // The same meaning as for Podman and Docker.
+        // 0 means "no limit", as for Podman and Docker.
         Some(0) => Some(-1),
         Some(number @ ..=-2) => {
             return Err(Failure::new(format_args!(
@@ -157,7 +158,7 @@ fn log_size(text: Option<&str>) -> Result<u64, Failure> {
     }
 }
 
-/// Returns the path of this program, which also runs as the container's first process.
+/// Returns the path of the dayfly binary, which also runs as the container's first process with `--init`.
 fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
     const OWN: &str = "/proc/self/exe";
     if invocation.values.is_set(&PRESERVE_FDS) {

@@ -16,7 +16,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     };
     let all = invocation.values.flag(&ALL);
     match container.kill(signal) {
-        // Callers pass --all to clean up after an init that has exited.
+        // Callers pass --all to kill processes that are left after the container's init has exited.
         Err(Error::NotRunning) if all => Ok(()),
         result => Ok(result?),
     }

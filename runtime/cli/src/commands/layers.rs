@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::size;
 
-/// Paths and ids for layers, from the command line and the environment.
+/// The directories and the network for a root filesystem from layers, from the command line and the environment.
 pub struct Places {
     store: String,
     leases: String,
@@ -29,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns `None` if the command line requests no layers.
+    /// Returns the settings, or `None` if the command line does not request layers.
     pub fn of(invocation: &Invocation<'_>) -> Result<Option<Self>, Failure> {
         let values = invocation.values;
         if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
@@ -98,14 +98,14 @@ impl Places {
     }
 }
 
-/// The text of `--rootfs-mounts`, and how an overlay in it is assembled.
+/// The content of the file of `--rootfs-mounts`, and how an overlay that it lists is assembled.
 pub struct Mounts {
     text: Vec<u8>,
     mode: Option<Mode>,
 }
 
 impl Mounts {
-    /// Reads the mounts named by the command line, if any.
+    /// Reads the file of `--rootfs-mounts`; without this option the list of mounts is empty.
     pub fn read(invocation: &Invocation<'_>) -> Result<Self, Failure> {
         let values = invocation.values;
         let Some(file) = values.text(&ROOTFS_MOUNTS) else {
@@ -115,18 +115,18 @@ impl Mounts {
         Ok(Self { text, mode: mode(values.text(&ROOTFS_MODE))? })
     }
 
-    /// Returns the mounts.
+    /// Returns the mounts that the file lists.
     pub fn list(&self) -> Result<Vec<RootMount<'_>>, Failure> {
         Ok(RootMount::list(&self.text)?)
     }
 
-    /// Returns `--rootfs-mode` if there are mounts.
+    /// Returns the value of `--rootfs-mode` if `--rootfs-mounts` was given.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 }
 
-/// Returns the directory that records id ranges in use.
+/// Returns the directory in which the id ranges in use are recorded.
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
     match env("DAYFLY_IDS") {
@@ -135,11 +135,11 @@ pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     }
 }
 
-/// Refuses options without effect unless there are layers or an image.
+/// Refuses options that have an effect only together with layers or an image, which the command line does not request.
 fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
     const OF_LAYERS: [&Opt; 6] =
         [&STORE, &USERNS, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS, &ROOTFS_MODE];
-    // The last one also applies to mounts.
+    // `--rootfs-mode`, the last of these options, is also valid with `--rootfs-mounts`.
     let count = OF_LAYERS.len() - usize::from(invocation.values.is_set(&ROOTFS_MOUNTS));
     match OF_LAYERS.iter().take(count).find(|option| invocation.values.is_set(option)) {
         None => refuse_without_image(invocation),
@@ -183,7 +183,7 @@ fn bytes(text: &str) -> Result<u64, Failure> {
     u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
 }
 
-/// Returns the absolute form of a path on the host, which may be relative to the working directory.
+/// Returns a path on the host as an absolute path. A relative path is relative to the working directory.
 pub fn absolute(path: &str) -> Result<String, Failure> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).to_string());
@@ -192,7 +192,7 @@ pub fn absolute(path: &str) -> Result<String, Failure> {
     Ok(plan::absolute(&here.to_string_lossy(), path))
 }
 
-/// Returns an id for a container without a name.
+/// Returns a new random id, for a container that was not given an id.
 pub fn new_id() -> Result<String, Failure> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -29,7 +29,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Returns runc's table, or on a terminal a table that fits the terminal's width.
+/// Returns the table: on a terminal truncated to its width (unless `--no-trunc` was given), otherwise as in runc.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {
@@ -41,19 +41,19 @@ fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     }
 }
 
-/// Returns the number of columns of standard output, if it is a terminal.
+/// Returns the number of columns of the terminal, if standard output is a terminal.
 fn columns() -> Option<usize> {
     let columns = tcgetwinsize(stdout()).ok()?.ws_col;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// Reads the configuration of a container if it still exists.
+/// Reads the configuration of a container from its bundle, if the file still exists.
 fn config(state: &State) -> Option<Vec<u8>> {
     sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
-/// Returns the states of all containers. A missing state root contains none, but is an error if the command line names
-/// it.
+/// Returns the states of all containers. If the state root does not exist, there are none; this is an error only if the
+/// command line names the state root.
 pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {

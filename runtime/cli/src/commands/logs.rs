@@ -1,4 +1,4 @@
-//! `logs`: prints the output of a container in the background.
+//! `logs`: prints the output of a container that runs in the background.
 
 use crate::definition::images::{FOLLOW, TAIL};
 use crate::failure::Failure;

@@ -13,7 +13,7 @@ use crate::definition::images::NETWORK;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
-/// The requested network. A namespace is kept open, so that its path stays valid.
+/// The requested network. The descriptor of a namespace is kept open, so that its path stays valid.
 #[derive(Debug)]
 pub enum Asked {
     None,

@@ -1,4 +1,4 @@
-//! `plan`: prints the steps of a container's start, or the rules of their order.
+//! `plan`: prints the steps of a container's start, or the rules for the order of these steps.
 
 use container::{CreateOptions, Warn};
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::format;
 use crate::invocation::Invocation;
 
-/// The id of a container that is never created.
+/// The id of the container whose start is planned; this container is never created.
 const ID: &str = "plan";
 
 /// Returns the exit status: 1 if a rule is broken.

@@ -1,10 +1,12 @@
 //! `ps`: prints the processes of a container.
 //!
-//! This process executes the host's ps(1), whose option `-q` (procps 3.3.11, 2015) selects the processes to print,
-//! regardless of other selections, and reads no other process of the host. So there is no table to parse and filter.
-//! For a container without processes, ps prints only the heading and exits with a failure, unlike `runc ps`. So in that
-//! case a shell script runs ps: if ps prints a heading, the script prints it and succeeds; otherwise ps has failed for
-//! another reason.
+//! This process executes the host's ps(1) with the option `-q` (procps 3.3.11, 2015), which lists the pids to print.
+//! `-q` overrides other selections, and ps then reads only these processes. So dayfly does not have to parse and filter
+//! a table of all processes.
+//!
+//! For a container without processes, ps prints only the heading and exits with a failure, while `runc ps` succeeds. In
+//! that case, dayfly executes a shell script that runs ps. If ps prints a heading, the script prints it and succeeds.
+//! If ps prints none, it has failed for another reason, and the script fails.
 
 use alloc::borrow::ToOwned;
 use alloc::ffi::CString;
@@ -26,14 +28,14 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// A pid that no process can have: PID_MAX_LIMIT of the kernel is 2²².
 const NOBODY: i32 = i32::MAX;
-/// A shell script that runs ps and succeeds if ps prints a heading to standard output. Errors in its options are
-/// printed to standard error.
+/// A shell script that runs ps, and succeeds if ps prints a heading to standard output. If the options are invalid, ps
+/// prints only to standard error.
 const HEADING: &str = r#"heading=$(ps "$@"); [ -n "$heading" ] && printf '%s\n' "$heading""#;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let pids = invocation.container()?.pids()?;
     if is_json(invocation.values.text(&FORMAT), "table")? {
-        // runc prints null for none.
+        // Without processes, runc prints null.
         let list = if pids.is_empty() { "null".to_owned() } else { format::json(&pids)? };
         return print(&format!("{list}\n"));
     }
@@ -57,7 +59,7 @@ fn arguments(parts: &[&[&str]]) -> Result<Vec<CString>, Failure> {
     parts.concat().into_iter().map(|text| CString::new(text).map_err(Failure::new)).collect()
 }
 
-/// Executes the first `name` of the search path. Returns only if none can be executed.
+/// Executes the first file `name` in the search path. Returns only if no such file can be executed.
 fn become_program(
     name: &str,
     path: &str,

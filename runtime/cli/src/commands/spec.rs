@@ -1,4 +1,4 @@
-//! `spec`: writes a template of a configuration.
+//! `spec`: writes a template of a configuration to a bundle.
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::process::{getegid, geteuid};

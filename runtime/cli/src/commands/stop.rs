@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::signal;
 
-/// The annotation with the stop signal of an image's configuration (image-spec, conversion.md).
+/// The annotation that contains the stop signal from the image's configuration (image-spec, conversion.md).
 const SIGNAL: &str = "org.opencontainers.image.stopSignal";
-/// The time to wait for the program's exit: the default of Docker and Podman.
+/// The default time to wait for the program's exit, as in Docker and Podman.
 const PATIENCE: Duration = Duration::from_secs(10);
 const KILL: i32 = 9;
 
@@ -35,7 +35,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             Err(Error::NotRunning) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        // A frozen program receives only SIGKILL.
+        // SIGKILL is the only signal that takes effect while the container is frozen.
         if state.status == Status::Paused && signal != KILL {
             container.resume()?;
         }

@@ -1,4 +1,5 @@
-//! The tools: slower commands with a libc, in programs of their own, which this process executes.
+//! Commands that are implemented in separate programs, which this process executes. These programs use a libc and are
+//! slower.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -39,8 +40,8 @@ pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Re
     })
 }
 
-/// Returns the paths to try: in this program's directory, in the packages' directory for internal programs, and in the
-/// search path.
+/// Returns the paths to try, in order: in this program's directory, in `../libexec/dayfly` beside it, and in the search
+/// path.
 fn candidates(program: &str, path: &str) -> Vec<String> {
     let own = readlink("/proc/self/exe", Vec::new()).ok().and_then(|own| own.into_string().ok());
     let directory =

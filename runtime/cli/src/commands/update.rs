@@ -42,9 +42,9 @@ fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
     Ok(resources)
 }
 
-/// Returns the resources named by options; all others are absent and so stay unchanged.
+/// Returns the resources that options set. All other resources are absent in the result, so they stay unchanged.
 fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
-    // Parsed only for errors: the kernel has dropped both limits.
+    // These two are parsed only to report invalid values, since the kernel has removed both limits.
     size_in(values, &KERNEL_MEMORY)?;
     size_in(values, &KERNEL_MEMORY_TCP)?;
     let memory = Memory {
@@ -64,7 +64,7 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         mems: values.text(&CPUSET_MEMS).unwrap_or_default().to_string(),
         idle: number_in(values, &CPU_IDLE)?,
     };
-    // 0 is the weight of an omitted option.
+    // A weight of 0 means the same as an omitted option.
     let weight = number_in(values, &BLKIO_WEIGHT)?.filter(|weight| *weight != 0);
     let pids = Pids { limit: values.integer(&PIDS_LIMIT) };
     Ok(Resources {

@@ -15,12 +15,13 @@ use crate::failure::Failure;
 use crate::size;
 use crate::values::Values;
 
-/// The options of a bind mount unless they are overridden; the same as Podman's.
+/// The default options of a bind mount, as in Podman. Given options override them.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
 /// Mount options that bind mounts do not support.
 const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];
 
-/// Returns the mounts of all these options, sorted so that a mount follows those it is inside of.
+/// Returns the mounts of all `--volume` and `--mount` options, sorted so that each comes after the mounts that contain
+/// its destination.
 pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
     let volumes = values.texts(&VOLUME).map(|text| {
         volume(text).map_err(|reason| Failure::new(format_args!("--volume {text}: {reason}")))
@@ -64,7 +65,7 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
     let mut options: Vec<Str<'a>> = OF_BINDS.map(Str::new).into();
     for word in words {
         match word.as_str() {
-            // An SELinux label, on a host without SELinux.
+            // These request an SELinux label, and have no effect on a host without SELinux.
             "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
             "z" | "Z" => return Err(format!("{word}: dayfly gives files no labels: chcon does")),
             "U" => {
@@ -175,7 +176,7 @@ fn tmpfs<'a>(
     })
 }
 
-/// The depth of a path.
+/// Counts the components of a path.
 trait Depth {
     fn split_count(&self) -> usize;
 }

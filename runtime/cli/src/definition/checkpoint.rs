@@ -5,7 +5,7 @@ use super::options::*;
 use super::{Command, Example};
 use crate::commands;
 
-/// `checkpoint`.
+/// The command `checkpoint`.
 pub(super) const CHECKPOINT: Command = Command {
     description: "\
 Saves the processes of a running container, with their memory, to files by criu
@@ -41,7 +41,7 @@ container goes on, and the error names the log.",
     ..Command::new("checkpoint", Run(commands::checkpoint::command), "save a running container")
 };
 
-/// `restore`.
+/// The command `restore`.
 pub(super) const RESTORE: Command = Command {
     description: "\
 Makes a container from the bundle, and restores in it the processes that

@@ -1,4 +1,4 @@
-//! The commands in the order of the help.
+//! The commands, in the order in which the help lists them.
 
 use super::Action::{Execute, Run, Status};
 use super::images::{LOGS, RUN};
@@ -6,7 +6,7 @@ use super::options::*;
 use super::{Argument, Command, Example, Opt, Order, checkpoint, count, joined};
 use crate::commands;
 
-/// The options of `create`, in the order of the help.
+/// The options of `create`, in the order in which the help lists them.
 const OF_CREATE: &[&[&Opt]] = &[
     &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &PID_FILE],
     OF_STARTS,

@@ -1,11 +1,11 @@
-//! `run`, most of whose options are for containers of images, and `logs`.
+//! The commands `run` and `logs`. Most options of `run` are for containers that run an image.
 
 use super::Action::{Run, Status};
 use super::options::*;
 use super::{Command, Example, Kind, Opt, Order, count, joined};
 use crate::commands;
 
-/// The image.
+/// The image to run.
 pub static IMAGE: Opt = Opt::text(
     "image",
     "REF",
@@ -14,24 +14,24 @@ pub static IMAGE: Opt = Opt::text(
 /// The id of a container that runs an image.
 pub static CONTAINER_NAME: Opt =
     Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
-/// Returns at once, and leaves the output with the caller's.
+/// Returns once the process runs; the process writes to the standard output and standard error of `run`.
 pub static RUN_DETACH: Opt = Opt::flag(
     "detach",
     "return once the process runs; its output goes where that of this command goes",
 );
-/// Returns at once, and keeps the output in a log.
+/// Returns once the process runs; the process's output is written to a log.
 pub static BACKGROUND: Opt = Opt::flag(
     "background",
     "return once the process runs; of an image's container print the id, and keep the output for \"dayfly logs\"",
 )
 .short('d');
-/// The size of the log.
+/// The maximum size of the log.
 pub static LOG_SIZE: Opt = Opt::text(
     "log-size",
     "BYTES",
     "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC; without root EFBIG or EINVAL, until the program truncates the log)",
 );
-/// Removal after the end, which is the default.
+/// Removes the container after its process has exited, which is the default.
 pub static REMOVE: Opt = Opt::flag(
     "rm",
     "remove the container when its process has ended, which happens anyway; not with -d",
@@ -51,7 +51,7 @@ pub static ENTRYPOINT: Opt = Opt::text(
     "PROGRAM",
     "program to run with the command line's arguments in the place of the image's entrypoint and command; a JSON list for several words, nothing for none",
 );
-/// A file or directory of the host.
+/// A file or directory of the host to mount in the container.
 pub static VOLUME: Opt = Opt::new(
     "volume",
     Kind::Texts,
@@ -59,7 +59,7 @@ pub static VOLUME: Opt = Opt::new(
     "bind a file or directory of the host; options such as ro, idmap, noexec are joined by commas; repeatable",
 )
 .short('v');
-/// A mount, in the form KEY=VALUE.
+/// A mount, described by words of the form KEY=VALUE.
 pub static MOUNT: Opt = Opt::new(
     "mount",
     Kind::Texts,
@@ -77,12 +77,12 @@ pub static NETWORK: Opt = Opt::text(
     "NETWORK",
     "none (default): nothing but a loopback device; host; container:ID, that of another container; ns:PATH",
 );
-/// A first process that reaps orphans.
+/// Runs an additional first process that reaps orphans.
 pub static INIT: Opt = Opt::flag(
     "init",
     "have a small first process that reaps orphans and passes signals on to the program",
 );
-/// A read-only root filesystem.
+/// Makes the root filesystem read-only.
 pub static READ_ONLY: Opt =
     Opt::flag("read-only", "make the root filesystem of an image read-only");
 /// The host name of a container that runs an image.
@@ -111,7 +111,7 @@ pub const OF_IMAGES: &[&Opt] = &[
     &LOG_SIZE,
 ];
 
-/// The options of `run`, in the order of the help.
+/// The options of `run`, in the order in which the help lists them.
 const OF_RUN: &[&[&Opt]] = &[
     &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP, &REMOVE],
     &[&PID_FILE, &NO_SUBREAPER],
@@ -122,7 +122,7 @@ const OF_RUN: &[&[&Opt]] = &[
     &[&ROOTFS_STATS, &TRACE],
 ];
 
-/// `run`.
+/// The command `run`.
 pub(super) const RUN: Command = Command {
     description: "\
 Waits for the program to end, returns its exit status (128 and its number for a
@@ -162,14 +162,14 @@ two files grant to that user.",
     )
 };
 
-/// Whether to follow the log.
+/// Whether to print further output until the program exits.
 pub static FOLLOW: Opt =
     Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
-/// The number of last lines to print.
+/// The number of lines to print from the end of the log.
 pub static TAIL: Opt =
     Opt::text("tail", "LINES", "print no more than so many of the last lines").short('n');
 
-/// `logs`.
+/// The command `logs`.
 pub(super) const LOGS: Command = Command {
     description: "\
 Prints standard output and standard error of a container that \"dayfly run -d

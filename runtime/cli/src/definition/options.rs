@@ -1,14 +1,14 @@
-//! The options of all commands. An option shared by several commands means the same in each.
+//! The options of all commands. An option that several commands share has the same meaning in each of them.
 
 use super::{Kind, Opt};
 
 /// Shows a command's help; accepted by all commands.
 pub static HELP: Opt = Opt::flag("help", "show help").short('h');
 
-// Before the command.
+// Options before the command.
 /// Prints the version.
 pub static VERSION: Opt = Opt::flag("version", "print the version").short('v');
-/// The state root.
+/// The state root: the directory for the state of containers.
 pub static ROOT: Opt = Opt::text(
     "root",
     "DIR",
@@ -20,7 +20,7 @@ pub static LOG: Opt = Opt::text("log", "FILE", "append errors and warnings to th
 pub static LOG_FORMAT: Opt =
     Opt::text("log-format", "FORMAT", "format of the log: text (default) or json")
         .choices(&["text", "json"]);
-/// Logs more.
+/// Also writes debug messages to the log.
 pub static DEBUG: Opt = Opt::flag("debug", "write debug messages to the log");
 /// Selects the systemd driver, as in runc.
 pub static SYSTEMD_CGROUP: Opt = Opt::flag(
@@ -53,13 +53,13 @@ pub static BUNDLE: Opt =
 /// A configuration file outside the bundle.
 pub static CONFIG: Opt =
     Opt::text("config", "FILE", "the configuration (default: config.json in the bundle)");
-/// The receiver of the terminal.
+/// The socket to which the terminal's descriptor is sent.
 pub static CONSOLE_SOCKET: Opt = Opt::text(
     "console-socket",
     "SOCKET",
     "AF_UNIX socket that is sent the master end of the process's terminal",
 );
-/// The receiver of the process's pidfd.
+/// The socket to which the process's pidfd is sent.
 pub static PIDFD_SOCKET: Opt =
     Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
 /// The file for the pid.
@@ -79,7 +79,7 @@ pub static PRESERVE_FDS: Opt = Opt::new(
     "N",
     "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
 );
-/// The CPUs from which the container is started.
+/// The CPUs that dayfly itself uses to start the container.
 pub static START_CPUS: Opt = Opt::text(
     "start-cpus",
     "CPUS",
@@ -91,7 +91,7 @@ pub static PIN: Opt = Opt::text(
     "WORDS",
     "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
-/// The size of a cgroup created ahead.
+/// The memory size that selects a cgroup which was created in advance.
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
@@ -99,7 +99,7 @@ pub static POOL: Opt = Opt::text(
 );
 /// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
-/// The options of `create` and `run` about the start itself.
+/// The options of `create` and `run` that control the start of the container.
 pub const OF_STARTS: &[&Opt] =
     &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS];
 /// Returns once the program is running.
@@ -122,7 +122,7 @@ pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the containe
 /// Additional environment entries of the process.
 pub static ENV: Opt =
     Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
-/// Standard input, which is always open.
+/// Accepted without effect, since the process always has standard input.
 pub static INTERACTIVE: Opt =
     Opt::flag("interactive", "has no effect: the process has standard input in any case")
         .short('i');
@@ -135,7 +135,7 @@ pub static USER: Opt =
 pub static ADDITIONAL_GIDS: Opt =
     Opt::new("additional-gids", Kind::Integers, "GID", "add a supplementary group id; repeatable")
         .short('g');
-/// The process as JSON.
+/// The file with the process as JSON.
 pub static PROCESS: Opt =
     Opt::text("process", "FILE", "the process as JSON, as in config.json").short('p');
 /// The process's SELinux label.
@@ -155,7 +155,7 @@ pub static CGROUP: Opt = Opt::new(
     "[CONTROLLER:]PATH",
     "run the process in this existing cgroup below the container's; repeatable on cgroup v1",
 );
-/// Accepts a paused container.
+/// Runs the process even if the container is paused.
 pub static IGNORE_PAUSED: Opt =
     Opt::flag("ignore-paused", "run the process even if the container is paused");
 
@@ -166,13 +166,13 @@ pub static LAYERS: Opt = Opt::text(
     "FILE",
     "assemble the root filesystem from the directories listed in this file, the bottom layer first",
 );
-/// The directory of images and of containers' changes.
+/// The directory for images and for changes that containers make to their root filesystems.
 pub static STORE: Opt = Opt::text(
     "store",
     "DIR",
     "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
-/// The user namespace's ids.
+/// The ids that are mapped in the user namespace.
 pub static USERNS: Opt = Opt::text(
     "userns",
     "WHOSE",
@@ -186,13 +186,13 @@ pub static ROOTFS_MODE: Opt = Opt::text(
     "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
 )
 .choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
-/// The root filesystem in containerd's format.
+/// The file with the mounts of the root filesystem, in containerd's format.
 pub static ROOTFS_MOUNTS: Opt = Opt::text(
     "rootfs-mounts",
     "FILE",
     "for shims: the root filesystem as containerd names it, a JSON list of mounts with type, source, target and options",
 );
-/// Keeps changes in memory.
+/// Keeps changes of the root filesystem in memory.
 pub static EPHEMERAL: Opt =
     Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
 /// The size limit of changes in memory.
@@ -206,12 +206,12 @@ pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
     "print how the root filesystem was assembled, in how many mount operations and how long",
 );
-/// The options of `create` and `run` about root filesystems from layers.
+/// The options of `create` and `run` for root filesystems from layers.
 pub const OF_LAYERS: &[&Opt] =
     &[&LAYERS, &STORE, &USERNS, &ROOTFS_MODE, &ROOTFS_MOUNTS, &EPHEMERAL, &EPHEMERAL_SIZE];
 
 // kill, delete.
-/// runc's former way to signal all processes.
+/// The option with which runc formerly sent the signal to all processes.
 pub static ALL: Opt =
     Opt::flag("all", "succeed if the container is not running").short('a').hidden();
 /// Deletes a running container.
@@ -254,7 +254,7 @@ pub static EVENTS_FORMAT: Opt = Opt::text(
 )
 .short('f')
 .choices(&["json", "prometheus"]);
-/// All containers.
+/// Prints the statistics of all running containers.
 pub static EVENTS_ALL: Opt = Opt::flag(
     "all",
     "instead of one container's print the statistics of all that run; with --stats or --format prometheus",
@@ -280,121 +280,121 @@ pub static SPEC_ROOTLESS: Opt =
     Opt::flag("rootless", "write a configuration for the calling user instead of root");
 
 // update.
-/// The resources as JSON.
+/// The file with the resources as JSON.
 pub static RESOURCES: Opt = Opt::text(
     "resources",
     "FILE",
     "read the resources as JSON, as in config.json, from this file or, if it is -, from standard input; other options are ignored then",
 )
 .short('r');
-/// blkio.weight, io.bfq.weight, io.weight.
+/// Sets blkio.weight, io.bfq.weight or io.weight.
 pub static BLKIO_WEIGHT: Opt =
     Opt::new("blkio-weight", Kind::Integer, "WEIGHT", "weight of block device access, 10 to 1000");
-/// cpu.cfs_period_us.
+/// Sets cpu.cfs_period_us.
 pub static CPU_PERIOD: Opt =
     Opt::text("cpu-period", "MICROSECONDS", "period over which the CPU quota is counted");
-/// cpu.cfs_quota_us.
+/// Sets cpu.cfs_quota_us.
 pub static CPU_QUOTA: Opt =
     Opt::text("cpu-quota", "MICROSECONDS", "CPU time the container may use in a period");
-/// cpu.cfs_burst_us.
+/// Sets cpu.cfs_burst_us.
 pub static CPU_BURST: Opt =
     Opt::text("cpu-burst", "MICROSECONDS", "unused CPU time that may be used later in a burst");
-/// cpu.shares, cpu.weight.
+/// Sets cpu.shares (v1) or cpu.weight (v2).
 pub static CPU_SHARE: Opt =
     Opt::text("cpu-share", "SHARES", "weight of CPU time against other containers, 2 to 262144");
-/// cpu.rt_period_us.
+/// Sets cpu.rt_period_us.
 pub static CPU_RT_PERIOD: Opt =
     Opt::text("cpu-rt-period", "MICROSECONDS", "period over which real-time use is counted");
-/// cpu.rt_runtime_us.
+/// Sets cpu.rt_runtime_us.
 pub static CPU_RT_RUNTIME: Opt =
     Opt::text("cpu-rt-runtime", "MICROSECONDS", "real-time use the container may make in a period");
-/// cpuset.cpus.
+/// Sets cpuset.cpus.
 pub static CPUSET_CPUS: Opt = Opt::text("cpuset-cpus", "LIST", "CPUs to run on, such as 0-2,7");
-/// cpuset.mems.
+/// Sets cpuset.mems.
 pub static CPUSET_MEMS: Opt = Opt::text("cpuset-mems", "LIST", "memory nodes to use, such as 0");
-/// cpu.idle.
+/// Sets cpu.idle.
 pub static CPU_IDLE: Opt = Opt::text(
     "cpu-idle",
     "0|1",
     "1: run only when nothing else does (SCHED_IDLE), 0: run normally",
 );
-/// Formerly memory.kmem.limit_in_bytes.
+/// Accepted without effect; formerly set memory.kmem.limit_in_bytes.
 pub static KERNEL_MEMORY: Opt =
     Opt::text("kernel-memory", "BYTES", "has no effect: the kernel dropped this limit").hidden();
-/// Formerly memory.kmem.tcp.limit_in_bytes.
+/// Accepted without effect; formerly set memory.kmem.tcp.limit_in_bytes.
 pub static KERNEL_MEMORY_TCP: Opt =
     Opt::text("kernel-memory-tcp", "BYTES", "has no effect: the kernel dropped this limit")
         .hidden();
-/// memory.limit_in_bytes, memory.max.
+/// Sets memory.limit_in_bytes (v1) or memory.max (v2).
 pub const MEMORY_LIMIT: Opt =
     Opt::text("memory", "BYTES", "memory limit, such as 512m; -1 is no limit");
-/// The same for `update`.
+/// The option `--memory` of `update`.
 pub static MEMORY: Opt = MEMORY_LIMIT;
-/// memory.soft_limit_in_bytes, memory.low.
+/// Sets memory.soft_limit_in_bytes (v1) or memory.low (v2).
 pub static MEMORY_RESERVATION: Opt =
     Opt::text("memory-reservation", "BYTES", "memory the container keeps when there is little");
-/// memory.memsw.limit_in_bytes, memory.swap.max.
+/// Sets memory.memsw.limit_in_bytes (v1) or memory.swap.max (v2).
 pub static MEMORY_SWAP: Opt =
     Opt::text("memory-swap", "BYTES", "limit of memory and swap together; -1 is no limit");
-/// pids.max.
+/// Sets pids.max.
 pub static PIDS_LIMIT: Opt =
     Opt::new("pids-limit", Kind::Integer, "N", "number of processes and threads; -1 is no limit");
-/// resctrl schemata, cache.
+/// Sets the cache line of the resctrl schemata.
 pub static L3_CACHE_SCHEMA: Opt =
     Opt::text("l3-cache-schema", "SCHEMA", "Intel RDT cache schema, as L3:0=ff");
-/// resctrl schemata, memory bandwidth.
+/// Sets the memory bandwidth line of the resctrl schemata.
 pub static MEM_BW_SCHEMA: Opt =
     Opt::text("mem-bw-schema", "SCHEMA", "Intel RDT memory bandwidth schema, as MB:0=50");
 
 // checkpoint, restore.
-/// The directory of images.
+/// The directory for criu's images.
 pub static IMAGE_PATH: Opt = Opt::text(
     "image-path",
     "DIR",
     "directory of criu's images, the caller's alone (default: checkpoint in the working directory)",
 );
-/// The directory of criu's log.
+/// The directory for criu's log and work files.
 pub static WORK_PATH: Opt = Opt::text(
     "work-path",
     "DIR",
     "directory of criu's log and work files (default: that of the images)",
 );
-/// The images of an earlier dump.
+/// The directory with the images of an earlier dump; not supported.
 pub static PARENT_PATH: Opt =
     Opt::text("parent-path", "DIR", "images of an earlier --pre-dump; not supported yet");
-/// Whether the container keeps running.
+/// Whether the container continues after the checkpoint.
 pub static LEAVE_RUNNING: Opt =
     Opt::flag("leave-running", "leave the container running afterwards");
-/// Open TCP connections.
+/// Saves and restores open TCP connections.
 pub static TCP_ESTABLISHED: Opt = Opt::flag("tcp-established", "keep open TCP connections");
-/// TCP connections that are being established.
+/// Omits TCP connections that are being established.
 pub static TCP_SKIP_IN_FLIGHT: Opt =
     Opt::flag("tcp-skip-in-flight", "leave out TCP connections that are being made");
-/// Open, unlinked files.
+/// Gives open files that were unlinked a temporary name.
 pub static LINK_REMAP: Opt =
     Opt::flag("link-remap", "give unlinked files that are open a name for the time being");
-/// UNIX sockets connected to sockets outside the container.
+/// Permits UNIX sockets that are connected to sockets outside the container.
 pub static EXT_UNIX_SK: Opt =
     Opt::flag("ext-unix-sk", "allow UNIX sockets that lead out of the container");
-/// Sessions and terminals from outside the container.
+/// Permits sessions and terminals from outside the container.
 pub static SHELL_JOB: Opt =
     Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
-/// Loading pages on access.
+/// Loads pages when they are accessed; not supported.
 pub static LAZY_PAGES: Opt =
     Opt::flag("lazy-pages", "bring memory when it is touched; not supported yet");
-/// The descriptor for the status of the lazy-pages server.
+/// The descriptor to which criu writes when the lazy-pages server is ready; not supported.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
     "descriptor that is told when --lazy-pages is ready; not supported yet",
 );
-/// The server that receives pages.
+/// The server that receives pages; not supported.
 pub static PAGE_SERVER: Opt =
     Opt::text("page-server", "ADDRESS:PORT", "criu page server; not supported yet");
-/// File locks.
+/// Saves and restores file locks.
 pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
-/// Saving the memory only.
+/// Saves only the memory; not supported.
 pub static PRE_DUMP: Opt =
     Opt::flag("pre-dump", "save memory alone and leave the container running; not supported yet");
 /// The mode of handling cgroups.
@@ -411,16 +411,16 @@ pub static EMPTY_NS: Opt = Opt::new(
     "NAMESPACE",
     "make this namespace without restoring what was in it; always so with network, the only one",
 );
-/// Removing duplicate pages.
+/// Removes duplicate pages from the images; not supported.
 pub static AUTO_DEDUP: Opt =
     Opt::flag("auto-dedup", "keep memory images without doubles; not supported yet");
-/// The profile of the Linux security module.
+/// The AppArmor profile or SELinux label that replaces the saved one.
 pub static LSM_PROFILE: Opt = Opt::text(
     "lsm-profile",
     "TYPE:NAME",
     "AppArmor profile or SELinux label in place of the saved one (criu 3.16)",
 );
-/// The SELinux context of mounts.
+/// The SELinux context of mounts that replaces the saved one.
 pub static LSM_MOUNT_CONTEXT: Opt = Opt::text(
     "lsm-mount-context",
     "CONTEXT",

@@ -10,9 +10,9 @@ use serde::Deserialize;
 const TITLE: [&str; COLUMNS] = ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"];
 const COLUMNS: usize = 6;
 const GAP: usize = 2;
-/// The columns truncated if there is too little space, in this order, each with its minimum width.
+/// The columns to truncate if the terminal is too narrow, in this order, each with its minimum width.
 const CUT: [(usize, usize); 3] = [(5, 10), (4, 12), (0, 12)];
-/// Annotations that may contain an image's name: dayfly's, image-spec's, containerd's and CRI-O's.
+/// Annotations that may contain an image's name, defined by dayfly, image-spec, containerd and CRI-O.
 const IMAGES: [&str; 4] = [
     "run.dayfly.image",
     "org.opencontainers.image.ref.name",
@@ -20,14 +20,14 @@ const IMAGES: [&str; 4] = [
     "io.kubernetes.cri-o.ImageName",
 ];
 
-/// A container's line.
+/// The line for one container.
 #[derive(Debug)]
 pub struct Row<'a> {
     state: &'a State,
     command: String,
 }
 
-/// The displayed part of config.json.
+/// The part of config.json that is displayed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -41,7 +41,7 @@ struct Process {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the row of a container, whose command is in its config.json.
+    /// Returns the row of a container. Its command is read from `config`, the text of its config.json.
     pub fn of(state: &'a State, config: Option<Vec<u8>>) -> Self {
         let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
         Self { state, command: config.unwrap_or_default().process.args.join(" ") }
@@ -68,7 +68,7 @@ fn created(time: &str) -> String {
     seconds.replace('T', " ")
 }
 
-/// Returns the table, whose lines are no longer than `width` unless that is very small.
+/// Returns the table. Lines are at most `width` characters long, unless `width` is less than the minimum widths need.
 pub fn table(rows: &[Row<'_>], width: usize) -> String {
     let rows: Vec<[String; COLUMNS]> =
         [TITLE.map(String::from)].into_iter().chain(rows.iter().map(Row::cells)).collect();
@@ -99,7 +99,7 @@ pub fn table(rows: &[Row<'_>], width: usize) -> String {
     text
 }
 
-/// Truncates a text that is too long.
+/// Truncates a text that is longer than `width` characters.
 fn fit(cell: &str, width: usize) -> String {
     match cell.chars().count() > width {
         true => cell.chars().take(width.saturating_sub(1)).chain(['…']).collect(),

@@ -21,14 +21,14 @@ pub enum Event<'a, S> {
         /// The statistics.
         data: &'a S,
     },
-    /// The kernel killed one of its processes because memory ran out.
+    /// The kernel killed a process of the container because memory ran out.
     Oom {
         /// The container.
         id: &'a str,
     },
 }
 
-/// The statistics of a container, with the names and order of runc 1.5 (`types.Stats`).
+/// The statistics of a container, with the property names and their order as in runc 1.5 (`types.Stats`).
 #[derive(Debug, Serialize)]
 pub struct Figures<'a> {
     cpu: &'a CpuStats,
@@ -51,7 +51,7 @@ impl<'a> Figures<'a> {
 }
 
 impl<S: Serialize> Event<'_, S> {
-    /// Returns the line.
+    /// Returns the event as one line of JSON.
     ///
     /// # Errors
     /// As [`super::json`].

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::failure::Failure;
 
-/// Returns the output of `features`, indented by four blanks per level, like runc's.
+/// Returns the output of `features`, indented by four blanks per level as in runc.
 ///
 /// # Errors
 /// As [`super::json`].

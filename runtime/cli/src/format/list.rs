@@ -8,7 +8,7 @@ use container::State;
 use super::table;
 use crate::failure::Failure;
 
-/// Returns the table.
+/// Returns the containers as a table.
 pub fn table(list: &[State]) -> String {
     let title = ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"].map(String::from);
     let rows = list.iter().map(|state| {
@@ -24,7 +24,7 @@ pub fn table(list: &[State]) -> String {
     table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>())
 }
 
-/// Returns one line of JSON; `null` if there are no containers, as Go prints an empty list.
+/// Returns the containers as one line of JSON. Without containers it is `null`, since Go prints an empty list so.
 ///
 /// # Errors
 /// As [`super::json`].

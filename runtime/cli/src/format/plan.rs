@@ -41,7 +41,7 @@ struct Step<'a> {
     object: &'a str,
 }
 
-/// Returns the steps as JSON: those of `host` and of `init`, each with `phase`, `step` and `object`.
+/// Returns the steps of the parent process and of init as JSON, each with `phase`, `step` and `object`.
 ///
 /// # Errors
 /// As [`super::json`].

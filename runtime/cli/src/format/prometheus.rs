@@ -1,8 +1,9 @@
 //! `events --format prometheus`: the resource usage of containers in Prometheus' text format, version 0.0.4
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>), which scrapes and node exporter's text files use.
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Prometheus reads this format over HTTP, and node
+//! exporter reads it from files.
 //!
-//! Names end in their unit, seconds or bytes, and names of counters in `_total`. Values that a controller does not
-//! provide, and limits that are not set, are left out: a zero would count as a value.
+//! The name of a metric ends in its unit, seconds or bytes, and the name of a counter ends in `_total`. Values that a
+//! controller does not provide and limits that are not set are left out, since a zero would be read as a value.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,7 +22,7 @@ pub struct Figures<'a> {
     pub rdt: &'a resctrl::Stats,
 }
 
-/// A value, in the unit in which it was read.
+/// A value in the unit in which it was read from the kernel.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     /// A number of bytes or objects.
@@ -44,10 +45,10 @@ impl Display for Value {
 
 use Value::{Microseconds, Nanoseconds, Plain};
 
-/// One line: the labels besides the container's id, and the value.
+/// One line of a metric: the labels other than the container's id, and the value.
 type Sample = (Vec<(&'static str, String)>, Value);
 
-/// A metric with all its lines.
+/// A metric, with the function that returns its lines for a container.
 struct Family {
     name: &'static str,
     kind: &'static str,
@@ -178,7 +179,7 @@ static FAMILIES: &[Family] = &[
     ),
 ];
 
-/// Returns the text for all containers: each name once, followed by the lines of all containers.
+/// Returns the text for all containers. Each metric is declared once, followed by its lines for all containers.
 pub fn text(all: &[Figures<'_>]) -> String {
     let mut text = String::new();
     for family in FAMILIES {
@@ -247,12 +248,13 @@ fn some(value: Option<u64>) -> Vec<Sample> {
     value.map_or_else(Vec::new, |value| one(Plain(value)))
 }
 
-/// Leaves out a zero, which means that the controller is missing.
+/// Returns one line with the value. A zero means that the controller is missing, and gives no line.
 fn unless_zero(value: u64) -> Vec<Sample> {
     some(Some(value).filter(|value| *value > 0))
 }
 
-/// cgroup v1 reports the largest number of whole pages if there is no limit.
+/// Returns one line with the memory limit, if one is set. Without a limit, cgroup v1 reports the largest multiple of
+/// the page size.
 fn limit(memory: &MemoryUsage) -> Vec<Sample> {
     const NONE: u64 = i64::MAX as u64 & !0xffff;
     some(Some(memory.limit).filter(|limit| *limit > 0 && *limit < NONE))
@@ -269,7 +271,7 @@ fn pressures(of: &Figures<'_>, time: fn(&Pressure) -> u64) -> Vec<Sample> {
         .collect()
 }
 
-/// Returns values by device and operation. Totals, and the counts by `sync` and `async`, are left out.
+/// Returns one line for each device and operation. Totals and the entries `sync` and `async` are left out.
 fn devices(entries: &[BlkioEntry]) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::new();
     for BlkioEntry { major, minor, op, value } in entries {

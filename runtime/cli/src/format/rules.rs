@@ -1,4 +1,4 @@
-//! `plan --check`: the rules of order and their verdicts on a plan, as text and as JSON.
+//! `plan --check`: the rules for the order of steps, and whether a plan follows each of them, as text and as JSON.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use trace::Steps;
 use super::table;
 use crate::failure::Failure;
 
-/// The verdicts on a plan.
+/// The rules, each with the outcome of its check on a plan.
 pub struct Verdicts<'a> {
     plan: &'a Plan,
     list: Vec<(&'static Rule, Outcome)>,
@@ -38,18 +38,18 @@ struct Step {
 }
 
 impl<'a> Verdicts<'a> {
-    /// Evaluates the rules on a plan.
+    /// Checks a plan against all rules.
     pub fn of(plan: &'a Plan) -> Self {
         Self { plan, list: check::verdicts(plan).collect() }
     }
 
-    /// Returns whether a rule is broken.
+    /// Returns whether the plan breaks a rule.
     pub fn has_broken(&self) -> bool {
         self.list.iter().any(|(_, outcome)| matches!(outcome, Outcome::Broken(_)))
     }
 
-    /// Returns one line per rule: its name, verdict, statement and reason. A broken rule is followed by the steps that
-    /// break it.
+    /// Returns one line per rule: its name, the outcome, the rule's statement and its reason. The line of a broken rule
+    /// is followed by the steps that break the rule.
     pub fn text(&self) -> String {
         let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
         for (rule, outcome) in &self.list {
@@ -63,8 +63,8 @@ impl<'a> Verdicts<'a> {
         table::layout(&rows)
     }
 
-    /// Returns the verdicts as JSON: a list of rules with `rule`, `verdict`, `what` and `why`; broken ones also have
-    /// `steps`, each with `actor`, `index` (from 0), `step` and `object`.
+    /// Returns the outcomes as JSON: a list of rules with `rule`, `verdict`, `what` and `why`. A broken rule also has
+    /// `steps`, a list of the steps that break it, with `actor`, `index` (from 0), `step` and `object`.
     ///
     /// # Errors
     /// As [`super::json`].

@@ -6,8 +6,8 @@ use container::State;
 
 use crate::failure::Failure;
 
-/// Returns the output of `state`, like runc's: indented by two blanks per level, without a trailing newline, and
-/// without the owner.
+/// Returns the output of `state` as in runc: indented by two blanks per level, without a trailing newline, and without
+/// the owner.
 pub fn state(state: State) -> Result<String, Failure> {
     super::indented_json(&State { owner: String::new(), ..state })
 }

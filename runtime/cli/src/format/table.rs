@@ -1,4 +1,5 @@
-//! Tables in the layout of Go's tabwriter in runc: columns at least twelve wide, three blanks apart.
+//! Tables in the layout that runc produces with Go's tabwriter: columns are at least twelve characters wide, and are
+//! separated by three blanks.
 
 use alloc::string::String;
 use core::fmt::Write;
@@ -6,7 +7,7 @@ use core::fmt::Write;
 const PADDING: usize = 3;
 const LEAST_WIDTH: usize = 12;
 
-/// Lays out `rows`, each terminated by a newline.
+/// Returns `rows` as a table. Every line ends with a newline.
 pub fn layout<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [LEAST_WIDTH; N];
     for row in rows {
@@ -17,7 +18,7 @@ pub fn layout<const N: usize>(rows: &[[String; N]]) -> String {
     let mut text = String::new();
     for row in rows {
         for (at, (width, cell)) in widths.iter().zip(row).enumerate() {
-            // Nothing follows the last cell, not even blanks.
+            // The last cell is not padded.
             let width = if at + 1 == N { 0 } else { *width };
             let _ = write!(text, "{cell:<width$}");
         }

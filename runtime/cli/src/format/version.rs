@@ -28,7 +28,7 @@ impl Display for Version {
             writeln!(f, "built for tests: {switches}")?;
         }
         writeln!(f, "spec: {}", spec::VERSION)?;
-        // Only the first line may contain the word "version": Docker parses the text after the last one.
+        // Only the first line may contain the word "version": Docker parses the text after its last occurrence.
         writeln!(f, "build: {BUILD}")
     }
 }
