@@ -28,8 +28,8 @@ use crate::{Error, Mode, Upper, copy, look};
 pub struct Assembled {
     /// The number of operations on the host's mount table.
     pub counts: Counts,
-    /// Clones of the layers' parents, to be closed after the start: closing a detached mount takes the kernel an RCU
-    /// grace period.
+    /// Clones of the layers' parents. They should be closed only after the container has started, because the kernel
+    /// waits for an RCU grace period when a detached mount is closed.
     pub copies: Vec<OwnedFd>,
 }
 
