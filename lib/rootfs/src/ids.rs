@@ -89,9 +89,9 @@ enum Presence {
 
 /// The state of a range that may be abandoned.
 enum State {
-    /// The range's owner still exists, and may free the range.
+    /// The range's owner may still exist, and may free the range.
     Taken,
-    /// The range's owner no longer exists, but this process uses ids of the range.
+    /// The owner's directory is missing or abandoned, but this process uses ids of the range.
     Inhabited(Pid),
     /// The range's owner no longer exists, and no process uses ids of the range.
     Gone,
