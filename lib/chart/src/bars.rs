@@ -1,4 +1,4 @@
-//! Groups of bars.
+//! Charts of grouped bars.
 
 use crate::legend::{self, Entry, Sign, wrapped};
 use plotters::chart::ChartBuilder;
@@ -10,16 +10,16 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::{COLOURS, Error, LIGHT, below_each_other, failed, number};
 
-/// A bar chart: a group of bars per label, with a bar per series in each.
+/// A bar chart. Each label has a group of bars, which contains a bar for each series.
 #[derive(Debug, Clone, Default)]
 pub struct Bars {
     /// The heading.
     pub title: String,
-    /// What was measured, with its unit.
+    /// The measured quantity, with its unit.
     pub y: String,
     /// The names of the groups.
     pub labels: Vec<String>,
-    /// The name of each series, with its value in each group; `None` draws no bar.
+    /// The name of each series, with its value in each group; for `None`, no bar is drawn.
     pub series: Vec<(String, Vec<Option<f64>>)>,
     /// Whether the bars of a group are stacked instead of side by side.
     pub stacked: bool,
@@ -34,7 +34,7 @@ impl Bars {
         below_each_other(std::slice::from_ref(self), |bars, area| bars.draw(area))
     }
 
-    /// Returns the largest value to draw: the highest bar, or the highest stack.
+    /// Returns the height of the highest bar or, if bars are stacked, of the highest stack.
     fn highest(&self) -> f64 {
         let values = |group: usize| {
             let of_group = self.series.iter().map(move |(_, values)| values.get(group));
@@ -102,7 +102,8 @@ impl Bars {
             }
         }
         let letters = (chart.plotting_area().dim_in_pixel().0 as f64 / groups / 5.8) as usize;
-        // Plotters' coordinates are absolute, but drawing on a sub-area is relative to its corner.
+        // The coordinates of Plotters are absolute, but drawing on a sub-area is relative to the corner of the
+        // sub-area.
         let (left, top) = area.get_base_pixel();
         for (group, label) in self.labels.iter().enumerate() {
             let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));

@@ -1,4 +1,4 @@
-//! Nested boxes, with a matrix of numbers below.
+//! A picture of nested boxes, with a matrix of numbers below them.
 
 use crate::{COLOURS, Error, LIGHT, failed};
 use plotters::coord::Shift;
@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 const WIDTH: i32 = 900;
 /// The size of a cell.
 const CELL: (i32, i32) = (32, 22);
-/// The gap between unrelated items.
+/// The gap between items that are not related.
 const GAP: i32 = 10;
 /// The height of a line of text.
 const LINE: i32 = 20;
@@ -24,7 +24,7 @@ const LETTER: i32 = 7;
 pub struct Boxes {
     /// The heading.
     pub title: String,
-    /// The meaning of each kind of cell; the legend lists those that occur.
+    /// The meaning of each kind of cell. The legend lists only the kinds that occur.
     pub kinds: Vec<String>,
     /// The outer boxes.
     pub boxes: Vec<Outer>,
@@ -35,38 +35,38 @@ pub struct Boxes {
 /// An outer box.
 #[derive(Debug, Clone, Default)]
 pub struct Outer {
-    /// Its name.
+    /// The title of the box.
     pub title: String,
-    /// A note after the name.
+    /// A note after the title.
     pub note: String,
-    /// The boxes in it.
+    /// The boxes inside this box.
     pub trays: Vec<Tray>,
 }
 
-/// A box in a box.
+/// A box inside an outer box.
 #[derive(Debug, Clone, Default)]
 pub struct Tray {
-    /// Its name.
+    /// The title of the box.
     pub title: String,
-    /// Its cells; those of a group touch each other.
+    /// The cells of the box, in groups. The cells of a group touch each other.
     pub groups: Vec<Vec<Cell>>,
 }
 
 /// The smallest box.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
-    /// The text in it.
+    /// The text in the cell.
     pub text: String,
     /// An index into [`Boxes::kinds`].
     pub kind: usize,
 }
 
-/// Numbers by row and column.
+/// A matrix of numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Matrix {
     /// The heading.
     pub title: String,
-    /// The names of rows and columns.
+    /// The labels of the rows, which are also the labels of the columns.
     pub labels: Vec<String>,
     /// The numbers.
     pub rows: Vec<Vec<String>>,
@@ -147,8 +147,8 @@ impl Boxes {
 }
 
 impl Outer {
-    /// Lays out the trays in a box of this width; returns their places relative to its upper left corner, and its
-    /// height.
+    /// Lays out the trays in a box of this width. Returns their positions relative to the upper left corner of the box,
+    /// and the height of the box.
     fn flow(&self, width: i32) -> (Vec<Place>, i32) {
         let inner = width - 2 * GAP;
         let (mut x, mut y, mut row) = (GAP, LINE + GAP, 0);
@@ -193,12 +193,12 @@ impl Tray {
         CELL.0.saturating_mul(self.largest()).saturating_add(GAP / 2)
     }
 
-    /// Returns how many groups fit on a line of a box of this width.
+    /// Returns the number of groups that fit side by side into a box of this width.
     fn in_a_line(&self, width: i32) -> usize {
         usize::try_from((width - GAP - GAP / 2) / self.group()).unwrap_or(1).max(1)
     }
 
-    /// Returns width and height: at most `inner` wide, unless a single group is wider.
+    /// Returns the width and the height of the tray. It is at most `inner` wide, unless a single group is wider.
     fn size(&self, inner: i32) -> (i32, i32) {
         let columns = to_pixels(self.in_a_line(inner).min(self.groups.len().max(1)));
         let cells = self.group().saturating_mul(columns) + GAP + GAP / 2;
@@ -207,7 +207,7 @@ impl Tray {
         (width, (CELL.1 + GAP / 2).saturating_mul(lines) + LINE + GAP / 2)
     }
 
-    /// Iterates over its cells and their places in a box at `place`.
+    /// Iterates over the cells and their positions, for a tray at `place`.
     fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
         let columns = self.in_a_line(place.width);
         let groups = self.groups.iter().enumerate();
@@ -291,7 +291,7 @@ fn write<D: DrawingBackend>(
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
 }
 
-/// Returns the colour of a kind of cell, light enough for text on it.
+/// Returns the colour of a kind of cell. It is light enough for text to be readable on it.
 fn colour(kind: usize) -> plotters::style::RGBAColor {
     match kind {
         0 => COLOURS[5].mix(0.45),
@@ -305,7 +305,7 @@ fn letters(text: &str) -> i32 {
 }
 
 fn to_pixels(count: usize) -> i32 {
-    // A picture never has room for more.
+    // No picture is large enough for a larger count.
     i32::try_from(count).unwrap_or(i32::MAX).min(1 << 20)
 }
 

@@ -1,4 +1,5 @@
-//! Flame graphs of sampled stacks: the width of a function is the number of samples in it and its callees.
+//! Flame graphs of sampled stacks, in which the width of a function is the number of samples of the function and its
+//! callees.
 
 use crate::legend::{self, Entry, Sign};
 use crate::{COLOURS, Error, failed};
@@ -14,7 +15,7 @@ const ROW: u32 = 15;
 /// The width of a letter in function names, in pixels.
 const LETTER: f64 = 5.4;
 
-/// The colour of functions in no class.
+/// The colour of functions that are in no class.
 const PLAIN: RGBColor = RGBColor(215, 215, 205);
 
 /// A flame graph.
@@ -22,14 +23,14 @@ const PLAIN: RGBColor = RGBColor(215, 215, 205);
 pub struct Flame {
     /// The heading.
     pub title: String,
-    /// Stacks, outermost function first, each with its number of samples.
+    /// The sampled stacks, each with its number of samples. The outermost function of a stack comes first.
     pub stacks: Vec<(Vec<String>, u64)>,
-    /// Classes of coloured functions: the name in the legend, and substrings of function names. A class colours all
-    /// callees too, except those that an earlier class matches.
+    /// The classes by which functions are coloured: a name for the legend, and substrings of function names. All
+    /// callees of a matching function have its colour too, except those that an earlier class matches.
     pub classes: Vec<(String, Vec<String>)>,
 }
 
-/// A function in its call chain.
+/// A function at a certain place in the call chain.
 #[derive(Debug, Default)]
 struct Node {
     samples: u64,
@@ -91,7 +92,7 @@ impl Flame {
     ) -> Result<(), Error> {
         for (name, call) in &node.calls {
             let width = call.samples as f64 * place.scale;
-            // Skip what is too small to see.
+            // Skip functions that are too narrow to be visible.
             if width >= 0.3 && place.bottom >= place.row {
                 let class = match (class, self.class(name)) {
                     (Some(caller), Some(own)) => Some(caller.min(own)),
@@ -119,7 +120,7 @@ struct Place {
     left: f64,
     bottom: u32,
     row: u32,
-    /// The width of a sample.
+    /// The width of one sample, in pixels.
     scale: f64,
 }
 
@@ -134,7 +135,7 @@ impl Place {
         let pixel = |value: f64| value.round() as i32;
         let (left, right) = (pixel(self.left), pixel(self.left + width));
         let (top, bottom) = ((self.bottom - self.row).cast_signed(), self.bottom.cast_signed());
-        // Leave a gap to each neighbour where there is room.
+        // If the box is wide enough, leave a gap on each side.
         let gap = i32::from(right - left > 2);
         let corners = [(left, top + 1), ((right - gap).max(left), bottom)];
         area.draw(&Rectangle::new(corners, colour.mix(0.75).filled())).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The legend, beside the picture.
+//! The legend, which is beside the picture.
 
 use crate::{Error, failed};
 use plotters::coord::Shift;
@@ -7,12 +7,12 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Letters per line.
+/// The maximum number of letters in a line.
 const LETTERS: usize = 32;
 /// The height of a line, in pixels.
 const LINE: i32 = 17;
 
-/// A name and its symbol in the picture.
+/// An entry of the legend: a name, and its symbol in the picture.
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
     pub colour: RGBColor,
@@ -24,11 +24,11 @@ pub(crate) struct Entry<'a> {
 pub(crate) enum Sign {
     Line,
     Box,
-    /// A vertical line at a moment.
+    /// A vertical line that marks a value on the horizontal axis.
     Upright,
 }
 
-/// Writes the names at the right edge of the area; returns the rest of the area.
+/// Draws the legend at the right edge of the area; returns the remaining area.
 pub(crate) fn beside<D: DrawingBackend>(
     area: &DrawingArea<D, Shift>,
     entries: &[Entry],
@@ -62,7 +62,8 @@ pub(crate) fn beside<D: DrawingBackend>(
     Ok(picture)
 }
 
-/// Wraps a text at this many letters: after blanks and hyphens, or inside a word that is longer than a line.
+/// Wraps a text into lines of this many letters. A line ends after a blank or a hyphen, or within a word that is longer
+/// than a line.
 pub(crate) fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let letters = letters.max(4);
     let mut lines = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Pictures of curves, groups of bars, stacks and nested boxes as self-contained SVG: without scripts, fonts or
+//! Pictures of curves, groups of bars, stacks and nested boxes as self-contained SVG, which needs no scripts, fonts or
 //! external resources.
 
 mod bars;
@@ -25,8 +25,8 @@ use plotters::prelude::{
 /// The size of one picture, in pixels.
 const SIZE: (u32, u32) = (900, 420);
 
-/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, extended for pictures with
-/// many series.
+/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with more colours added for
+/// pictures with many series.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -45,7 +45,7 @@ const COLOURS: [RGBColor; 12] = [
 /// The colour of grid lines and other decoration.
 const LIGHT: RGBColor = RGBColor(225, 225, 225);
 
-/// The colour of marks.
+/// The colour of the marks on the horizontal axis.
 const MARK: RGBColor = RGBColor(120, 120, 120);
 
 /// The scale of an axis.
@@ -53,14 +53,14 @@ const MARK: RGBColor = RGBColor(120, 120, 120);
 pub enum Scale {
     /// Linear, starting at 0.
     Linear,
-    /// Logarithmic; values of 0 and below are left out.
+    /// Logarithmic; values that are 0 or negative are left out.
     Logarithmic,
 }
 
 /// An axis.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The quantity that the axis shows, with its unit.
     pub title: String,
     /// The scale.
     pub scale: Scale,
@@ -81,9 +81,9 @@ impl Axis {
 /// A curve.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its name in the legend.
+    /// The name of the curve in the legend.
     pub name: String,
-    /// Its points, in drawing order.
+    /// The points of the curve, in drawing order.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -92,9 +92,9 @@ pub struct Series {
 pub struct Chart {
     /// The heading.
     pub title: String,
-    /// The variable.
+    /// The horizontal axis, for the variable.
     pub x: Axis,
-    /// What was measured.
+    /// The vertical axis, for the measured quantity.
     pub y: Axis,
     /// The curves.
     pub series: Vec<Series>,
@@ -127,7 +127,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Renders the charts one below the other as SVG.
+/// Renders charts as one SVG picture, each below the previous one.
 ///
 /// # Errors
 /// Errors of the drawing library.
@@ -135,7 +135,7 @@ pub fn svg(charts: &[Chart]) -> Result<String, Error> {
     below_each_other(charts, |chart, area| chart.draw(area))
 }
 
-/// Renders pictures of any kind one below the other as SVG.
+/// Renders pictures of any kind as one SVG picture, each below the previous one.
 ///
 /// # Errors
 /// Errors of the drawing library.
@@ -277,7 +277,7 @@ impl Scale {
         value.is_finite() && (self == Self::Linear || value > 0.0)
     }
 
-    /// Returns the range of an axis for these values, or `None` without values.
+    /// Returns the range of an axis that shows these values, or `None` if there are no values.
     fn range(self, values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
         let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| match range {
             Some((low, high)) => Some((low.min(value), high.max(value))),
@@ -290,7 +290,7 @@ impl Scale {
     }
 }
 
-/// Formats the label of an axis, with no more digits than distinguish it from its neighbours.
+/// Formats the label of an axis with only as many digits as are needed to distinguish neighbouring labels.
 fn number(value: &f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -360,7 +360,7 @@ mod tests {
         let text = bars.svg().expect("drawn");
         assert!(text.contains("free") && text.contains("held") && text.contains("a &lt;b&gt;"));
         assert!(Bars::default().svg().is_ok());
-        // Each group is one stack, as high as the sum of its bars.
+        // Each group is a stack, whose height is the sum of its bars.
         let stacked = Bars { stacked: true, ..bars };
         let both = draw(&[
             Picture::Bars(stacked),

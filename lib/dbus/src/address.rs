@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 
 use crate::Error;
 
-/// The system bus's socket, unless DBUS_SYSTEM_BUS_ADDRESS names another.
+/// The socket of the system bus, unless DBUS_SYSTEM_BUS_ADDRESS contains another one.
 const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 
 /// An address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A socket in the file system.
+    /// A socket with a path in the file system.
     Path(String),
     /// An abstract socket, which belongs to a network namespace.
     Abstract(String),
@@ -24,11 +24,11 @@ impl Address {
         Self::Path(SYSTEM_BUS.to_string())
     }
 
-    /// Parses the first supported socket from a list such as `unix:path=/run/bus,guid=…;unix:abstract=name`, the format
-    /// of DBUS_SYSTEM_BUS_ADDRESS and DBUS_SESSION_BUS_ADDRESS.
+    /// Parses a list of addresses such as `unix:path=/run/bus,guid=…;unix:abstract=name`, the format of
+    /// DBUS_SYSTEM_BUS_ADDRESS and DBUS_SESSION_BUS_ADDRESS. Returns the first address of a supported kind.
     ///
     /// # Errors
-    /// [`Error::Address`] if the list contains no such socket.
+    /// [`Error::Address`] if the list contains no address of a supported kind.
     pub fn parse(address: &str) -> Result<Self, Error> {
         let unix = address.split(';').filter_map(|one| one.strip_prefix("unix:"));
         let mut pairs = unix.flat_map(|one| one.split(',')).filter_map(|pair| pair.split_once('='));
@@ -51,7 +51,7 @@ impl core::fmt::Display for Address {
     }
 }
 
-/// Returns the address of the bus whose socket is at `path`.
+/// Returns an address, in that format, of the bus whose socket is at `path`.
 pub fn address_of(path: &str) -> String {
     let mut address = String::from("unix:path=");
     for byte in path.bytes() {
@@ -65,7 +65,7 @@ pub fn address_of(path: &str) -> String {
     address
 }
 
-/// Decodes a value of an address, in which `%` and two hexadecimal digits may stand for a byte.
+/// Decodes a value in an address, where `%` and two hexadecimal digits may represent a byte.
 fn unescape(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
@@ -75,7 +75,7 @@ fn unescape(value: &str) -> Option<String> {
             b'%' => {
                 let (digits, after) = rest.split_at_checked(2)?;
                 rest = after;
-                // Rejects a sign, which from_str_radix would accept.
+                // from_str_radix would accept a sign, which is not allowed here.
                 let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
                 let digits = core::str::from_utf8(digits).ok().filter(|_| is_hex)?;
                 u8::from_str_radix(digits, 16).ok()?

@@ -1,4 +1,4 @@
-//! The connection.
+//! A connection to a bus or to a service.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,31 +17,31 @@ use sys::wait::{Deadline, ready};
 use crate::message::Kind;
 use crate::{Address, Call, Error, Message, Value};
 
-/// The maximum number of signals queued until the caller waits for one.
+/// The maximum number of signals that are queued until the caller waits for a signal.
 const MAX_SIGNALS: usize = 64;
 /// Maximum length of a line of the SASL authentication, in bytes.
 const MAX_LINE: usize = 1024;
 
 const BUS: &str = "org.freedesktop.DBus";
 
-/// A connection to a bus, or to a service without one.
+/// A connection to a bus, or directly to a service (peer-to-peer).
 #[derive(Debug)]
 pub struct Bus {
     socket: OwnedFd,
     /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     serial: u32,
-    /// Whether the peer is a message bus, which routes by destination and delivers only signals that were subscribed
-    /// to.
+    /// Whether the peer is a message bus. A bus routes messages by destination, and delivers only the signals to which
+    /// the client has subscribed.
     routed: bool,
     /// The timeout of each call and each wait.
     patience: Duration,
-    /// Signals that arrived before the caller waited for one.
+    /// Signals that arrived while the caller was not waiting for a signal.
     signals: Vec<Message>,
 }
 
 impl Bus {
-    /// Connects to the bus at `address`. `patience` is the timeout of each call and each wait.
+    /// Connects to the bus at `address`. `patience` is the timeout of each call and of each wait for a signal.
     ///
     /// # Errors
     /// See [`Error`].
@@ -49,7 +49,7 @@ impl Bus {
         Self::dial(address, true, patience)
     }
 
-    /// Connects to a service that itself listens at `address`: peer-to-peer D-Bus, without a bus.
+    /// Connects to a service that listens at `address` itself, without a bus (peer-to-peer D-Bus).
     ///
     /// # Errors
     /// See [`Error`].
@@ -61,7 +61,7 @@ impl Bus {
         let kind = SocketType::STREAM;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .context("socket", "D-Bus")?;
-        // connect(2) blocks if the peer's backlog is full, and send(2) if the peer does not read.
+        // connect(2) blocks if the peer's backlog is full, and send(2) blocks if the peer does not read.
         set_socket_timeout(&socket, Timeout::Send, Some(patience))
             .context("setsockopt", "SO_SNDTIMEO")?;
         let address = match target {
@@ -76,7 +76,7 @@ impl Bus {
         Self::over(socket, routed, patience)
     }
 
-    /// Authenticates on a connected socket. `routed` says whether the peer is a bus.
+    /// Authenticates on a connected socket. `routed` is true if the peer is a bus.
     ///
     /// # Errors
     /// See [`Error`].
@@ -90,8 +90,8 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Authenticates by EXTERNAL: the peer takes our uid from SO_PEERCRED. The uid is not sent, because in a user
-    /// namespace our uid differs from the one that the peer sees.
+    /// Authenticates with the mechanism EXTERNAL: the peer reads the client's uid by SO_PEERCRED. The client does not
+    /// send its uid, because in a user namespace it differs from the uid that the peer sees.
     fn authenticate(&mut self) -> Result<(), Error> {
         let deadline = Deadline::after(self.patience);
         self.send(b"\0AUTH EXTERNAL\r\nDATA\r\n")?;
@@ -122,7 +122,7 @@ impl Bus {
     /// Calls a method and waits for the reply.
     ///
     /// # Errors
-    /// [`Error::Answer`] if the reply is an error; for others see [`Error`].
+    /// [`Error::Answer`] if the reply is an error; for other errors see [`Error`].
     pub fn call(&mut self, call: &Call<'_>) -> Result<Message, Error> {
         let deadline = Deadline::after(self.patience);
         self.serial += 1;
@@ -137,7 +137,7 @@ impl Bus {
                     return Err(Error::Answer { name: message.error_name, text });
                 }
                 Kind::Signal => {
-                    // Drop the oldest: it belongs to a job that was not started here.
+                    // Drop the oldest signal; it belongs to a job that this client did not start.
                     if self.signals.len() == MAX_SIGNALS {
                         self.signals.remove(0);
                     }
@@ -148,7 +148,7 @@ impl Bus {
         }
     }
 
-    /// Subscribes to the signals that match `rule`. Without a bus, all signals arrive anyway.
+    /// Subscribes to the signals that match `rule`. Does nothing without a bus, because then all signals arrive anyway.
     ///
     /// # Errors
     /// See [`Error`].
@@ -159,10 +159,10 @@ impl Bus {
         Ok(())
     }
 
-    /// Waits for a signal for which `wanted` returns `Some`.
+    /// Waits for a signal for which `wanted` returns `Some`, and returns the value in it.
     ///
     /// # Errors
-    /// [`Error::Stalled`] if none arrives in time; see [`Error`].
+    /// [`Error::Stalled`] if no such signal arrives in time; for other errors see [`Error`].
     pub fn signal<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T, Error> {
         let deadline = Deadline::after(self.patience);
         if let Some(found) = self.signals.drain(..).find_map(|message| wanted(&message)) {
@@ -197,11 +197,11 @@ impl Bus {
         }
     }
 
-    /// Receives available bytes, blocking if there are none.
+    /// Receives the available bytes; if there are none, waits for some.
     fn receive(&mut self, deadline: Deadline) -> Result<(), Error> {
         let mut buffer = [0; 2048];
         loop {
-            // Checked here too, in case the peer never stops sending.
+            // The deadline is also checked here, because the peer may send without end.
             if deadline.left().is_none() {
                 return Err(stalled(self.patience));
             }

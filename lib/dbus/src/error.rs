@@ -3,12 +3,12 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Why a call over D-Bus failed.
+/// The reason why a D-Bus call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// connect(2) failed.
     Connect {
-        /// The address, or the socket.
+        /// The address of the bus or the path of its socket.
         address: String,
         /// The errno.
         errno: sys::Errno,
@@ -30,13 +30,13 @@ pub enum Error {
     },
     /// The peer closed the connection.
     Closed,
-    /// The peer violates the D-Bus specification.
+    /// The peer violated the D-Bus specification.
     Malformed(&'static str),
     /// The reply is an error.
     Answer {
-        /// Its name, such as `org.freedesktop.systemd1.UnitExists`.
+        /// The name of the error, such as `org.freedesktop.systemd1.UnitExists`.
         name: String,
-        /// Its text.
+        /// The text of the error.
         text: String,
     },
     /// A system call failed.
@@ -52,7 +52,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the peer is not running.
+    /// Returns whether the error means that the peer is not running.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::Connect { errno: sys::Errno::NOENT | sys::Errno::CONNREFUSED, .. })
     }

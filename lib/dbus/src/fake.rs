@@ -10,18 +10,18 @@ use rustix::net::{
 use crate::wire::Writer;
 use crate::{Message, Value};
 
-/// A call that the fake answers.
+/// A call that the fake peer has received.
 #[derive(Debug)]
 pub struct Asked {
-    /// The method.
+    /// The name of the method.
     pub member: String,
     /// The serial of the call.
     pub serial: u32,
-    /// Its first argument, if that is a string.
+    /// The first argument if it is a string.
     pub text: String,
 }
 
-/// Encodes a message of a service or the bus. `fields` are the header fields, by code.
+/// Encodes a message as a service or a bus sends it. `fields` contains the header fields with their codes.
 fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -> Vec<u8> {
     let mut body = Writer::default();
     let mut signature = String::new();
@@ -53,7 +53,7 @@ fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -
     message.bytes
 }
 
-/// Encodes a method return.
+/// Encodes the reply of a successful method call.
 pub fn returns(asked: &Asked, arguments: &[Value]) -> Vec<u8> {
     encode(2, asked.serial, &[], arguments)
 }
@@ -68,8 +68,8 @@ pub fn signals(interface: &str, member: &str, arguments: &[Value]) -> Vec<u8> {
     encode(4, 0, &[(2, interface), (3, member)], arguments)
 }
 
-/// Returns a socket whose peer answers the authentication with `line`, then each call with the result of `answer`. The
-/// thread returns the received calls once the socket is closed.
+/// Returns a socket and a thread. The thread is the peer of the socket: it answers the authentication with `line`, and
+/// each call with the result of `answer`. After the socket is closed, it returns the received calls.
 pub fn serve(
     line: &'static str,
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
@@ -117,7 +117,7 @@ pub fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// Sends all bytes, or until the peer closes.
+/// Sends all bytes; stops if the peer closes the connection.
 fn say(socket: &OwnedFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match send(socket, bytes, SendFlags::NOSIGNAL) {

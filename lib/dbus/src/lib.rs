@@ -1,8 +1,8 @@
-//! A minimal D-Bus client: the part of the D-Bus specification that calling a service needs.
+//! A minimal D-Bus client, which implements only what is necessary to call a service.
 //!
-//! It has one connection, one thread and one call at a time over an `AF_UNIX` socket; it passes no descriptors and
-//! exports no objects. Every wait has a timeout and every length a limit. Input from the peer is untrusted: it is
-//! parsed into a [`Message`] or rejected.
+//! A client has one connection over an `AF_UNIX` socket, one thread, and one call at a time. It passes no descriptors
+//! and exports no objects. Every wait has a timeout and every length has a limit. Input from the peer is not trusted:
+//! it is either parsed into a [`Message`] or rejected.
 #![cfg_attr(not(any(test, feature = "fake")), no_std)]
 
 extern crate alloc;

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use crate::wire::Writer;
 use crate::{Error, Reader, Value};
 
-/// Maximum length of a body, in bytes. The specification allows 128 MiB; systemd's replies to this client have a few
-/// hundred bytes.
+/// Maximum length of a body, in bytes. The specification allows 128 MiB; systemd's replies to this client are a few
+/// hundred bytes long.
 const MAX_BODY: usize = 1 << 20;
 /// Maximum length of the header fields, in bytes.
 const MAX_FIELDS: usize = 64 << 10;
@@ -36,12 +36,12 @@ pub struct Call<'a> {
     pub interface: &'a str,
     /// The method.
     pub member: &'a str,
-    /// Its arguments.
+    /// The arguments of the method.
     pub arguments: Vec<Value>,
 }
 
 impl Call<'_> {
-    /// Encodes the message.
+    /// Encodes the call as a message.
     pub(crate) fn encode(&self, serial: u32, with_destination: bool) -> Vec<u8> {
         let mut body = Writer::default();
         let mut signature = String::new();
@@ -50,7 +50,7 @@ impl Call<'_> {
             argument.add_signature(&mut signature);
         }
         let mut message = Writer::default();
-        // No flags: early in a boot, the bus waits until systemd has connected to it.
+        // No flags are set, so that early in a boot the bus waits until systemd has connected to it.
         message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
         message.u32(body.bytes.len() as u32);
         message.u32(serial);
@@ -89,7 +89,7 @@ pub(crate) enum Kind {
     Error(u32),
     /// A signal.
     Signal,
-    /// Anything else, which is ignored.
+    /// Any other type; such messages are ignored.
     Other,
 }
 
@@ -102,17 +102,18 @@ pub struct Message {
     /// The name of the signal, or of the method.
     pub member: String,
     pub(crate) error_name: String,
-    /// The types of its arguments.
+    /// The types of the message's arguments.
     pub signature: String,
     body: Vec<u8>,
     big_endian: bool,
 }
 
 impl Message {
-    /// Returns the length in bytes of the message at the start of `bytes`, or `None` if more bytes are needed.
+    /// Returns the length in bytes of the message at the start of `bytes`, or `None` if `bytes` is too short to contain
+    /// its header.
     ///
     /// # Errors
-    /// If `bytes` is not a valid message, or exceeds the limits.
+    /// If `bytes` does not begin with a valid message, or the message exceeds the limits.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         let Some(head) = bytes.get(..FIXED) else { return Ok(None) };
         let big_endian = match head.first() {
@@ -175,7 +176,7 @@ impl Message {
                 (ERROR_NAME, "s") => message.error_name = reader.string()?.to_string(),
                 (SIGNATURE, "g") => message.signature = reader.signature()?.to_string(),
                 (REPLY_SERIAL, "u") => reply_to = reader.u32()?,
-                // A known field with the wrong type, or a type that no header field has.
+                // A known field whose value has the wrong type, or a value of a type that no header field has.
                 (INTERFACE | MEMBER | ERROR_NAME | SIGNATURE | REPLY_SERIAL, _) => return None,
                 (_, other) => reader.skip(other)?,
             }
@@ -193,17 +194,17 @@ impl Message {
         Some(message)
     }
 
-    /// Returns a reader of the message's arguments, in the order of its signature.
+    /// Returns a reader of the message's arguments, which are in the order of its signature.
     pub fn body(&self) -> Reader<'_> {
         Reader::new(&self.body, self.big_endian)
     }
 
-    /// Returns the first argument, if that is a string.
+    /// Returns the first argument if it is a string.
     pub fn text(&self) -> Option<&str> {
         self.signature.starts_with(['s', 'o']).then(|| self.body().string())?
     }
 
-    /// Returns the first argument, if that is a variant that contains a string.
+    /// Returns the first argument if it is a variant that contains a string.
     pub fn variant_text(&self) -> Option<&str> {
         let mut reader = self.body();
         (self.signature == "v" && reader.signature()? == "s").then(|| reader.string())?

@@ -11,7 +11,7 @@ fn hello() -> Call<'static> {
     }
 }
 
-/// Encodes a reply of this kind to call 3, with `body`.
+/// Encodes a reply of the type `kind` to the call with the serial 3.
 fn answer(kind: u8, error: &str, signature: &str, body: &[u8]) -> Vec<u8> {
     let mut message = Writer::default();
     message.bytes.extend([b'l', kind, 0, 1]);
@@ -85,13 +85,13 @@ fn a_header_that_lies_about_itself_is_refused() {
     for at in 16..good.len() - 7 {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
-        // The parser may reject or misread it, but must not panic.
+        // The parser may reject or misinterpret the message, but must not panic.
         let _ = Message::parse(&bad);
     }
     for end in 0..good.len() {
         assert!(Message::parse(&good[..end]).is_err());
     }
-    // The signature of a field differs from the field's type.
+    // The signature in the header field differs from the type of this field.
     let mut bad = good.clone();
     bad[18] = b's';
     assert!(Message::parse(&bad).is_err());
@@ -102,7 +102,7 @@ proptest! {
     fn no_bytes_make_the_parser_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Message::length(&bytes);
         let _ = Message::parse(&bytes);
-        // Random bytes after a plausible start, so that the header fields are reached.
+        // A plausible start is followed by random bytes, so that the parser reaches the header fields.
         if bytes.len() >= 16 {
             let rest = bytes.len() - 16;
             let fields = rest / 2 / 8 * 8;

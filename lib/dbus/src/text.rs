@@ -1,4 +1,4 @@
-//! Values as text, in GLib's GVariant notation, which `gdbus`, `busctl` and runc's annotations use: `uint64 5`,
+//! Parsing of values in GLib's GVariant text format, which `gdbus`, `busctl` and runc's annotations use: `uint64 5`,
 //! `'text'`, `true`, `['a', 'b']`, `@as []`, `{'key': <1>}`, `b'bytes'`.
 
 use alloc::boxed::Box;
@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 
 use crate::Value;
 
-/// Maximum nesting depth of containers.
+/// Maximum nesting depth of arrays, structs, dictionaries and variants.
 const MAX_DEPTH: u32 = 16;
 
 impl Value {
-    /// Parses a value. A number without a type prefix is an `i`, or a `d` if it has a point or an exponent. The prefix
-    /// is a name such as `uint64`, or `@` and a signature.
+    /// Parses a value. A type prefix is a type name such as `uint64`, or `@` and a signature. A number without a type
+    /// prefix is an `i`; with a decimal point or an exponent, it is a `d`.
     ///
     /// # Errors
     /// A description of the syntax error.
@@ -27,7 +27,7 @@ impl Value {
     }
 }
 
-/// A parsed value whose type is not resolved yet.
+/// A parsed value whose type is not yet known.
 enum Node<'a> {
     Bool(bool),
     Number(&'a str),
@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         self.rest
     }
 
-    /// Consumes `token` if it comes next.
+    /// Returns whether `token` comes next; if so, consumes it.
     fn takes(&mut self, token: &str) -> bool {
         let rest = self.skip_space().strip_prefix(token);
         self.rest = rest.unwrap_or(self.rest);
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Consumes characters while `wanted` returns true.
+    /// Consumes characters as long as `wanted` returns true, and returns them.
     fn while_it(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
@@ -154,8 +154,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses characters up to and including the closing quote; a character after a backslash stands for itself or for
-    /// what `escape` returns.
+    /// Consumes characters up to and including the closing quote. Calls `each` for each character, with true if a
+    /// backslash precedes it; the backslash itself is skipped.
     fn characters(
         &mut self,
         quote: &str,
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the control character of a backslash escape.
+/// Returns the character that a backslash and `c` represent.
 fn control(c: char) -> char {
     match c {
         'a' => '\x07',
@@ -233,7 +233,7 @@ fn control(c: char) -> char {
 }
 
 impl Node<'_> {
-    /// Infers the type of the value alone. A type annotation of any element of an array applies to the whole array.
+    /// Infers the type from the value alone. In an array, a type annotation of one element applies to all elements.
     fn infer(&self) -> Option<String> {
         let of_all = |nodes: &mut dyn Iterator<Item = &Self>| {
             let mut first = None;
@@ -304,7 +304,7 @@ impl Node<'_> {
             }
             (Self::Dictionary(entries), _) => {
                 let inner = kind.strip_prefix("a{").and_then(|kind| kind.strip_suffix('}'));
-                // A dictionary key has a basic type: one letter.
+                // The key of a dictionary entry has a basic type, whose signature is one letter.
                 let (key, value) =
                     inner.and_then(|i| i.split_at_checked(1)).ok_or_else(mismatch)?;
                 let entry = |(k, v): &(Self, Self)| {
@@ -327,7 +327,7 @@ fn is_object_path(text: &str) -> bool {
         })
 }
 
-/// Parses a number: decimal, hexadecimal after `0x`, or octal after `0`.
+/// Parses a number: hexadecimal if it begins with `0x`, octal if it begins with `0`, otherwise decimal.
 fn number(text: &str, kind: &str) -> Result<Value, String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -339,7 +339,7 @@ fn number(text: &str, kind: &str) -> Result<Value, String> {
         None => (10, digits),
     };
     let bad = || format!("cannot parse {text:?} as type {kind:?}");
-    // At most one sign is allowed.
+    // Only one sign is allowed.
     if digits.starts_with(['+', '-']) {
         return Err(bad());
     }

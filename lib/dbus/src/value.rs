@@ -1,4 +1,4 @@
-//! Typed values.
+//! Values with their D-Bus types.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -35,7 +35,7 @@ pub enum Value {
     Signature(String),
     /// `ay`
     Bytes(Vec<u8>),
-    /// `a`, with the signature of an element.
+    /// `a`; the string is the signature of an element.
     Array(String, Vec<Self>),
     /// `(…)`
     Struct(Vec<Self>),
@@ -51,14 +51,14 @@ impl Value {
         Self::String(text.to_string())
     }
 
-    /// Returns the signature of its type.
+    /// Returns the signature of the value's type.
     pub fn signature(&self) -> String {
         let mut signature = String::new();
         self.add_signature(&mut signature);
         signature
     }
 
-    /// Appends the signature of its type.
+    /// Appends the signature of the value's type.
     pub(crate) fn add_signature(&self, to: &mut String) {
         let rest = match self {
             Self::Byte(_) => "y",
@@ -94,7 +94,7 @@ impl Value {
         to.push_str(rest);
     }
 
-    /// Appends the bytes of the value.
+    /// Appends the value in wire format.
     pub(crate) fn write(&self, to: &mut Writer) {
         match self {
             Self::Byte(value) => to.u8(*value),
@@ -129,7 +129,7 @@ impl Value {
     }
 }
 
-/// Returns the alignment of a type.
+/// Returns the alignment of the type with this signature.
 fn alignment(signature: &str) -> usize {
     match signature.bytes().next() {
         Some(b'y' | b'g' | b'v') => 1,
@@ -164,7 +164,7 @@ mod tests {
             2, 0, 0, 0, b'A', b'b', 0, 1, b'b', 0, 0, 0, 1, 0, 0, 0,
             1, 0, 0, 0, b'C', 0, 2, b'a', b'u', 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0,
         ];
-        // The second pair is padded to a multiple of 8; the array's length excludes the padding before the first pair.
+        // The second pair is aligned to 8 bytes. The array's length does not include the padding before the first pair.
         assert_eq!(bytes(&list), golden);
     }
 

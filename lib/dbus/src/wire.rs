@@ -2,14 +2,15 @@
 
 use alloc::vec::Vec;
 
-/// Writes values in little-endian order. Offset 0 counts as 8-byte aligned, which holds for headers and bodies.
+/// Writes values in little-endian order. Offset 0 must be aligned to 8 bytes in the message, as it is in headers and
+/// bodies.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub bytes: Vec<u8>,
 }
 
 impl Writer {
-    /// Pads with zeros to a multiple of `to`.
+    /// Pads with zeros up to a multiple of `to` bytes.
     pub fn align(&mut self, to: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
     }
@@ -34,14 +35,15 @@ impl Writer {
         self.u8(0);
     }
 
-    /// Writes a signature; the caller makes sure that it has at most 255 bytes.
+    /// Writes a signature. The caller ensures that it has at most 255 bytes.
     pub fn signature(&mut self, text: &str) {
         self.u8(text.len() as u8);
         self.bytes.extend_from_slice(text.as_bytes());
         self.u8(0);
     }
 
-    /// Writes an array whose elements are aligned to `to`; its length excludes the padding before the first element.
+    /// Writes an array whose elements are aligned to `to` bytes. The array's length does not include the padding before
+    /// the first element.
     pub fn array(&mut self, to: usize, elements: impl FnOnce(&mut Self)) {
         self.u32(0);
         let length = self.bytes.len() - 4;
@@ -55,7 +57,7 @@ impl Writer {
     }
 }
 
-/// Reads values; returns `None` for invalid or truncated input.
+/// Reads values. Its methods return `None` if the input is invalid or truncated.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -68,12 +70,12 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0, big_endian }
     }
 
-    /// Returns the offset from the start.
+    /// Returns the current offset from the start.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Skips the padding before a value that is aligned to `to`.
+    /// Skips the padding before a value that is aligned to `to` bytes.
     pub fn align(&mut self, to: usize) -> Option<()> {
         let padding = self.at.next_multiple_of(to) - self.at;
         self.take(padding)?.iter().all(|byte| *byte == 0).then_some(())

@@ -1,6 +1,7 @@
-//! config.json as Podman 4 and 5 write it by default.
+//! A default config.json, equal to the one that Podman 4 and 5 write.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration uses no later property.
+//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a later
+//! version.
 
 pub mod seccomp;
 
@@ -21,7 +22,7 @@ pub const CAPABILITIES: &[&str] = &[
     "CAP_SYS_CHROOT",
 ];
 
-/// Returns the configuration without seccomp and hostname; its root filesystem is `rootfs`.
+/// Returns the configuration without seccomp and hostname. The root filesystem is the directory `rootfs`.
 #[must_use]
 pub fn podman() -> Value {
     json!({

@@ -1,13 +1,13 @@
-//! The limit on a host's concurrent starts, and the queue of waiting starts.
+//! A limit on the number of concurrent container starts on a host, and a queue of waiting starts.
 //!
-//! Starts contend for kernel locks. Above some number, more concurrent starts do not increase the throughput: they only
-//! wait for each other and slow down everything else on the host. With a limit, excess starts wait in a queue instead,
-//! which costs nothing.
+//! Starts contend for kernel locks. Above some number of concurrent starts, more of them do not increase the
+//! throughput: they wait for each other and slow down everything else on the host. With a limit, the excess starts wait
+//! in a queue instead, which costs nothing.
 //!
-//! The limit is a set of System V semaphores: the number of free permits, the number of all permits, and the maximum
-//! wait. The kernel keeps the queue in FIFO order, wakes one start per permit, and returns the permit of a killed
-//! process (SEM_UNDO). It needs no polling and no daemon. The set belongs to an IPC namespace and a user: root of the
-//! host has one limit, which does not apply in other IPC namespaces.
+//! The limit is stored in a set of System V semaphores: the number of free permits, the total number of permits, and
+//! the maximum wait. The kernel keeps the waiting starts in FIFO order, wakes one start per permit, and returns the
+//! permit of a killed process (SEM_UNDO). No polling and no daemon is needed. A set belongs to an IPC namespace and a
+//! user: the limit of the host's root does not apply in other IPC namespaces.
 #![cfg_attr(not(test), no_std)]
 
 use core::time::Duration;
@@ -20,13 +20,13 @@ use sys::semaphore::{Change, MOST, Set};
 const KEY: u32 = 0x6461_7966;
 /// The semaphore that counts free permits.
 const FREE: u16 = 0;
-/// The semaphore that holds the number of all permits.
+/// The semaphore whose value is the total number of permits.
 const WIDTH: u16 = 1;
-/// The semaphore that holds the maximum wait, in seconds.
+/// The semaphore whose value is the maximum wait, in seconds.
 const LONGEST: u16 = 2;
 const SEMAPHORES: usize = 3;
 
-/// The default maximum wait of a start: half of the kubelet's timeout of a CRI call.
+/// The default maximum wait of a start: half of the timeout of the kubelet's CRI calls.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A limit on concurrent starts.
@@ -35,7 +35,7 @@ pub struct Limit {
     set: Set,
 }
 
-/// A snapshot of a limit and its use.
+/// A snapshot of a limit and of its free permits and waiting starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
     /// The maximum number of concurrent starts.
@@ -48,7 +48,7 @@ pub struct State {
     pub longest: Duration,
 }
 
-/// A permit to start a container; returned when dropped, or when the process ends.
+/// A permit to start a container. It is returned when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Permit {
     set: Set,
@@ -68,24 +68,25 @@ pub enum Admission {
 }
 
 impl Limit {
-    /// Returns the limit of this IPC namespace. A semaphore set of another user is ignored, because that user could
-    /// delay our starts.
+    /// Returns the limit of this IPC namespace. A semaphore set that another user owns is ignored, because that user
+    /// could use it to delay this user's starts.
     #[must_use]
     pub fn find() -> Option<Self> {
         let set = Set::find(KEY).ok()?;
         let status = set.status().ok()?;
         let own = geteuid().as_raw();
-        // A set that was never changed is still being created, or its creator was killed before it set the permits.
+        // A set that has never been changed is still being created, or its creator was killed before setting the
+        // permits.
         let is_ours = status.owner == own && status.maker == own && status.mode & 0o077 == 0;
         (is_ours && status.changed > 0).then_some(Self { set })
     }
 
-    /// Sets the limit and replaces an existing one: starts that wait for a permit of the old limit look up the limit
-    /// again, and starts in flight are no longer counted.
+    /// Sets a limit, which replaces an existing one. A start that waits for a permit of the old limit stops waiting,
+    /// and looks up the new limit. Starts that hold a permit of the old limit are not counted in the new one.
     ///
     /// # Errors
-    /// EINVAL for a `width` of 0 or above a semaphore's maximum; EPERM if another user's set has the key; ENOSPC if the
-    /// host has no more semaphores; ENOSYS if the kernel lacks them (CONFIG_SYSVIPC).
+    /// EINVAL for a `width` of 0 or above a semaphore's maximum; EPERM if another user owns a set with this key; ENOSPC
+    /// if the host's maximum number of semaphores is reached; ENOSYS if the kernel has no semaphores (CONFIG_SYSVIPC).
     pub fn set(width: u16, longest: Duration) -> Result<Self, Errno> {
         let held = |number: u64| {
             let fits = (1..=u64::from(MOST)).contains(&number);
@@ -103,10 +104,10 @@ impl Limit {
         Ok(Self { set })
     }
 
-    /// Removes the limit; waiting starts proceed. Returns false if there was no limit.
+    /// Removes the limit, so that waiting starts proceed. Returns false if there was no limit.
     ///
     /// # Errors
-    /// EPERM if another user's set has the key.
+    /// EPERM if another user owns a set with this key.
     pub fn lift() -> Result<bool, Errno> {
         remove()
     }
@@ -122,14 +123,14 @@ impl Limit {
         })
     }
 
-    /// Returns a permit if one is free and no start waits for it.
+    /// Returns a permit if one is free and no other start is waiting for it.
     #[must_use]
     pub fn try_admit(&self) -> Option<Permit> {
         let one = Change::new(FREE, -1).undone_at_end().without_waiting();
         self.set.change(&[one], None).ok().map(|()| Permit { set: self.set })
     }
 
-    /// Queues for a permit, for up to `longest`.
+    /// Waits in the queue for a permit, for at most `longest`.
     #[must_use]
     pub fn admit(&self, longest: Duration) -> Admission {
         let end = now() + longest;
@@ -158,7 +159,7 @@ impl Drop for Permit {
 fn remove() -> Result<bool, Errno> {
     match Set::find(KEY).and_then(Set::remove) {
         Ok(()) => Ok(true),
-        // Another process removed it first.
+        // Another process has already removed the set.
         Err(Errno::NOENT | Errno::INVAL | Errno::IDRM) => Ok(false),
         Err(errno) => Err(errno),
     }
@@ -175,8 +176,8 @@ mod tests {
     use std::thread;
     use sys::clone::CloneFlags;
 
-    /// Runs a test in a new IPC namespace, so that the host's limit stays untouched; prints a note where that is not
-    /// permitted.
+    /// Runs a test in a new IPC namespace, so that the host's limit does not change. If creating one is not permitted,
+    /// prints a note instead.
     fn alone(test: impl FnOnce() + Send + 'static) {
         let test = move || match sys::ns::unshare(CloneFlags::NEWIPC) {
             Ok(()) => test(),

@@ -1,7 +1,7 @@
-//! Confidence intervals by the percentile bootstrap: rounds are resampled with replacement, the figure is computed from
-//! each resample, and the interval is the middle 95 % of the results.
+//! Confidence intervals by the percentile bootstrap. The rounds are resampled with replacement, a statistic is computed
+//! from each resample, and the interval contains the middle 95 % of the results.
 //!
-//! The generator has a fixed seed, so that the same samples give the same report.
+//! The random number generator has a fixed seed, so that the same samples give the same report.
 
 use crate::random::Random;
 use crate::statistics::{lower_quartile, median, quantile};
@@ -10,53 +10,53 @@ use serde::Serialize;
 /// The number of resamples.
 const DRAWS: usize = 2000;
 
-/// The minimum number of rounds; fewer do not show their dispersion.
+/// The minimum number of rounds. Fewer rounds do not show how much the samples vary.
 pub const FEWEST_ROUNDS: usize = 6;
 
-/// A figure with its 95 % confidence interval.
+/// A statistic with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The figure, from all samples.
+    /// The statistic, computed from all samples.
     pub value: f64,
     /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Returns whether the interval excludes `neutral` (1 for a ratio, 0 for a difference), that is, whether the
-    /// difference is significant.
+    /// Returns whether the interval excludes `neutral`, which is 1 for a ratio and 0 for a difference. If it does, the
+    /// two series differ significantly.
     #[must_use]
     pub fn differs_from(&self, neutral: f64) -> bool {
         self.low > neutral || self.high < neutral
     }
 }
 
-/// The relation between the n-th samples of two series.
+/// How the n-th samples of two series are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// The samples were taken in the same round: a resample draws both or neither.
+    /// Both samples were taken in the same round, so a resample draws both or neither.
     Paired,
-    /// The samples were not taken in the same round: the series are resampled independently.
+    /// The samples were taken in different rounds, so the two series are resampled independently.
     Independent,
 }
 
-/// Returns the ratio of the medians, `these` ÷ `those`. Returns `None` if there are too few samples, or if paired
-/// series differ in length.
+/// Returns the ratio of the medians, `these` ÷ `those`, or `None` if there are too few samples or paired series differ
+/// in length.
 #[must_use]
 pub fn ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, median, |a, b| a / b)
 }
 
-/// Returns the ratio of the lower quartiles, which on a busy host vary less than medians. Returns `None` as [`ratio`]
-/// does.
+/// Returns the ratio of the lower quartiles, which vary less than medians on a busy host. Returns `None` in the same
+/// cases as [`ratio`].
 #[must_use]
 pub fn quartile_ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, lower_quartile, |a, b| a / b)
 }
 
-/// Returns the difference of the medians, `these` − `those`. Returns `None` as [`ratio`] does.
+/// Returns the difference of the medians, `these` − `those`, or `None` in the same cases as [`ratio`].
 #[must_use]
 pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, median, |a, b| a - b)
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(super::middle(&samples[..5]), None);
     }
 
-    /// Draws an approximately normal number around `mean`: the sum of twelve uniform numbers.
+    /// Draws a number around `mean` from an approximately normal distribution, as the sum of twelve uniform numbers.
     fn noise(draw: &mut Random, mean: f64, spread: f64) -> f64 {
         let sum: f64 = (0..12).map(|_| (draw.number() >> 11) as f64 / (1_u64 << 53) as f64).sum();
         mean + spread * (sum - 6.0)

@@ -1,8 +1,8 @@
-//! Numbers of things, as text.
+//! Numbers with nouns, as text.
 
 use std::fmt::Display;
 
-/// Returns the number and the singular or plural of the noun: `1 layer`, `2 layers`, `0 directories`.
+/// Returns a number with its noun in the singular or plural: `1 layer`, `2 layers`, `0 directories`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
     match count == N::from(1) {
         true => format!("{count} {thing}"),

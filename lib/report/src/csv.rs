@@ -1,6 +1,6 @@
 //! Fields of CSV.
 
-/// Quotes a name as a CSV field (RFC 4180), if it needs quotes.
+/// Returns a name as a CSV field (RFC 4180), quoted if necessary.
 #[must_use]
 pub fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n']) {

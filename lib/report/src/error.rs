@@ -8,7 +8,7 @@ use std::path::Path;
 /// The error of a tool: the operation, its object, the cause, and what the user can do.
 #[derive(Debug)]
 pub struct Error {
-    /// Boxed to keep `Result`s small, because errors are rare.
+    /// The value is boxed to keep `Result`s small, because errors are rare.
     what: Box<What>,
     advice: Option<String>,
     origin: Option<String>,
@@ -18,9 +18,9 @@ pub struct Error {
 enum What {
     /// An operation failed.
     System { op: &'static str, object: String, cause: io::Error },
-    /// A line of a file is wrong.
+    /// A line of a file is invalid.
     At { file: String, line: usize, reason: String },
-    /// Anything else, in a sentence.
+    /// Any other error, as a sentence.
     Refused(String),
     /// A system call failed.
     Kernel(sys::Error),
@@ -30,7 +30,7 @@ enum What {
 }
 
 impl Error {
-    /// Returns the error of `op` on `object`.
+    /// Returns the error that the operation `op` on `object` failed.
     pub fn system(
         op: &'static str,
         object: impl fmt::Display,
@@ -39,34 +39,34 @@ impl Error {
         What::System { op, object: object.to_string(), cause: cause.into() }.into()
     }
 
-    /// Returns a function for `map_err` that turns a cause into the error of `op` on `path`.
+    /// Returns a function for `map_err`, which converts a cause to the error that `op` failed on `path`.
     pub fn of<E: Into<io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |cause| Self::system(op, path.display(), cause)
     }
 
-    /// Returns the error of a line (from 1) of a file.
+    /// Returns the error of an invalid line of a file; lines are counted from 1.
     pub fn at(file: impl Into<String>, line: usize, reason: impl Into<String>) -> Self {
         What::At { file: file.into(), line, reason: reason.into() }.into()
     }
 
-    /// Returns the error of a request that is impossible or refused, as a sentence.
+    /// Returns the error that a request is impossible or was refused; `reason` is a sentence.
     pub fn refused(reason: impl Into<String>) -> Self {
         What::Refused(reason.into()).into()
     }
 
-    /// Adds advice: what the user can do.
+    /// Adds advice to the error: what the user can do.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// Adds the location of the request: `FILE:LINE`.
+    /// Adds the place where the request was made, as `FILE:LINE`.
     #[must_use]
     pub fn sourced(self, origin: impl Into<String>) -> Self {
         Self { origin: Some(origin.into()), ..self }
     }
 
-    /// Returns the cause's errno, if any.
+    /// Returns the errno of the cause, if it has one.
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),

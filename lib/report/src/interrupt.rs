@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: a program stops at its next step and cleans up.
+//! Handling of SIGINT, SIGTERM and SIGHUP: the program stops at its next step and cleans up.
 
 use crate::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 static CAME: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The effect of a second of these signals.
+/// The effect of a second signal that arrives after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Second {
     /// The second signal has the same effect as the first.
@@ -17,7 +17,7 @@ pub enum Second {
     Ends,
 }
 
-/// One of these signals has arrived.
+/// The error that one of these signals has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -29,8 +29,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Catches these signals from now on instead of dying from them; SIGHUP stays ignored if it was ignored at the
-/// program's start (nohup(1)).
+/// Catches these signals from now on, so that they do not kill the program. SIGHUP stays ignored if it was ignored when
+/// the program started (nohup(1)).
 ///
 /// # Errors
 /// Those of sigaction(2).
@@ -47,16 +47,17 @@ pub fn catch(second: Second) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of these signals, with a stream that becomes readable when it arrives.
+/// One of these signals, with a stream that becomes readable when the signal arrives.
 #[derive(Debug)]
 pub struct Stream {
     /// The signal's number.
     pub number: i32,
-    /// Receives a byte for each delivery; deliveries at the same time may coalesce into one.
+    /// The stream that receives a byte for each delivery; deliveries at the same time may result in a single byte.
     pub came: UnixStream,
 }
 
-/// Catches each of these signals separately, for programs that forward them. The signals no longer end this program.
+/// Catches each of these signals with its own stream, for programs that forward signals. The signals no longer kill
+/// this program.
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -70,8 +71,8 @@ pub fn streams() -> Result<Vec<Stream>, Error> {
     signals().map(stream).collect()
 }
 
-/// Returns a stream that becomes readable when one of these signals arrives, for programs that poll other descriptors
-/// too. Call it after [`catch`].
+/// Returns a stream that becomes readable when any of these signals arrives, for programs that also poll other
+/// descriptors. It requires an earlier call of [`catch`].
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -91,7 +92,7 @@ fn signals() -> impl Iterator<Item = i32> {
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM].into_iter().chain(hangup)
 }
 
-/// Returns whether a signal is ignored, from /proc/self/status (proc_pid_status(5)).
+/// Returns whether a signal is ignored, as reported in /proc/self/status (proc_pid_status(5)).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -99,13 +100,13 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Returns whether a signal has arrived.
+/// Returns whether one of these signals has arrived.
 #[must_use]
 pub fn came() -> bool {
     CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))
 }
 
-/// Returns an error if a signal has arrived.
+/// Returns an error if one of these signals has arrived.
 ///
 /// # Errors
 /// [`Interrupted`].

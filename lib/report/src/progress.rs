@@ -1,4 +1,4 @@
-//! The progress of a long run, on one line of stderr, if that is a terminal.
+//! The progress of a long run, shown on one line of stderr if stderr is a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns a line that shows nothing yet.
+    /// Returns a progress line that is not shown yet.
     #[must_use]
     pub fn new() -> Self {
         Self { shown: stderr().is_terminal(), last: None }
     }
 
-    /// Shows that `done` of `all` rounds of `what` are done, at a limited rate.
+    /// Shows that `done` of `all` rounds of `what` are done. The line is updated at a limited rate.
     pub fn tell(&mut self, what: &str, done: usize, all: usize) {
         const SELDOM: Duration = Duration::from_millis(200);
         if !self.shown || self.last.is_some_and(|last| last.elapsed() < SELDOM) {

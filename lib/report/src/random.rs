@@ -20,18 +20,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `bound`; the bias of taking the high half of a product is negligible.
+    /// Returns a random number below `bound`. It is the high half of a product, whose bias is negligible.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.number()) * bound as u128) >> 64) as usize
     }
 
-    /// Returns a uniform number in [0, 1).
+    /// Returns a uniformly distributed number in [0, 1).
     pub fn share(&mut self) -> f64 {
-        // The 53 bits of a float's significand.
+        // The significand of a float has 53 bits.
         (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns an exponential number with mean 1, the gap between events of a Poisson process.
+    /// Returns an exponentially distributed number with mean 1, such as the time between events of a Poisson process.
     pub fn gap(&mut self) -> f64 {
         -(1.0 - self.share()).ln()
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_algorithm() {
-        // Output of the authors' own program (splitmix64.c) for the seed 1234567.
+        // The output of the authors' own program (splitmix64.c) for the seed 1234567.
         let mut random = Random::new(1_234_567);
         assert_eq!(random.number(), 6_457_827_717_110_365_317);
         assert_eq!(random.number(), 3_203_168_211_198_807_973);

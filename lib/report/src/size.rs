@@ -1,10 +1,10 @@
 //! Sizes as users write them.
 
-/// Parses a number of bytes with an optional unit `k`, `m`, `g` or `t` (1024, 1024², …), in either case, optionally
-/// followed by `b` or `ib`.
+/// Parses a number of bytes. It may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case, which may
+/// be followed by `b` or `ib`.
 ///
 /// # Errors
-/// Describes the problem, as the end of a sentence.
+/// A description of the problem, worded as the end of a sentence.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -24,15 +24,15 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << (10 * power)).ok_or_else(|| "it is too large".to_owned())
 }
 
-/// Parses a size in KiB, which is also the default unit.
+/// Parses a size and returns it in KiB. A number without a unit is in KiB.
 ///
 /// # Errors
-/// If it is not a size, or not a whole number of KiB.
+/// If the text is not a size, or the size is not a whole number of KiB.
 pub fn kibibytes(text: &str) -> Result<usize, String> {
     counted_in(text, "KiB", 1 << 10)
 }
 
-/// Parses a size in MiB, which is also the default unit.
+/// Parses a size and returns it in MiB. A number without a unit is in MiB.
 ///
 /// # Errors
 /// As for [`kibibytes`].

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// The figures of a series of samples, in the samples' unit.
+/// Summary statistics of a series of samples, in the samples' unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
     /// The number of samples.
     pub count: usize,
-    /// The smallest.
+    /// The smallest sample.
     pub min: f64,
     /// The median.
     pub median: f64,
@@ -15,7 +15,7 @@ pub struct Summary {
     pub p90: f64,
     /// The 99th percentile.
     pub p99: f64,
-    /// The largest.
+    /// The largest sample.
     pub max: f64,
     /// The mean.
     pub mean: f64,
@@ -24,7 +24,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Summarises `samples`; returns `None` if there are none.
+    /// Summarises `samples`; returns `None` if `samples` is empty.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
@@ -46,7 +46,7 @@ impl Summary {
     }
 }
 
-/// Returns the median of `samples`, which get reordered, or NaN if there are none.
+/// Returns the median of `samples`, or NaN if `samples` is empty. Reorders `samples`.
 #[must_use]
 pub fn median(samples: &mut [f64]) -> f64 {
     let middle = samples.len() / 2;
@@ -62,15 +62,15 @@ pub fn median(samples: &mut [f64]) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// Returns the lower quartile of `samples`, which get reordered, or NaN if there are none.
+/// Returns the lower quartile of `samples`, or NaN if `samples` is empty. Reorders `samples`.
 #[must_use]
 pub fn lower_quartile(samples: &mut [f64]) -> f64 {
     samples.sort_unstable_by(f64::total_cmp);
     quantile(samples, 0.25)
 }
 
-/// Returns the `q` quantile of sorted samples, by linear interpolation between neighbours (type 7 of Hyndman and Fan).
-/// Returns NaN if there are none.
+/// Returns the `q` quantile of sorted samples, by linear interpolation between neighbours (type 7 of Hyndman and Fan),
+/// or NaN if there are no samples.
 #[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;

@@ -24,7 +24,8 @@ impl Table {
         self
     }
 
-    /// Shortens the cells of the first column in the middle, to at least 12 characters, so that lines fit into `width`.
+    /// If lines are longer than `width`, shortens the cells of the first column in the middle, to no fewer than 12
+    /// characters.
     #[must_use]
     pub fn within(mut self, width: Option<usize>) -> Self {
         let widths = self.widths();

@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Parses a number with the unit `us`, `ms`, `s`, `m` or `h`. 0 needs no unit.
 ///
 /// # Errors
-/// Describes the form of a time, as the end of a sentence.
+/// A description of the accepted form, worded as the end of a sentence.
 pub fn time(text: &str) -> Result<Duration, String> {
     read(text, None)
 }
 
-/// Parses a time; the default unit is seconds.
+/// Parses a time. A number without a unit is in seconds.
 ///
 /// # Errors
 /// As for [`time`].
@@ -18,7 +18,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     read(text, Some("s"))
 }
 
-/// Parses a time; the default unit is milliseconds.
+/// Parses a time. A number without a unit is in milliseconds.
 ///
 /// # Errors
 /// As for [`time`].
@@ -26,10 +26,10 @@ pub fn milliseconds(text: &str) -> Result<Duration, String> {
     read(text, Some("ms"))
 }
 
-/// Checks that a time is within the bounds, both inclusive.
+/// Returns `time` if it is between `from` and `to`, both inclusive.
 ///
 /// # Errors
-/// Names the bounds.
+/// An error that contains both bounds.
 pub fn within(time: Duration, from: Duration, to: Duration) -> Result<Duration, String> {
     match (from..=to).contains(&time) {
         true => Ok(time),

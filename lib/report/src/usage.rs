@@ -1,4 +1,5 @@
-//! Command lines of the tools: invalid ones are rejected with two lines and exit status 1, as the runtime does.
+//! Command lines of the tools. For an invalid command line, a tool prints two lines and exits with status 1, as the
+//! runtime does.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
@@ -6,16 +7,17 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit status for an invalid command line: the same as runc's for every error.
+/// The exit status for an invalid command line. runc exits with this status for every error.
 const REFUSED: i32 = 1;
 
-/// Parses the process's command line. Exits if it asks for help or is invalid.
+/// Parses the command line of the process. Prints the help and exits if the command line asks for it; prints an error
+/// and exits if the command line is invalid.
 #[must_use]
 pub fn arguments<P: Parser>() -> P {
     read(P::command())
 }
 
-/// Parses the command line under another program name, which help and errors then show.
+/// Parses the command line of the process. Help and errors show the given program name.
 #[must_use]
 pub fn arguments_as<P: Parser>(name: &str) -> P {
     read(P::command().bin_name(name))
@@ -44,14 +46,14 @@ fn read<P: Parser>(mut command: Command) -> P {
     })
 }
 
-/// Prints an error and returns the exit code of failure.
+/// Prints an error, and returns the exit code for a failure.
 pub fn fail(error: impl Display) -> ExitCode {
-    // If stderr cannot be written either, only the exit status remains.
+    // If writing to stderr fails too, the error is visible only in the exit status.
     let _ = writeln!(std::io::stderr(), "error: {error}");
     ExitCode::FAILURE
 }
 
-/// Returns the message for an invalid command line: the mistake, and the first line of the usage.
+/// Returns the message for an invalid command line: the error, and the first line of the usage.
 fn refusal(error: &Error) -> String {
     let rendered = error.to_string();
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -73,13 +75,13 @@ fn refusal(error: &Error) -> String {
     text
 }
 
-/// Returns the most similar valid word.
+/// Returns the valid word that is most similar to the invalid one.
 fn suggestion(error: &Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(word) => Some(word.as_str()),
-        // The best match comes last.
+        // The last suggestion is the most similar one.
         ContextValue::Strings(words) => words.last().map(String::as_str),
         _ => None,
     })

@@ -1,4 +1,4 @@
-//! Assembling a root filesystem, step by step.
+//! Assembly of a root filesystem, step by step.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -26,10 +26,10 @@ use crate::{Error, Mode, Upper, copy, look};
 /// The result of a finished assembly, besides the root filesystem.
 #[derive(Debug)]
 pub struct Assembled {
-    /// The operations on the host's mount table.
+    /// The number of operations on the host's mount table.
     pub counts: Counts,
-    /// Clones of the layers' parents, to be closed after the start: closing a detached mount takes the kernel an RCU
-    /// grace period.
+    /// Clones of the layers' parents. They should be closed only after the container has started, because the kernel
+    /// waits for an RCU grace period when a detached mount is closed.
     pub copies: Vec<OwnedFd>,
 }
 
@@ -43,7 +43,7 @@ pub struct Assembly<'a> {
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
     top: Option<upper::Root>,
-    /// The state of /etc in the layers, if it is needed.
+    /// The state of /etc in the layers; used only if files are added to it.
     etc: Etc,
     changes: Option<Changes>,
     attached: Attached,
@@ -63,11 +63,11 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Clones the parents of the layers, id-mapped by the user namespace if one is given. Attached modes attach them on
-    /// the host.
+    /// Clones the parents of the layers, id-mapped by the user namespace if one is given. In attached modes, the clones
+    /// are attached on the host.
     ///
     /// # Errors
-    /// EINVAL for a filesystem that does not support idmapped mounts; those of open_tree(2) and move_mount(2).
+    /// EINVAL for a filesystem that does not support idmapped mounts; errors of open_tree(2) and move_mount(2).
     pub fn map_layers(&mut self, user_namespace: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let Recipe { mode, layers, directory, .. } = self.recipe;
         if self.recipe.is_attached() {
@@ -120,7 +120,7 @@ impl<'a> Assembly<'a> {
     /// Opens each layer and passes it to overlayfs, the top first. Only one descriptor is open at a time.
     ///
     /// # Errors
-    /// A layer that does not exist or is not a directory; errors of overlayfs.
+    /// If a layer does not exist or is not a directory; errors of overlayfs.
     pub fn open_layers(&mut self) -> Result<(), Error> {
         let context =
             fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC).context("fsopen", "overlay")?;

@@ -1,7 +1,7 @@
 //! The attached modes: the layers are attached on the host while mount(2) mounts overlayfs.
 //!
-//! The mount points have short names in `mnt` of the recipe's directory, which is the working directory meanwhile, so
-//! that 500 layers fit in the option string of mount(2).
+//! The mount points have short names in the subdirectory `mnt` of the recipe's directory. While mount(2) runs, `mnt` is
+//! the working directory, so that the names of 500 layers fit in the option string of mount(2).
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -36,16 +36,16 @@ const TMPFS: &str = "t";
 /// Counts of operations on the host's mount table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Attached mounts.
+    /// The number of mounts attached.
     pub attached: u32,
-    /// Detached mounts.
+    /// The number of mounts detached.
     pub detached: u32,
 }
 
 /// The mounts attached on the host.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
-    /// `mnt`.
+    /// The directory `mnt`.
     places: Option<OwnedFd>,
     /// Names of the mount points in use.
     mounts: Vec<String>,
@@ -89,7 +89,7 @@ impl Attached {
         self.attach(tree, String::from(TMPFS))
     }
 
-    /// Creates a symbolic link to a layer below its parent's mount point, under the next name.
+    /// Creates a symbolic link with the next short name, to a layer below its parent's mount point.
     pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
         let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
         let name = format!("{}", self.layers);
@@ -111,7 +111,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Returns the owner and permissions of the first layer's root.
+    /// Returns the owner and permissions of the top layer's root directory.
     pub fn top(&self) -> Result<Root, sys::Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = openat(self.places()?, c"0", flags, Permissions::empty());
@@ -158,7 +158,7 @@ impl Attached {
         Ok(tree)
     }
 
-    /// Unmounts everything, in reverse order.
+    /// Unmounts everything that this object has attached, in reverse order.
     pub fn detach(&mut self) -> Result<(), sys::Error> {
         let Some(places) = &self.places else { return Ok(()) };
         while let Some(name) = self.mounts.last() {
@@ -187,8 +187,7 @@ fn make_directory(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Unmounts any mounts that an assembly has left in its directory; returns their number. It is not an error if there
-/// are none.
+/// Unmounts the mounts that an assembly has left in its directory, and returns their number, which may be 0.
 ///
 /// # Errors
 /// Those of umount2(2).
@@ -223,17 +222,17 @@ pub fn remove_places(directory: &CStr) -> Result<(), sys::Error> {
     remove_all(&CString::new(places).unwrap_or_default())
 }
 
-/// Unmounts `name` in a directory. umount2(2) accepts only paths, so a path through our procfs refers to the
-/// directory's descriptor.
+/// Unmounts `name` in a directory. umount2(2) accepts only paths, so the directory's descriptor is given as a path in
+/// this process's procfs.
 pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     use rustix::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}/{name}", directory.as_raw_fd());
     unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
 }
 
-/// Returns the option string of mount(2), relative to `mnt`.
+/// Returns the option string of mount(2), with paths relative to `mnt`.
 fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::Error> {
-    /// The number of bytes that mount(2) copies.
+    /// The maximum number of bytes of the option string that mount(2) copies.
     const ROOM: usize = 4095;
     let mut data = String::from("lowerdir=");
     for number in 0..layers {

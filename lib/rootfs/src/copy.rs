@@ -1,5 +1,5 @@
-//! The last mode: copies all files and changes their owners to the container's id range. It is slow, but works on every
-//! kernel and filesystem. Layers are merged as overlayfs would show them.
+//! The mode of last resort: copies all files and changes their owners to the container's id range. It is slow, but
+//! works on every kernel and filesystem. The copy contains what an overlayfs mount of the layers would show.
 
 use alloc::collections::BTreeMap;
 use alloc::ffi::CString;
@@ -28,9 +28,9 @@ use crate::upper::new_tmpfs;
 use crate::{Error, files, layers};
 
 const DIRECTORY: &CStr = c"copy";
-/// Prefixes of overlayfs's own extended attributes.
+/// Prefixes of the extended attributes that overlayfs itself uses.
 const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
-/// Maximum length of all names, or of one value, in bytes.
+/// Maximum length in bytes: of the list of all attribute names of a file, or of one value.
 const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &str = "security.capability";
 const LABEL: &str = "security.selinux";
@@ -86,22 +86,23 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     Ok(tree)
 }
 
-/// Copies a layer over the earlier ones.
+/// Copies a layer over the copies of the layers below it.
 struct Copier<'a> {
     root: BorrowedFd<'a>,
-    /// The user and group on the host that root maps to.
+    /// The host's user and group ids to which the container's root maps.
     owner: Option<(u32, u32)>,
     /// The SELinux label of every file, which replaces the file's own label.
     label: Option<&'a CStr>,
-    /// For each hard-linked file, by its filesystem and inode in the layer: the path in the copy of its first name.
+    /// For each hard-linked file, by its filesystem and inode in the layer: the path of the first copied name.
     links: BTreeMap<(u64, u64), String>,
-    /// Buffers for names and a value of extended attributes (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+    /// Buffers for the list of names of extended attributes, and for one value (XATTR_LIST_MAX, XATTR_SIZE_MAX).
     list: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Copier<'_> {
-    /// Copies the entries of a directory. `path` is its path in the copy, for hard links and errors.
+    /// Copies the entries of a directory. `path` is the directory's path in the copy; it is used for hard links and in
+    /// errors.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
@@ -128,8 +129,8 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Opens a directory of the layer and the matching one of the copy. The copy's directory is created unless it
-    /// exists and is merged.
+    /// Opens a directory of the layer and the corresponding directory of the copy. If the copy has no such directory,
+    /// it is created; if it has one and the layer's directory is opaque, the copy's directory is emptied.
     fn enter(
         &self,
         from: BorrowedFd<'_>,
@@ -151,8 +152,8 @@ impl Copier<'_> {
         Ok((below, into))
     }
 
-    /// Creates an entry that is not a directory; returns false for a whiteout, and for a hard link to a copied file:
-    /// they need no owner and attributes.
+    /// Creates an entry that is not a directory. Returns false for a whiteout, and for a hard link to a file copied
+    /// earlier, because neither needs an owner and attributes to be set.
     fn file(
         &mut self,
         from: BorrowedFd<'_>,
@@ -188,8 +189,8 @@ impl Copier<'_> {
         Ok(true)
     }
 
-    /// Sets owner, attributes, permissions and times of a copied file. The order matters: chown(2) clears set-user-ID
-    /// and file capabilities.
+    /// Sets owner, attributes, permissions and times of a copied file. The owner must be set first, because chown(2)
+    /// clears set-user-ID and file capabilities.
     fn finish(
         &mut self,
         from: BorrowedFd<'_>,
@@ -242,7 +243,8 @@ impl Copier<'_> {
     }
 }
 
-/// Maps an id of the image to the host, where its root is `first`. An id beyond the range becomes the overflow id.
+/// Maps an id of the image to the host's id, where root of the image is `first`. An id beyond the range becomes the
+/// overflow id.
 fn shifted(id: u32, first: Option<u32>) -> u32 {
     const NOBODY: u32 = 65534;
     match first {
@@ -251,8 +253,8 @@ fn shifted(id: u32, first: Option<u32>) -> u32 {
     }
 }
 
-/// Converts file capabilities (capabilities(7), version 2 or 3) to version 3 for a user namespace whose root is `root`;
-/// version 2 would grant them on the host.
+/// Converts file capabilities (capabilities(7), version 2 or 3) to version 3 for a user namespace whose root is `root`.
+/// Version 2 would grant the capabilities on the host.
 fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     const LENGTH: usize = 20;
     const FLAGS: u32 = 0x00ff_ffff;
@@ -268,7 +270,8 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
     bytes
 }
 
-/// Returns a path for a name in a directory, given by descriptor: extended attributes are read and set by path.
+/// Returns a path for a name in a directory that is given by descriptor. Extended attributes can only be read and set
+/// by path.
 fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
     format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
 }
@@ -298,7 +301,7 @@ fn contents(
     while at < size {
         let data = match seek(&from, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // Only a hole remains up to the end.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => at,
             Err(errno) => return Err(errno),
@@ -317,7 +320,7 @@ fn stretch(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Err
         match copy_file_range(from, Some(&mut at), to, Some(&mut into), length) {
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
-            // Across filesystems, and before Linux 5.3.
+            // copy_file_range(2) fails between some filesystems, and before Linux 5.3 between any two.
             Err(_) => return by_hand(from, to, at, end),
         }
     }

@@ -7,14 +7,14 @@ use core::fmt;
 use crate::layers::MOST_LAYERS;
 use crate::mode::Mode;
 
-/// Why a root filesystem or an id range is not available.
+/// The reason why a root filesystem or an id range is not available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A system call failed.
     System(sys::Error),
     /// The recipe has no layers.
     NoLayers,
-    /// More layers than overlayfs supports.
+    /// There are more layers than overlayfs supports.
     TooManyLayers(usize),
     /// A layer's path is not absolute.
     BadLayer(String),
@@ -38,7 +38,7 @@ pub enum Error {
     AmbiguousImage {
         /// The given reference.
         reference: String,
-        /// Some of the names.
+        /// Some of the matching names.
         names: Vec<String>,
     },
     /// The kernel is too old for the requested mode.

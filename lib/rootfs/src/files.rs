@@ -1,5 +1,5 @@
-//! The container's own files in /etc. They are in the writable layer: they need no mounts, the program can replace
-//! them, and they are removed with the layer.
+//! The files in /etc that dayfly creates for a container. They are in the writable layer, so they need no mounts, the
+//! container's program can replace them, and they are removed with the layer.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -20,7 +20,7 @@ use crate::options::Recipe;
 use crate::remove;
 use crate::upper::Root;
 
-/// Their directory.
+/// The directory of these files.
 pub(crate) const ETC: &CStr = c"etc";
 
 /// A file in /etc.
@@ -38,16 +38,16 @@ pub(crate) enum Etc {
     /// No layer so far contains /etc.
     #[default]
     Missing,
-    /// A directory with this owner and mode.
+    /// /etc is a directory with this owner and mode.
     Directory(Root),
     /// A layer has removed /etc.
     Removed,
-    /// A link or a file; no files are added.
+    /// /etc is a link or a file, so no files are added.
     Unfit,
 }
 
 impl Etc {
-    /// Returns the state after the next lower layer.
+    /// Returns the state after also examining the next lower layer, in which `stat` describes /etc.
     pub fn after(self, stat: Option<&Stat>) -> Self {
         match (self, stat) {
             (Self::Missing, Some(stat)) if is_whiteout(stat) => Self::Removed,
@@ -60,8 +60,8 @@ impl Etc {
     }
 }
 
-/// Writes a recipe's files to the empty directory `upper`. /etc gets the owner and mode of the layers' /etc, or else
-/// the owner of `top`, the root.
+/// Writes a recipe's files to the empty directory `upper`. The new /etc gets the owner and mode of /etc in the layers.
+/// If the layers have no /etc, it gets the owner of `top`, the root directory, and mode 0755.
 pub(crate) fn put(
     recipe: &Recipe,
     upper: BorrowedFd<'_>,
@@ -118,7 +118,7 @@ fn write(recipe: &Recipe, directory: BorrowedFd<'_>, file: &EtcFile) -> Result<(
         if let Some((uid, gid)) = recipe.root {
             fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
-        // Not affected by the caller's umask.
+        // fchmod(2) is not affected by the caller's umask.
         fchmod(&made, Permissions::from_raw_mode(0o644))?;
         Ok(made)
     };

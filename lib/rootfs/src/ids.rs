@@ -1,9 +1,10 @@
 //! Ranges of user and group ids, one per container, so that no two containers of a host share an id.
 //!
-//! A lease on a range is a symbolic link: its name is the first id; its target contains the time, the mount namespace
-//! and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never has two owners,
-//! and never an unnamed one. The lease of a killed owner is recognised by the owner's directory. It is freed when
-//! another owner needs a range, but never while a process has ids of the range (`census.rs`).
+//! A lease on a range is a symbolic link: its name is the first id of the range; its target contains the time, the
+//! mount namespace and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never
+//! has two owners, and a lease always names its owner. If the owner was killed, the state of its directory shows that.
+//! The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids of the range
+//! (`census.rs`).
 
 mod census;
 mod grants;
@@ -30,17 +31,19 @@ use crate::remove::{names, open_directory};
 
 /// The number of ids of a container.
 pub const RANGE: u32 = 65536;
-/// The time to wait for a process that a killed command has left behind. It exits as soon as it notices that the
-/// command is gone.
+/// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
+/// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the directory of an owner that outlives its process: the record of a container.
+/// A file in the owner's directory: the record of a container. An owner with this file outlives the process that
+/// created it.
 const RECORD: &str = "record";
 
-/// The owner of a range: a directory. The process that creates it holds a lock on it (flock(2)); the finished directory
-/// contains a file `record`.
+/// The owner of a range: a directory. The process that creates the directory holds a lock on it (flock(2)) until the
+/// directory is complete and contains a file `record`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Nanoseconds since 1970; distinguishes an owner from earlier ones with the same directory.
+    /// The time of creation in nanoseconds since 1970; distinguishes the owner from earlier owners with the same
+    /// directory.
     pub since: u64,
     /// The absolute path of the directory.
     pub directory: String,
@@ -51,8 +54,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns the state of the owner's directory. The directory is missing if the creator was killed before creating
-    /// it.
+    /// Returns the state of the owner's directory. The directory is also missing if the owning process was killed
+    /// before it created the directory.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -76,9 +79,9 @@ impl Owner {
 
 /// The state of an owner's directory.
 enum Presence {
-    /// The directory exists, with a record or a process that holds the lock.
+    /// The directory exists, and contains a record or is locked by a process.
     There,
-    /// The directory exists, but the owner will never free the range.
+    /// The directory exists without a record or a lock, so the owner will never free the range.
     Left,
     /// The directory's path does not exist in this mount namespace.
     NotSeen,
@@ -86,11 +89,11 @@ enum Presence {
 
 /// The state of a range that may be abandoned.
 enum State {
-    /// The owner may still free the range.
+    /// The range's owner may still exist, and may free the range.
     Taken,
-    /// The range's owner is gone, but this process has ids of the range.
+    /// The owner's directory is missing or abandoned, but this process uses ids of the range.
     Inhabited(Pid),
-    /// The range's owner is gone, and no process has ids of the range.
+    /// The range's owner no longer exists, and no process uses ids of the range.
     Gone,
 }
 
@@ -99,7 +102,7 @@ enum State {
 struct Freed {
     /// The number of freed ranges.
     ranges: usize,
-    /// A process whose ids kept a range from being freed.
+    /// A process that uses ids of a range, which was therefore not freed.
     inhabitant: Option<Pid>,
 }
 
@@ -151,7 +154,7 @@ pub struct Lease {
 impl Lease {
     fn parse(first: u32, text: &str) -> Option<Self> {
         let (since, rest) = text.split_once(' ')?;
-        // Links of earlier versions contain no namespace.
+        // Links that earlier versions created contain no namespace.
         let (mount_namespace, directory) = match rest.split_once(' ') {
             Some((number, directory)) if !rest.starts_with('/') => {
                 (number.parse().ok()?, directory)
@@ -232,7 +235,7 @@ impl Leases {
                     return Err(sys::Error::new("symlink", self.object(&name), errno).into());
                 }
             }
-            // The lease of a killed command for the same directory, which is now ours.
+            // The range was leased by a killed command for the same directory, which this process now owns.
             if self.is_former(first, owner)? && self.exchange(first, owner, &text)? {
                 return Ok(Some(first));
             }
@@ -240,8 +243,8 @@ impl Leases {
         Ok(None)
     }
 
-    /// Returns whether a range was leased by a former owner of this owner's directory, and no process has ids of the
-    /// range. A container may have outlived its directory.
+    /// Returns whether a range was leased by an earlier owner of the same directory, and no process uses ids of the
+    /// range. Such a process may exist, because a container may outlive its directory.
     fn is_former(&self, first: u32, owner: &Owner) -> Result<bool, Error> {
         let Some(lease) = self.lease_of(first) else { return Ok(false) };
         Ok(lease.owner.directory == owner.directory
@@ -249,8 +252,8 @@ impl Leases {
             && Judge::default().census()?.inhabitant(first).is_none())
     }
 
-    /// Replaces the owner in a link by another owner of the same directory; returns false if the link has changed
-    /// meanwhile.
+    /// Replaces the owner in a link by another owner of the same directory; returns false if another process has
+    /// changed the link meanwhile.
     fn exchange(&self, first: u32, owner: &Owner, text: &str) -> Result<bool, Error> {
         let _lock = self.lock()?;
         if self.lease_of(first).is_none_or(|lease| lease.owner.directory != owner.directory) {
@@ -265,7 +268,7 @@ impl Leases {
         }
     }
 
-    /// Frees a range. It is not an error if the range is free already or has another owner by now.
+    /// Frees a range. It is not an error if the range is already free or has been leased by another owner.
     ///
     /// # Errors
     /// Those of unlink(2).
@@ -277,8 +280,8 @@ impl Leases {
         }
     }
 
-    /// Frees all ranges leased for a directory by any owner, unless a process still has their ids. Waits for a process
-    /// of a killed command, because such a process exits by itself.
+    /// Frees all ranges leased for a directory by any owner, except ranges whose ids a process still uses. Waits up to
+    /// a second for such a process, because a process of a killed command exits by itself.
     ///
     /// # Errors
     /// As [`Leases::sweep`].
@@ -327,7 +330,7 @@ impl Leases {
     /// # Errors
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<Lease>, Error> {
-        // A descriptor of its own has its own file offset, so that others can read at the same time.
+        // A new descriptor has its own file offset, so that several readers do not disturb each other.
         let directory = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
         let mut leases = Vec::new();
         for name in names(directory.as_fd()).context("read", &self.path)? {
@@ -350,7 +353,7 @@ impl Leases {
         }
     }
 
-    /// Takes the lock under which links are removed; dropping it releases the lock.
+    /// Acquires the lock that is required for removing links; dropping the result releases the lock.
     fn lock(&self) -> Result<OwnedFd, sys::Error> {
         let lock = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
         loop {
@@ -434,7 +437,7 @@ mod tests {
         }
         fs::remove_dir_all(&gone.directory).unwrap();
         fs::remove_file(format!("{}/{RECORD}", begun.directory)).unwrap();
-        // Its creator is still running.
+        // The process that creates the directory is still running.
         let path = std::ffi::CString::new(&*begun.directory).unwrap();
         let lock = open_directory(CWD.as_fd(), &path).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();

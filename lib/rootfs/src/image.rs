@@ -1,4 +1,4 @@
-//! Looking up images of a store by name or digest.
+//! Lookup of images in a store by name or digest.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -13,9 +13,9 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// The numbers of digits with which a reference is read as a digest or its prefix.
+/// The number of hexadecimal digits in a reference that is treated as a digest or its prefix.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
-/// The maximum number of similar names in an error.
+/// The maximum number of similar names listed in an error.
 const MOST_ALIKE: usize = 3;
 /// The default tag.
 const LATEST: &str = "latest";
@@ -27,12 +27,12 @@ pub struct Found {
     pub directory: String,
     /// The name by which the image was found; `None` if it was found by a digest.
     pub name: Option<String>,
-    /// Whether the reference is only the end of the name: the image may be of any registry.
+    /// Whether the reference is only the last part of the name, so that it does not determine the registry.
     pub by_end: bool,
 }
 
 impl Found {
-    /// Returns a sentence with the name, for the user, if the reference is only the end of it.
+    /// Returns a sentence for the user that names the image, if the reference is only the last part of its name.
     #[must_use]
     pub fn remark(&self, reference: &str) -> Option<String> {
         let name = self.name.as_ref().filter(|_| self.by_end)?;
@@ -40,14 +40,14 @@ impl Found {
     }
 }
 
-/// Finds an image by its name, by the digest of its manifest or configuration or the beginning of one, or by the last
-/// part of its name if that is unambiguous.
+/// Finds an image by its name; by the digest of its manifest or configuration, or a prefix of that digest; or by the
+/// last part of its name, if only one image has it.
 ///
 /// # Errors
 /// If no image matches, or more than one.
 pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
-    // Names are stored in their familiar form; earlier versions stored them as given.
+    // Names are stored in their shortest form; earlier versions stored them as the user gave them.
     for name in [Cow::Borrowed(name::familiar(&tagged)), Cow::Owned(name::full(&tagged))] {
         if let Some(directory) = target(store, &name)? {
             return Ok(Found { directory, name: Some(name.into_owned()), by_end: false });
@@ -105,8 +105,8 @@ fn by_last_part(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// Returns whether a reference is the end of a name: both have the same tag, or the reference has none and the name's
-/// tag is `latest`. A reference may also be the tag alone, because images of layouts are named so.
+/// Returns whether a reference is the last part of a name. The tags must be the same; a reference without a tag matches
+/// the tag `latest`. A reference may also be a tag alone, because images from OCI layouts are named by their tags.
 fn is_short_for(reference: &str, name: &str) -> bool {
     let (path, tag) = split_tag(name);
     let (wanted, wanted_tag) = split_tag(reference);
@@ -120,8 +120,8 @@ fn is_short_for(reference: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the images whose manifest digest begins with these digits. If there are none, returns those whose
-/// configuration digest does, which Docker and Podman use as the image ID.
+/// Returns the images whose manifest digest begins with these digits. If there are none, returns the images whose
+/// configuration digest begins with them: Docker and Podman use the configuration digest as the image ID.
 fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     let path = format!("{store}/images");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -143,8 +143,8 @@ fn beginning_with(store: &str, digits: &str) -> Result<Vec<String>, Error> {
     Ok(all.iter().filter(of_configuration).map(ToString::to_string).collect())
 }
 
-/// Returns the digits of the configuration's digest in a manifest: the first digest in the member `config`. The only
-/// object that `config` may contain is `annotations` (image-spec, manifest.md), which is not used there in practice.
+/// Returns the digits of the configuration's digest in a manifest: the first digest in the JSON object `config`. That
+/// object may contain one other object, `annotations` (image-spec, manifest.md), which is not used there in practice.
 fn configuration(manifest: &str) -> Option<&str> {
     let (_, config) = manifest.split_once("\"config\"")?;
     let config = config.trim_start().strip_prefix(':')?.trim_start().strip_prefix('{')?;
@@ -166,7 +166,8 @@ fn names_of(store: &str) -> Vec<String> {
     all
 }
 
-/// Returns the names that the user may have meant: the reference is their last part or their tag, or lacks a tag.
+/// Returns the names that the user may have meant: the reference is the last part of the name, its tag, or the name
+/// without its tag.
 fn alike(names: &[String], reference: &str) -> Vec<String> {
     let (wanted, _) = split_tag(name::familiar(reference));
     let is_alike = |there: &&String| {
@@ -205,7 +206,7 @@ pub fn decode(file: &str) -> String {
     file.replace("%2F", "/").replace("%25", "%")
 }
 
-/// Takes a shared lock. Until the lock is dropped, no image is removed.
+/// Acquires a shared lock on the store. No image is removed until the lock is dropped.
 ///
 /// # Errors
 /// If the store cannot be written.
@@ -253,7 +254,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("dayfly-names-{}", std::process::id()));
         let store = dir.to_str().unwrap();
         std::fs::create_dir_all(dir.join("refs")).unwrap();
-        // The last one is in the form of earlier versions.
+        // The last file name has the form of earlier versions.
         let files =
             ["alpine:latest", "localhost%2Fbox:1", "layout:box", "docker.io%2Flibrary%2Fold:1"];
         for file in files {

@@ -18,7 +18,7 @@ pub const MOST_LAYERS: usize = 500;
 /// The layers of a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layers {
-    /// Directories above layers of the same mount; each is id-mapped once.
+    /// Directories that contain layers, one for each mount; each is id-mapped once.
     pub parents: Vec<CString>,
     /// The layers, top first, as overlayfs expects them.
     pub stack: Vec<Layer>,
@@ -27,33 +27,33 @@ pub struct Layers {
 /// A layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// The index of its parent.
+    /// The index of its parent in `parents`.
     pub parent: usize,
     /// Its path below the parent; `.` is the parent itself.
     pub name: CString,
 }
 
 impl Layers {
-    /// Parses a list of layers: one absolute directory per line, the bottom first. All layers are assumed to be on the
-    /// mount of their common directory, which holds for an image store, where nothing else is mounted.
+    /// Parses a list of layers: one absolute directory per line, the bottom layer first. All layers are assumed to be
+    /// on the mount of their common directory. That is true of an image store, because nothing is mounted below it.
     ///
     /// # Errors
-    /// No layers, too many layers, or a path that is not absolute.
+    /// If there are no layers, too many layers, or a path that is not absolute.
     pub fn of_store(text: &str) -> Result<Self, Error> {
         let paths = paths(text)?;
         let all: Vec<(u64, &str)> = paths.iter().map(|path| (0, *path)).collect();
         Self::grouped(&all)
     }
 
-    /// Parses a list of layers in any directories, and groups layers on the same mount.
+    /// Parses a list of layers in any directories, and groups the layers by their mounts.
     ///
     /// # Errors
-    /// As [`Layers::of_store`]; a layer that does not exist.
+    /// As [`Layers::of_store`], and if a layer does not exist.
     pub fn anywhere(text: &str) -> Result<Self, Error> {
         Self::by_mount(paths(text)?)
     }
 
-    /// Groups paths like [`Layers::anywhere`], given top first.
+    /// Groups paths by their mounts as [`Layers::anywhere`] does; the top layer comes first.
     ///
     /// # Errors
     /// As [`Layers::anywhere`].
@@ -80,12 +80,12 @@ impl Layers {
         self.stack.len()
     }
 
-    /// Returns whether there are no layers, which is never so for a parsed list.
+    /// Returns whether there are no layers. A parsed list always has some.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
     }
 
-    /// Groups paths, top first, by their mounts.
+    /// Groups paths by their mounts; the top layer comes first.
     fn grouped(all: &[(u64, &str)]) -> Result<Self, Error> {
         let mut mounts: Vec<(u64, &str)> = Vec::new();
         for (mount, path) in all {
@@ -109,12 +109,12 @@ impl Layers {
     }
 }
 
-/// Returns the lines, top first.
+/// Returns the lines in reverse order: the top layer first.
 fn paths(text: &str) -> Result<Vec<&str>, Error> {
     plain(text.lines().rev().filter(|line| !line.is_empty()))
 }
 
-/// Checks paths: they must be absolute, without `.`, `..` or empty components.
+/// Checks that paths are absolute and have no `.`, `..` or empty components.
 fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Error> {
     let mut paths = Vec::new();
     for line in lines {
@@ -132,7 +132,7 @@ fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<&'a str>, Error
     }
 }
 
-/// Returns the deepest directory that is an ancestor of both paths or equal to one.
+/// Returns the deepest directory that contains both paths or is equal to one of them.
 fn common<'a>(one: &'a str, other: &str) -> &'a str {
     let mut end = 0;
     for part in one.split_inclusive('/') {

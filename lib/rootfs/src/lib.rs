@@ -1,8 +1,8 @@
-//! Root filesystems of many layers, with as few mounts as the kernel allows.
+//! Root filesystems made of many layers, with as few mounts as the kernel allows.
 //!
-//! Layers are directories in overlayfs's format. A container with its own id range accesses them through an idmapped,
-//! detached clone of their common parent directory: one mount for any number of layers, which appears in no mount
-//! table. Older kernels need other [`Mode`]s, each of which can be selected by name.
+//! Layers are directories in overlayfs's format. A container with its own id range accesses the layers through a
+//! detached, idmapped clone of their common parent directory. This is one mount for any number of layers, and it is in
+//! no mount table. Older kernels need other [`Mode`]s, each of which can be selected by name.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

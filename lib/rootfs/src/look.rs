@@ -1,4 +1,5 @@
-//! Reads a file from layers without a mount. The result is what overlayfs would show, but links are not followed.
+//! Reading of a file from layers without mounting them. The result is what an overlayfs mount would show, except that
+//! links are not followed.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -12,11 +13,11 @@ use sys::fs::Owned;
 use crate::layers::{open_directory, open_layer};
 use crate::{Error, Layers, remove};
 
-/// Reads the ordinary file `name` in `directory`, which is in the root, from the topmost layer that contains it.
-/// Returns `None` if no layer contains it, or if a higher layer removes it.
+/// Reads the regular file `name` in `directory`, a subdirectory of the root, from the topmost layer that contains the
+/// file. Returns `None` if no layer contains it, or if a higher layer removes it.
 ///
 /// # Errors
-/// ELOOP for a link or another special file; EFBIG for more than `limit` bytes; ENOENT for a missing layer.
+/// ELOOP for a link or a special file; EFBIG for more than `limit` bytes; ENOENT for a missing layer.
 pub fn read(
     layers: &Layers,
     directory: &CStr,
@@ -70,13 +71,13 @@ pub(crate) fn look(directory: BorrowedFd<'_>, name: &CStr) -> Result<Option<Stat
     }
 }
 
-/// Returns whether this is a whiteout, which removes the name from lower layers.
+/// Returns whether a file is a whiteout, which removes the name from lower layers.
 pub(crate) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
-/// Returns whether a directory hides those of lower layers, by the extended attribute that overlayfs uses for this
-/// caller.
+/// Returns whether a directory hides the directories of the same name in lower layers. The extended attribute that
+/// marks it depends on whether this process is in a nested user namespace.
 fn is_opaque(directory: &OwnedFd) -> bool {
     let mark = match sys::user_namespace::is_nested() {
         true => c"user.overlay.opaque",

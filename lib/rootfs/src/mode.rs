@@ -1,4 +1,4 @@
-//! How a container gets its layers: the modes in order of preference, the best one first.
+//! The modes in which a container's layers are mounted or copied, in order of preference: the best first.
 
 use core::ffi::CStr;
 
@@ -11,8 +11,8 @@ use crate::layers::Layers;
 /// How a root filesystem is assembled from its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// One detached, idmapped clone of the layers' parent; each layer is passed to overlayfs by descriptor. No mount
-    /// table contains it. Needs Linux 6.15.
+    /// One detached, idmapped clone of the layers' parent; each layer is passed to overlayfs by descriptor. The clone
+    /// is in no mount table. Needs Linux 6.15.
     Fd,
     /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Each layer is passed
     /// as a path through /proc/self/fd, and the overlay itself stays detached. Needs Linux 6.7.
@@ -29,7 +29,7 @@ impl Mode {
     /// All modes, the best first.
     pub const ALL: [Self; 5] = [Self::Fd, Self::Path, Self::Parent, Self::PerLayer, Self::Copy];
 
-    /// Its name on the command line.
+    /// Returns the mode's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fd => "fd",
@@ -40,7 +40,7 @@ impl Mode {
         }
     }
 
-    /// Returns the mode of that name.
+    /// Returns the mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -55,12 +55,13 @@ impl Mode {
         }
     }
 
-    /// Returns whether layers are attached on the host for a moment.
+    /// Returns whether the mode temporarily attaches layers on the host.
     pub fn is_attached(self) -> bool {
         matches!(self, Self::Parent | Self::PerLayer)
     }
 
-    /// Returns the best mode for these layers on a kernel of this version; `mapped` says whether their ids are mapped.
+    /// Returns the best mode for these layers on a kernel of this version; `mapped` is true if the ids of the layers
+    /// are mapped.
     pub fn choose(version: (u32, u32), layers: &Layers, mapped: bool) -> Self {
         if mapped && !layers.parents.iter().all(|parent| can_map(parent, version)) {
             return Self::Copy;
@@ -84,8 +85,8 @@ impl Mode {
     }
 }
 
-/// Returns whether overlayfs accepts a layer by O_PATH descriptor. It probes the kernel if the version is too old,
-/// because distributors backport such features.
+/// Returns whether overlayfs accepts a layer by O_PATH descriptor. The kernel is probed, because distributors backport
+/// this feature to kernels whose version is too low.
 fn takes_descriptors() -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(directory) = openat(CWD, c"/", flags, Permissions::empty()) else { return false };
@@ -95,7 +96,7 @@ fn takes_descriptors() -> bool {
 }
 
 /// Returns whether the filesystem of a directory supports idmapped mounts (mount_setattr(2)). Unknown filesystems are
-/// assumed to support them; otherwise the mount fails later.
+/// assumed to support them; if one does not, the mount fails later.
 fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const BTRFS: u32 = 0x9123_683e;
@@ -104,7 +105,7 @@ fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const SQUASHFS: u32 = 0x7371_7368;
     const FUSE: u32 = 0x6573_5546;
     const NEVER: (u32, u32) = (u32::MAX, 0);
-    /// overlayfs, NFS, SMB, 9P.
+    /// overlayfs, NFS, SMB and 9P.
     const UNMAPPABLE: [u32; 4] = [0x794c_7630, 0x6969, 0xff53_4d42, 0x0102_1997];
     let Ok(filesystem) = statfs(directory) else { return true };
     let since = match filesystem.f_type as u32 {
@@ -137,7 +138,7 @@ mod tests {
         let layers = Layers::of_store("/usr/bin\n/usr/lib\n").unwrap();
         let rung = |version| Mode::choose(version, &layers, false);
         assert_eq!(rung((6, 18)), Mode::Fd);
-        // A kernel with backports may support more than its version says.
+        // A kernel with backports may support a better mode than its version implies.
         if !takes_descriptors() {
             assert_eq!(rung((6, 12)), Mode::Path);
             assert_eq!(rung((6, 1)), Mode::Parent);

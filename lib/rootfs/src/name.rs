@@ -1,12 +1,12 @@
 //! Image names as users of engines write them.
 //!
-//! Docker, Podman and containerd share these rules. The first component of a name is a registry's host if it contains a
-//! dot, a colon or a capital letter, or is `localhost`. Otherwise the name belongs to Docker Hub, whose host is
-//! `docker.io`. There, a name of one component belongs to `library`. So `alpine`, `docker.io/alpine` and
-//! `docker.io/library/alpine` are the same name. The shortest form is the familiar one, under which a store keeps the
-//! image.
+//! Docker, Podman and containerd follow the same rules. The first component of a name is a registry's host if it
+//! contains a dot, a colon or a capital letter, or is `localhost`. A name without a host belongs to Docker Hub, whose
+//! host is `docker.io`. A name there with only one component is in the namespace `library`. So `alpine`,
+//! `docker.io/alpine` and `docker.io/library/alpine` are the same name. The shortest form is called familiar; a store
+//! uses it as the image's name.
 //!
-//! All functions accept names with a tag or a digest too, since neither contains a slash.
+//! All functions also accept names with a tag or a digest, because neither contains a slash.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -16,7 +16,7 @@ use alloc::string::String;
 pub const HUB: &str = "docker.io";
 /// Docker Hub's former host.
 const OLD_HUB: &str = "index.docker.io";
-/// The namespace of names with one component on Docker Hub.
+/// The namespace on Docker Hub of names with only one component.
 const LIBRARY: &str = "library/";
 
 /// Splits off the registry's host, if the name has one.
@@ -28,7 +28,7 @@ fn split_host(name: &str) -> Option<(&str, &str)> {
     is_host.then_some((host, rest))
 }
 
-/// Splits a name into its registry and the repository there.
+/// Splits a name into the registry's host and the repository in that registry.
 #[must_use]
 pub fn split(name: &str) -> (&str, Cow<'_, str>) {
     let path = match split_host(name) {
@@ -42,7 +42,7 @@ pub fn split(name: &str) -> (&str, Cow<'_, str>) {
     }
 }
 
-/// Returns the shortest form of a name: without Docker Hub's host, and without `library` there.
+/// Returns the shortest form of a name: on Docker Hub, without the host and without `library`.
 #[must_use]
 pub fn familiar(name: &str) -> &str {
     let path = match split_host(name) {
@@ -52,11 +52,11 @@ pub fn familiar(name: &str) -> &str {
     };
     let short = path.strip_prefix(LIBRARY).filter(|rest| !rest.is_empty() && !rest.contains('/'));
     let short = short.unwrap_or(path);
-    // Without the host, its first component would be read as one.
+    // Without Docker Hub's host, the first component of this name would be interpreted as a host.
     if split_host(short).is_some() { name } else { short }
 }
 
-/// Returns the full form of a name, which all engines read the same way.
+/// Returns the full form of a name, which all engines interpret in the same way.
 #[must_use]
 pub fn full(name: &str) -> String {
     let (host, path) = split(name);

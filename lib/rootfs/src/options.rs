@@ -10,34 +10,34 @@ use crate::files::EtcFile;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
-/// Options of overlayfs besides its layers. Metadata-only copies and directory redirects stay in the upper layer, which
-/// is discarded with the container; an index would serve only NFS export.
+/// Options of overlayfs other than its layers. Metadata-only copies and directory redirects are stored in the upper
+/// layer, which is discarded with the container. An index would be of use only for NFS export.
 const SETTINGS: [(&CStr, &CStr); 3] =
     [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 
-/// All decisions about a root filesystem before it is assembled.
+/// The description of a root filesystem, which is complete before the assembly begins.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// The mode.
+    /// How the layers are mounted or copied.
     pub mode: Mode,
     /// The layers.
     pub layers: Layers,
     /// The upper layer.
     pub upper: Upper,
-    /// An existing directory that only this root filesystem uses: for changes, for a copy, or for temporary mounts.
+    /// An existing directory that only this root filesystem uses, for changes, for a copy, or for temporary mounts.
     pub directory: CString,
-    /// The user and group on the host that the image's root maps to; `None` leaves all ids unmapped.
+    /// The host's user and group ids to which the image's root maps; `None` leaves all ids unmapped.
     pub root: Option<(u32, u32)>,
     /// Whether overlayfs may skip syncing (`volatile`, Linux 5.10), because changes need not survive a crash of the
     /// host.
     pub volatile: bool,
     /// The SELinux label of every file.
     pub label: Option<CString>,
-    /// Whether the mount is made in a user namespace, where overlayfs keeps its attributes in `user.overlay`.
+    /// Whether the overlay is mounted in a user namespace, where overlayfs stores its attributes as `user.overlay`.
     pub user_xattr: bool,
     /// Overlay options from another program, which replace the default ones.
     pub foreign: Option<Foreign>,
-    /// The container's own files in /etc; only if there is a place for changes.
+    /// The files that are added to /etc; not empty only if changes can be written somewhere.
     pub files: Vec<EtcFile>,
 }
 
@@ -48,22 +48,23 @@ pub struct Foreign {
     pub source: CString,
     /// Options of overlayfs besides its directories, `key` or `key=value`, in order.
     pub options: Vec<(CString, Option<CString>)>,
-    /// Whether the filesystem itself is read-only, so that a remount of the mount point cannot change that.
+    /// Whether the filesystem itself is read-only, so that remounting the mount point cannot make it writable.
     pub read_only: bool,
     /// Attributes of the mount.
     pub attr: MountAttr,
 }
 
 impl Recipe {
-    /// Returns whether mounts are attached on the host for a moment. Before Linux 6.15, overlayfs accepts no layer on a
-    /// detached mount.
+    /// Returns whether mounts are temporarily attached on the host. Before Linux 6.15, overlayfs does not accept layers
+    /// on detached mounts.
     pub fn is_attached(&self) -> bool {
         let mapped = self.root.is_some();
         let in_memory = matches!(self.upper, Upper::Tmpfs { .. });
         self.mode.is_attached() || (self.mode == Mode::Path && (mapped || in_memory))
     }
 
-    /// Returns the options of overlayfs besides its layers. metacopy needs an upper layer.
+    /// Returns the options of overlayfs other than its layers. Without an upper layer, the only option is `index`,
+    /// because metadata-only copies need an upper layer.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
         let writable = self.upper != Upper::None;
         SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
@@ -73,11 +74,11 @@ impl Recipe {
 /// The upper layer of a root filesystem, which receives the changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Upper {
-    /// None: the root filesystem is read-only.
+    /// No upper layer: the root filesystem is read-only.
     None,
-    /// `upper` and `work` in the recipe's directory.
+    /// The directories `upper` and `work` in the recipe's directory.
     Directory,
-    /// Existing directories on one mount, with their contents.
+    /// Existing directories on one mount, which may contain earlier changes.
     Given {
         /// overlayfs's `upperdir`.
         upper: CString,
@@ -86,7 +87,7 @@ pub enum Upper {
     },
     /// A tmpfs.
     Tmpfs {
-        /// Its size in bytes; `None` is the kernel's default, half of the memory.
+        /// The size in bytes; `None` means the kernel's default, half of the memory.
         size: Option<u64>,
     },
 }

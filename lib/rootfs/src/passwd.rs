@@ -1,9 +1,10 @@
-//! Resolves names of users and groups by the text of passwd(5) and group(5) files: the kernel needs numbers.
+//! Resolution of user and group names to numbers by passwd(5) and group(5) files, because the kernel accepts only
+//! numbers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A user, as numbers.
+/// The numeric ids of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
     /// The user id.
@@ -16,7 +17,7 @@ pub struct User {
     pub home: Option<String>,
 }
 
-/// A name that a file lacks.
+/// A name that has no entry in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown<'a> {
     /// This user is not in the passwd file.
@@ -25,7 +26,7 @@ pub enum Unknown<'a> {
     Group(&'a str),
 }
 
-/// Splits `USER[:GROUP]`. An empty group is none.
+/// Splits `USER[:GROUP]`. An empty group counts as no group.
 #[must_use]
 pub fn split(text: &str) -> (&str, Option<&str>) {
     match text.split_once(':') {
@@ -34,11 +35,11 @@ pub fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Resolves `USER[:GROUP]`, names or numbers; without a user, root. Without a group, the user has the group and the
-/// supplementary groups that the files list, as at a login.
+/// Resolves `USER[:GROUP]`, where both are names or numbers. The default user is root. The default groups are the
+/// user's group and supplementary groups in the files, as at a login.
 ///
 /// # Errors
-/// If a name is not in its file. A number needs no entry.
+/// If a name has no entry in its file. A number needs no entry.
 pub fn find<'a>(text: &'a str, passwd: &str, group: &str) -> Result<User, Unknown<'a>> {
     let (name, group_name) = split(text);
     let name = if name.is_empty() { "0" } else { name };
@@ -79,7 +80,7 @@ fn memberships(login: &str, group: &str) -> Vec<u32> {
     lines.filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
 }
 
-/// Parses an id. The largest number is none: to the kernel it means "unchanged".
+/// Parses an id. Returns no id for the largest number, which the kernel interprets as "unchanged".
 #[must_use]
 pub fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

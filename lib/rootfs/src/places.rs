@@ -3,11 +3,11 @@
 use alloc::format;
 use alloc::string::String;
 
-/// Returns the store's directory: the system's for root of the host, else one in the caller's data directory, even for
-/// root of a user namespace. `variable` looks up an environment variable.
+/// Returns the store's directory. It is the system's store for root of the host, and a directory in the caller's data
+/// directory for any other user, including root of a user namespace. `variable` looks up an environment variable.
 ///
 /// # Errors
-/// A sentence, if the environment names no directory.
+/// A sentence for the user, if the environment variables do not determine a directory.
 pub fn store<T: AsRef<str>>(variable: impl Fn(&str) -> Option<T>) -> Result<String, &'static str> {
     store_of(is_host_root(), variable)
 }

@@ -1,4 +1,4 @@
-//! Cleaning up: directory trees, and mounts that a killed assembly left in them.
+//! Removal of directory trees, and of mounts that a killed assembly left in them.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -14,13 +14,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sys::Context;
 
-/// The maximum number of open directories while a tree is removed; deeper directories are first moved up.
+/// The maximum number of open directories while a tree is removed. Directories at a greater depth are first moved up.
 const DEEPEST: usize = 64;
-/// The directory, in the tree itself, to which deeper directories are moved.
+/// The directory at the top of the tree to which directories at a greater depth are moved.
 const DEEPER: &CStr = c".dayfly-deeper";
 
-/// Removes a directory tree without following links or crossing mounts; directories that their owner may not write are
-/// removed too. A missing directory is not an error.
+/// Removes a directory tree without following links or crossing mounts. Directories that their owner may not write to
+/// are removed too. It is not an error if the directory does not exist.
 ///
 /// # Errors
 /// EBUSY for a mount below the directory; EXDEV.
@@ -51,7 +51,7 @@ pub(crate) fn remove_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Er
     unlink(directory, name, AtFlags::REMOVEDIR)
 }
 
-/// Calls unlinkat(2), making the directory writable first if needed.
+/// Calls unlinkat(2); if that fails with EACCES, makes the directory writable and tries again.
 fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
     match unlinkat(directory, name, flags) {
         Err(Errno::ACCESS) => {
@@ -62,7 +62,7 @@ fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), 
     }
 }
 
-/// Opens a directory, making it readable for its owner first if needed.
+/// Opens a directory; if that fails with EACCES, makes the directory readable for its owner and tries again.
 fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     match open_directory(at, name) {
         Err(Errno::ACCESS) => {
@@ -83,7 +83,7 @@ pub fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
     while let Ok(deeper) = open_directory(top, DEEPER) {
         empty_from(deeper.as_fd(), top, &mut brought_up)?;
         match unlinkat(top, DEEPER, AtFlags::REMOVEDIR) {
-            // More directories were moved up meanwhile.
+            // While entries were removed, directories from a greater depth were moved up to here.
             Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
@@ -106,7 +106,7 @@ impl Level {
     }
 }
 
-/// Removes the entries of `start`, depth first; directories that are too deep are moved to `top`.
+/// Removes the entries of `start`, depth first. Directories at too great a depth are moved to `top`.
 fn empty_from(
     start: BorrowedFd<'_>,
     top: BorrowedFd<'_>,
@@ -206,7 +206,7 @@ mod tests {
         }
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("end"), "x").unwrap();
-        // Modes that keep an unprivileged owner from reading or writing.
+        // Modes that do not let an unprivileged owner read or write the directory.
         for (name, mode) in [("a/b/c", 0o000), ("a/b", 0o500), ("a", 0o100)] {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
             fs::set_permissions(top.join(name), mode).unwrap();

@@ -43,7 +43,7 @@ impl Root {
 pub(crate) struct Changes {
     pub upper: OwnedFd,
     pub work: OwnedFd,
-    /// The tmpfs that contains both directories, while it is detached.
+    /// The tmpfs that contains both directories, as long as it is detached.
     tmpfs: Option<OwnedFd>,
 }
 
@@ -53,7 +53,7 @@ impl Changes {
     }
 }
 
-/// Creates `upper`, with the recipe's own files, and `work`.
+/// Creates the directory `upper`, which contains the files of the recipe, and the directory `work`.
 pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {

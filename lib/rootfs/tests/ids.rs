@@ -1,5 +1,5 @@
-//! A stress test of id ranges: many concurrent processes, each of which may be killed at any moment. No range ever has
-//! two owners, and in the end all are free.
+//! A stress test of id ranges: many concurrent processes, each of which may be killed at any moment. No range may ever
+//! have two owners, and in the end all ranges must be free.
 
 use dayfly_rootfs::ids::{Grants, Leases, Owner};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
@@ -30,8 +30,8 @@ fn locked(path: &Path, flags: OFlags) -> Option<rustix::fd::OwnedFd> {
     Some(fd)
 }
 
-/// Runs in each child process: leases a range, checks that no other process has it, keeps it for a while, and then
-/// frees it or exits without freeing it.
+/// Runs in each child process: leases a range, checks that no other process uses the range, keeps it for a while, and
+/// then frees it or exits without freeing it.
 #[test]
 #[ignore = "run by a_thousand_processes"]
 fn child() {

@@ -1,4 +1,4 @@
-//! `org.systemd.property.NAME`: annotations of the configuration that set properties of the unit.
+//! Annotations `org.systemd.property.NAME` of the configuration, which set properties of the unit.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,8 +9,8 @@ use crate::{Error, Property, Value};
 const PREFIX: &str = "org.systemd.property.";
 const MICROSECONDS: u64 = 1_000_000;
 
-/// Returns the properties in `annotations`; their values have GVariant's text form. A name that ends in `Sec`, as in
-/// unit files, becomes D-Bus's `USec`.
+/// Returns the properties that `annotations` set. The value of such an annotation is in GVariant's text format. If the
+/// name ends in `Sec`, as in unit files, the D-Bus name ends in `USec`.
 ///
 /// # Errors
 /// [`Error::Annotation`] for invalid names and values.
@@ -35,7 +35,7 @@ fn property(name: &str, text: &str) -> Result<Property, String> {
         return Err("name incorrect: contains non-alphabetic character".to_string());
     }
     let value = Value::parse(text).map_err(|reason| format!("value parse error: {reason}"))?;
-    // `Sec` is a unit of time only at the end of a camel-case word.
+    // `Sec` is a unit of time only if it is the last word of a camel-case name.
     match name.strip_suffix("Sec").filter(|stem| stem.ends_with(|c: char| c.is_ascii_lowercase())) {
         None => Ok(Property { name: name.to_string(), value }),
         Some(stem) => {

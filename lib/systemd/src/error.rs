@@ -3,17 +3,17 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Why a request to systemd failed.
+/// The reason why a request to systemd failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// systemd is not the init system of this host.
     Absent,
-    /// No bus of a user's systemd was found.
+    /// The bus of a user's systemd was not found.
     NoUserBus {
-        /// The path of the bus that was tried; `None` without XDG_RUNTIME_DIR.
+        /// The path at which the bus was expected; `None` if XDG_RUNTIME_DIR is not set.
         path: Option<String>,
     },
-    /// `linux.cgroupsPath` is not a valid unit.
+    /// `linux.cgroupsPath` does not describe a valid unit.
     BadPath {
         /// The path as given.
         path: String,
@@ -22,7 +22,7 @@ pub enum Error {
     },
     /// A call failed.
     Call {
-        /// The call.
+        /// The name of the call.
         call: &'static str,
         /// The unit, or the instance of systemd, that the call concerned.
         unit: String,
@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// An annotation `org.systemd.property.*` is invalid.
     Annotation {
-        /// Its key and value.
+        /// The annotation's key and value.
         annotation: String,
         /// The reason why it is not valid.
         reason: String,
@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether systemd's bus was not running.
+    /// Returns whether the call failed because systemd's bus is not running.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::Call { cause, .. } if cause.is_nobody())
     }

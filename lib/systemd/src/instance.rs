@@ -1,4 +1,4 @@
-//! Instances of systemd: the host's or a user's.
+//! The instances of systemd: one for the host, and one for each user.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,21 +10,21 @@ use crate::Error;
 /// An instance of systemd. Container records store it, so the order of the variants must not change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instance {
-    /// The host's, at the default address.
+    /// The host's instance, at the default address.
     System,
-    /// The host's, at the address in DBUS_SYSTEM_BUS_ADDRESS.
+    /// The host's instance, at the address in DBUS_SYSTEM_BUS_ADDRESS.
     SystemAt(String),
-    /// A user's own (`systemd --user`).
+    /// The instance of a user (`systemd --user`).
     User {
         /// The address of its bus.
         bus: String,
-        /// Its cgroup, which contains its slices; empty for the root.
+        /// The path of the instance's own cgroup, which contains its slices; empty for the root cgroup.
         cgroup: String,
     },
 }
 
 impl Instance {
-    /// Returns the host's instance; `bus` is DBUS_SYSTEM_BUS_ADDRESS.
+    /// Returns the host's instance; `bus` is the value of DBUS_SYSTEM_BUS_ADDRESS.
     pub fn system(bus: Option<&str>) -> Self {
         match bus.filter(|bus| !bus.is_empty()) {
             None => Self::System,
@@ -32,11 +32,11 @@ impl Instance {
         }
     }
 
-    /// Returns the instance of the user with these DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR. Its cgroup is left
-    /// empty; [`Manager::cgroup`](crate::Manager::cgroup) queries it.
+    /// Returns the instance of the user whose environment has these values of DBUS_SESSION_BUS_ADDRESS and
+    /// XDG_RUNTIME_DIR. The instance's cgroup is left empty; [`Manager::cgroup`](crate::Manager::cgroup) queries it.
     ///
     /// # Errors
-    /// [`Error::NoUserBus`] if neither variable leads to a bus.
+    /// [`Error::NoUserBus`] if no bus is found by either variable.
     pub fn user(bus: Option<&str>, runtime_dir: Option<&str>) -> Result<Self, Error> {
         let bus = match bus.filter(|bus| !bus.is_empty()) {
             Some(bus) => bus.to_string(),
@@ -45,7 +45,7 @@ impl Instance {
         Ok(Self::User { bus, cgroup: String::new() })
     }
 
-    /// Returns whether the instance is a user's.
+    /// Returns whether this is a user's instance.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User { .. })
     }
@@ -56,11 +56,11 @@ impl Instance {
     }
 }
 
-/// Returns the uid of the owner of this host's systemd (sd_booted(3)), as seen in the caller's user namespace: 0,
-/// unless root is not mapped.
+/// Returns the uid that owns this host's systemd directory (sd_booted(3)), as seen in the caller's user namespace. It
+/// is 0, unless root is not mapped in that namespace.
 ///
 /// # Errors
-/// [`Error::Absent`] if systemd does not run the host.
+/// [`Error::Absent`] if systemd is not the init system of the host.
 pub fn host_owner() -> Result<u32, Error> {
     match rustix::fs::lstat("/run/systemd/system") {
         Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(stat.st_uid),
@@ -96,7 +96,7 @@ mod tests {
         );
     }
 
-    /// Records that older versions wrote, before users' instances were supported, contain an address or nothing.
+    /// Records of older versions, which did not support users' instances, contain an address or nothing here.
     #[test]
     fn former_records_are_read() {
         for (former, instance) in [

@@ -1,10 +1,11 @@
-//! systemd's manager: transient scopes, started, changed and stopped over D-Bus.
+//! Requests to systemd's manager over D-Bus, which start, change and stop transient scopes.
 //!
-//! systemd creates the cgroup of a scope as `PREFIX-NAME.scope` in a slice, and leaves its subtree to us (`Delegate=`).
-//! [`Unit`] names the scope of a container and its cgroup, [`Instance`] the systemd that manages it, and [`Manager`]
-//! sends the requests. This crate does not access cgroup files or compute limits; those are passed as [`Property`]s.
+//! systemd creates the cgroup `PREFIX-NAME.scope` of a scope in a slice, and leaves the management of its subtree to
+//! dayfly (`Delegate=`). A [`Unit`] describes the scope of a container and its cgroup, an [`Instance`] is the systemd
+//! that manages the scope, and a [`Manager`] sends the requests. This crate does not access cgroup files or compute
+//! limits; the caller passes limits as [`Property`]s.
 //!
-//! Names and defaults follow runc's systemd driver, so that engines find what they expect.
+//! Names and defaults are those of runc's systemd driver, because engines expect them.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

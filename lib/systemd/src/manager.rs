@@ -12,16 +12,16 @@ use crate::{Error, Instance, Property, Unit};
 /// The timeout of one call or one job.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// systemd's private socket for root: peer-to-peer D-Bus.
+/// The private socket on which systemd accepts peer-to-peer D-Bus from root.
 const PRIVATE: &str = "/run/systemd/private";
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
-/// The interface for properties of all objects.
+/// The interface by which properties of any object are read.
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// The object named in errors of calls that concern no unit.
+/// What errors name as the object if a call does not concern a unit.
 const USER_INSTANCE: &str = "user instance";
 
 /// The result of a successful job.
@@ -65,7 +65,8 @@ impl Manager {
         Ok(Self { bus: bus? })
     }
 
-    /// Starts a transient unit and waits for the job. A failed unit of that name is reset first.
+    /// Starts a transient unit, and waits until the job has finished. If a failed unit with the same name exists, its
+    /// failed state is reset first.
     ///
     /// # Errors
     /// [`Error::Call`]; [`Error::Job`] if the unit fails to start.
@@ -94,7 +95,7 @@ impl Manager {
         }
     }
 
-    /// Stops a unit and resets its failed state. A missing unit is not an error.
+    /// Stops a unit and resets its failed state. It is not an error if the unit does not exist.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -109,7 +110,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Changes properties of a unit at runtime, until it ends.
+    /// Changes properties of a unit; the changes last until the unit stops.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -132,7 +133,7 @@ impl Manager {
         result.map(drop).map_err(|error| failed(call, &unit.name, error))
     }
 
-    /// Returns the cgroup of systemd itself.
+    /// Returns the path of the cgroup in which systemd itself is.
     ///
     /// # Errors
     /// [`Error::Call`]
@@ -155,7 +156,7 @@ impl Manager {
     pub fn version(&mut self, unit: &Unit) -> Result<u32, Error> {
         let answer = self.property("Version");
         let answer = answer.map_err(|error| failed("Get Version", &unit.name, error))?;
-        // For example `252.39-1~deb12u1` or `v257`.
+        // The version is a text such as `252.39-1~deb12u1` or `v257`.
         let text = answer.variant_text().unwrap_or_default().trim_start_matches('v');
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         digits.parse().map_err(|_| {
@@ -182,7 +183,7 @@ impl Manager {
     }
 
     fn reset(&mut self, unit: &Unit) {
-        // Usually there was no failed state to reset.
+        // This usually fails, because there is no failed unit to reset.
         let _ = self.call(MANAGER, "ResetFailedUnit", [Value::text(&unit.name)].into());
     }
 
@@ -201,7 +202,7 @@ impl Manager {
     }
 }
 
-/// Returns the result of `job` if the signal, JobRemoved(id, job, unit, result), concerns that job.
+/// Returns the job's result if `signal`, a JobRemoved(id, job, unit, result), concerns `job`.
 fn removed(signal: &Message, job: &str) -> Option<String> {
     if signal.interface != MANAGER || signal.member != "JobRemoved" || signal.signature != "uoss" {
         return None;
@@ -222,7 +223,7 @@ fn list(properties: &[Property]) -> Value {
     Value::Array("(sv)".to_string(), properties.iter().map(pair).collect())
 }
 
-/// Returns whether the reply is systemd's error of this name.
+/// Returns whether an error is an error reply of systemd with this name.
 fn is_answer(error: &dbus::Error, short: &str) -> bool {
     let name = error.answer().and_then(|name| name.strip_prefix("org.freedesktop.systemd1."));
     name == Some(short)

@@ -12,7 +12,7 @@ fn unit() -> Unit {
     Unit::parse(Some("a.slice:p:x"), "x", Instance::System).unwrap()
 }
 
-/// Returns a manager on a fake bus where `answer` handles all calls except Hello and AddMatch.
+/// Returns a manager on a fake bus. `answer` handles all calls except Hello and AddMatch.
 fn manager(
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,
 ) -> (Manager, JoinHandle<Vec<String>>) {
@@ -40,7 +40,7 @@ fn job(asked: &Asked) -> Vec<u8> {
     returns(asked, &[Value::Path(JOB.into())])
 }
 
-/// Returns the received calls, without those to the bus itself.
+/// Returns the received calls, except those to the bus itself.
 fn calls(manager: Manager, thread: JoinHandle<Vec<String>>) -> Vec<String> {
     drop(manager);
     let mut calls = thread.join().unwrap();
@@ -184,7 +184,7 @@ fn a_bus_that_stalls_is_an_error_soon() {
         );
         error.to_string()
     };
-    // No reply; a reply without the job's end; half a reply; endless unrelated messages.
+    // The cases are: no reply; a reply without the end of the job; half a reply; unrelated messages without end.
     let error = stalls(|_| Vec::new());
     let says =
         "systemd: StartTransientUnit p-x.scope: no answer within 0.2 s: D-Bus or systemd is stuck;";

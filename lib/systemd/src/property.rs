@@ -12,7 +12,7 @@ use crate::{Unit, Value};
 pub struct Property {
     /// Its D-Bus name, such as `CPUQuotaPerSecUSec`.
     pub name: String,
-    /// Its value, without the variant around it.
+    /// The property's value; on the bus it is wrapped in a variant.
     pub value: Value,
 }
 
@@ -22,14 +22,14 @@ impl Property {
         Self { name: name.to_string(), value }
     }
 
-    /// Returns a property of type `t`.
+    /// Returns a property of the D-Bus type `t` (64-bit unsigned).
     pub fn number(name: &str, value: u64) -> Self {
         Self::new(name, Value::Uint64(value))
     }
 }
 
-/// Returns the properties of a container's scope around the process `pid`; `unified` says whether cgroup v2 has all
-/// controllers.
+/// Returns the properties of a container's scope that contains the process `pid`; `unified` is true if all controllers
+/// are in the cgroup v2 hierarchy.
 pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
     let io = if unified { "IOAccounting" } else { "BlockIOAccounting" };
     let mut properties = vec![

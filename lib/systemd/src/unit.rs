@@ -1,4 +1,4 @@
-//! The unit of a container and its cgroup.
+//! The systemd unit of a container, and the unit's cgroup.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,17 +14,18 @@ const MAX_NAME: usize = 255;
 /// A transient scope of systemd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
-    /// `PREFIX-NAME.scope`.
+    /// The unit's name, `PREFIX-NAME.scope`.
     pub name: String,
-    /// The slice it is in.
+    /// The slice that contains the unit.
     pub slice: String,
     /// The instance of systemd that manages it.
     pub instance: Instance,
 }
 
 impl Unit {
-    /// Parses `linux.cgroupsPath` as `SLICE:PREFIX:NAME`; without one, the unit is named after the container and is in
-    /// system.slice, or in user.slice for a user's instance. An empty slice means the same default.
+    /// Parses `linux.cgroupsPath` as `SLICE:PREFIX:NAME`. Without a path, the unit is named after the container; its
+    /// slice is system.slice, or user.slice for a user's instance of systemd. An empty SLICE means the same default
+    /// slice.
     ///
     /// # Errors
     /// [`Error::BadPath`] for any other form, and for names that systemd rejects.
@@ -57,7 +58,7 @@ impl Unit {
         Ok(Self { name: unit, slice: slice.to_string(), instance })
     }
 
-    /// Returns the cgroup's path in each hierarchy.
+    /// Returns the path of the unit's cgroup, which is the same in each hierarchy.
     pub fn path(&self) -> String {
         let above = match &self.instance {
             Instance::User { cgroup, .. } => cgroup,
@@ -67,13 +68,13 @@ impl Unit {
     }
 }
 
-/// Returns whether systemd allows the character in unit names; quotes and slashes are not allowed.
+/// Returns whether systemd allows the character in unit names. It does not allow quotes and slashes.
 fn is_unit_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || ":-_.\\@".contains(c)
 }
 
-/// Returns the path of a slice. Dashes in its name separate levels: `a-b.slice` is `/a.slice/a-b.slice`. The root
-/// slice, `-.slice`, is the empty path.
+/// Returns the cgroup path of a slice. Dashes in its name separate levels: the path of `a-b.slice` is
+/// `/a.slice/a-b.slice`. The path of the root slice, `-.slice`, is empty.
 fn expand(slice: &str) -> Option<String> {
     let name = slice.strip_suffix(".slice").filter(|_| slice.len() <= MAX_NAME)?;
     if !name.chars().all(is_unit_character) {

@@ -6,13 +6,13 @@ use core::fmt;
 /// The highest number allowed in a list; no kernel supports more CPUs.
 const HIGHEST: u32 = 65_535;
 
-/// A set of CPUs or memory nodes, in the form of cpuset files (cpuset(7), "List format").
+/// A set of CPUs or memory nodes, in the list format of cpuset files (cpuset(7), "List format").
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct List(Vec<u32>);
 
 impl List {
-    /// Parses `0-3,7`, or a list with a stride such as `0-31:1/4`, the first number of every four. An empty text is an
-    /// empty list. Returns `None` for an invalid list.
+    /// Parses a list such as `0-3,7`, or with a stride such as `0-31:1/4`, which means the first number of every four.
+    /// An empty text is an empty list. Returns `None` if the text is not a valid list.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = Vec::new();
         for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -59,19 +59,19 @@ impl List {
         self.iter().all(|number| other.contains(number))
     }
 
-    /// Returns the union.
+    /// Returns the union of both lists.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// Returns the intersection.
+    /// Returns the numbers that are in both lists.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.iter().filter(|number| other.contains(*number)).collect()
     }
 
-    /// Returns the numbers that are not in `other`.
+    /// Returns the numbers of this list that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.iter().filter(|number| !other.contains(*number)).collect()

@@ -1,4 +1,4 @@
-//! Selecting CPUs by their place in the topology: `node:0`, `ccx:1`, `cores:4,no-smt`.
+//! Selection of CPUs by their position in the topology: `node:0`, `ccx:1`, `cores:4,no-smt`.
 //!
 //! | word | CPUs |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `spread:4` | the CPUs of 4 cores, as far from each other as possible: nodes and caches in turns |
 //! | `no-smt` | one CPU of each core |
 //!
-//! Words are separated by commas. Each word narrows the selection; `cores` and `spread` are applied last. The memory
-//! nodes are those of the selected CPUs.
+//! Words are separated by commas. Each word narrows the selection further; `cores` and `spread` are applied last. The
+//! selected memory nodes are the nearest ones to the selected CPUs.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -33,16 +33,16 @@ pub struct Pin {
 pub struct Placement {
     /// The CPUs.
     pub cpus: List,
-    /// The memory nodes nearest to them.
+    /// The memory nodes nearest to these CPUs.
     pub mems: List,
 }
 
-/// The error of a selection that matches no CPUs.
+/// The error of a selection that is invalid or cannot be satisfied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinError {
     /// The given selection.
     words: String,
-    /// The reason why it matches none.
+    /// The reason for the error.
     reason: String,
 }
 
@@ -64,7 +64,7 @@ impl Pin {
     /// Parses a selection such as `node:0,cores:4,no-smt`.
     ///
     /// # Errors
-    /// An unknown word.
+    /// If the selection contains an unknown word.
     pub fn parse(words: &str) -> Result<Self, PinError> {
         let wrong = |reason: String| PinError { words: words.to_string(), reason };
         let mut pin = Self::default();
@@ -111,10 +111,10 @@ impl Pin {
         None
     }
 
-    /// Returns the CPUs and memory nodes of the selection on `topology`, limited to those `allowed`.
+    /// Returns the CPUs and memory nodes that the selection matches on `topology`, limited to the CPUs in `allowed`.
     ///
     /// # Errors
-    /// A selected part does not exist, or too few CPUs match.
+    /// If a selected part of the topology does not exist, or too few CPUs match.
     pub fn resolve(&self, topology: &Topology, allowed: &List) -> Result<Placement, PinError> {
         let wrong = |reason: String| PinError { words: self.to_string(), reason };
         let mut cpus = topology.online().intersection(allowed);
@@ -186,7 +186,7 @@ impl Within {
 const KNOWN: &str =
     "there are node:, package:, ccx:, cpus: with a list, cores:, spread: with a number, and no-smt";
 
-/// Splits at commas except those within lists: `nodes:0,2,no-smt` is two words.
+/// Splits a text at commas, except at commas within lists: `nodes:0,2,no-smt` is two words.
 fn split(words: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for part in words.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -201,7 +201,7 @@ fn split(words: &str) -> Vec<String> {
     all
 }
 
-/// Returns the selected CPUs of each core.
+/// Returns, for each core, those of its CPUs that are selected.
 fn cores(topology: &Topology, cpus: &List) -> Vec<List> {
     let cores = topology.cores().into_iter().map(|core| core.intersection(cpus));
     cores.filter(|core| !core.is_empty()).collect()
@@ -223,7 +223,8 @@ fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     all
 }
 
-/// Picks cores under the smallest cache with enough cores; else on the smallest node with enough; else the first cores.
+/// Picks cores that share a cache: the smallest one with enough cores. If there is none, picks cores of the smallest
+/// node with enough cores; if there is none either, picks the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
     let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
@@ -263,7 +264,7 @@ fn spread(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
         for caches in &mut queues {
             let caches_there = caches.len();
             let Some(at) = round_robin(round, caches_there) else { continue };
-            // Take the caches of a node in turn, skipping empty ones.
+            // Take a core from each cache of the node in turn, skipping caches without cores.
             for step in 0..caches_there {
                 let cache = caches.get_mut((at + step) % caches_there);
                 if let Some(core) = cache.and_then(Vec::pop) {
@@ -287,7 +288,7 @@ fn round_robin(round: usize, among: usize) -> Option<usize> {
     round.checked_rem(among)
 }
 
-/// A group placed on memory nodes according to its size; see [`place`].
+/// A group of CPUs with its placement on memory nodes; see [`place`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// Its name.
@@ -296,11 +297,12 @@ pub struct Placed {
     pub placement: Placement,
 }
 
-/// Places groups of the given CPU counts on memory nodes: the largest first, each on the node where the fewest CPUs are
-/// left over. A group that fits on no node gets the CPUs of the nearest nodes with free ones. No CPU is assigned twice.
+/// Places groups of the given CPU counts on memory nodes. The largest group comes first; each group is placed on the
+/// node on which it leaves the fewest CPUs free. A group that fits on no single node gets the CPUs of the node with the
+/// most free ones, and then of the nodes nearest to it. No CPU is assigned twice.
 ///
 /// # Errors
-/// The groups need more CPUs than there are.
+/// If the groups together need more CPUs than exist.
 pub fn place(
     groups: &[(String, u32)],
     topology: &Topology,
@@ -312,7 +314,7 @@ pub fn place(
         let reason = format!("{wanted} CPUs are wanted, and there are {}: {cpus}", cpus.len());
         return Err(PinError { words: "auto".to_string(), reason });
     }
-    // The CPUs of a core stay together.
+    // CPUs of the same core are adjacent in this list.
     let mut free: Vec<Vec<u32>> = topology
         .nodes
         .iter()
@@ -348,7 +350,7 @@ pub fn place(
     Ok(placed.into_iter().map(|(_, placed)| placed).collect())
 }
 
-/// Returns the indices in [`Topology::nodes`], ordered by distance from the node at `home`.
+/// Returns the indices in [`Topology::nodes`], ordered by their distance from the node with the index `home`.
 fn from_nearest(topology: &Topology, home: usize) -> Vec<usize> {
     let distances =
         topology.nodes.get(home).map(|node| node.distances.as_slice()).unwrap_or_default();
@@ -389,7 +391,7 @@ impl fmt::Display for PinError {
 }
 
 impl PinError {
-    /// Formats the error, naming the command-line option that contained the selection.
+    /// Formats the error, with the command-line option that contained the selection.
     #[must_use]
     pub fn told_of(&self, option: &str) -> String {
         format!("{option} {}: {}", self.words, self.reason)

@@ -9,7 +9,7 @@ use sys::{Context, Errno};
 use crate::{Cpu, Error, List, Node, Topology};
 
 impl Topology {
-    /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`, which is empty for this host.
+    /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`; an empty `root` means this host.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Unreadable`].
@@ -27,7 +27,7 @@ impl Topology {
 
 fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, Error> {
     let alone = || List::from_iter([id]);
-    // Until Linux 5.2, only the second name exists.
+    // Before Linux 5.2, only the second of these file names exists.
     let mut siblings = None;
     for name in ["core_cpus_list", "thread_siblings_list"] {
         if siblings.is_none() {
@@ -36,15 +36,15 @@ fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, E
     }
     let siblings = siblings.map_or_else(alone, |list| list.intersection(online));
     let package = optional(&format!("{directory}/topology/physical_package_id"))?;
-    // -1 if the firmware does not report it.
+    // The number is -1 if the firmware does not report a package.
     let package = package.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let (l3, l3_bytes) = l3(directory, online)?;
     let node = nodes.iter().find(|node| node.cpus.contains(id)).map_or(0, |node| node.id);
     Ok(Cpu { id, siblings, l3, l3_bytes, package, node })
 }
 
-/// Reads the level 3 cache of a CPU: the CPUs that share it, and its size. Caches are numbered in firmware order; level
-/// 3 is usually index3.
+/// Reads the CPUs that share the level 3 cache of a CPU, and the size of the cache. The kernel numbers caches in the
+/// order in which the firmware reports them; level 3 is usually index3.
 fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     for index in [3, 2, 1, 4, 0] {
         let cache = format!("{directory}/cache/index{index}");
@@ -60,7 +60,7 @@ fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
     Ok((List::default(), 0))
 }
 
-/// Reads the memory nodes. A kernel without NUMA has no such directory: all CPUs are on one node.
+/// Reads the memory nodes. On a kernel without NUMA, the directory does not exist, and all CPUs are on one node.
 fn nodes(directory: &str, online: &List) -> Result<Vec<Node>, Error> {
     let Some(numbers) = list(&format!("{directory}/online"))? else {
         let all = online.clone();
@@ -91,7 +91,7 @@ fn node(directory: &str, id: u32, online: &List) -> Result<Node, Error> {
 
 fn optional(path: &str) -> Result<Option<String>, Error> {
     match sys::fs::read_text(path) {
-        // Virtual machines report unknown caches and nodes by EIO and ENODATA.
+        // In virtual machines, reading unknown caches and nodes fails with EIO or ENODATA.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::IO | Errno::NODATA) => Ok(None),
         result => Ok(Some(result.context("read", path)?)),
     }

@@ -8,23 +8,23 @@ use crate::{Error, List};
 /// The CPU lists of `/sys/devices/system/cpu` (Documentation/ABI/testing/sysfs-devices-system-cpu).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct States {
-    /// The CPUs that are plugged in.
+    /// The CPUs that are physically present.
     pub present: List,
     /// The CPUs that are online.
     pub online: List,
-    /// The CPUs that are plugged in but not online.
+    /// The CPUs that are physically present but not online.
     pub offline: List,
-    /// The CPUs that the scheduler does not use by itself (`isolcpus=`, isolated cpuset partitions), including offline
-    /// ones.
+    /// The CPUs to which the scheduler does not move tasks by itself (`isolcpus=`, isolated cpuset partitions),
+    /// including offline CPUs.
     pub isolated: List,
 }
 
 impl States {
-    /// Reads the states below `root`, which is empty for this host. Without a file `present`, only the online CPUs are
-    /// present.
+    /// Reads the states from sysfs below `root`; an empty `root` means this host. If the file `present` does not exist,
+    /// only the online CPUs count as present.
     ///
     /// # Errors
-    /// Failing system calls, including for a missing file `online`; [`Error::Unreadable`].
+    /// Failing system calls, including open(2) if the file `online` does not exist; [`Error::Unreadable`].
     pub fn read(root: &str) -> Result<Self, Error> {
         let cpus = format!("{}/sys/devices/system/cpu", root.trim_end_matches('/'));
         let online = required_list(&format!("{cpus}/online"))?;

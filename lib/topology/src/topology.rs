@@ -1,6 +1,6 @@
-//! The CPUs and memory of a host: which CPUs share a core, a cache, a socket or a memory node.
+//! The CPUs and memory of a host: the CPUs that share a core, a cache, a socket or a memory node.
 //!
-//! It is plain data, read once from sysfs. CPUs that are offline are left out.
+//! The topology is plain data, read once from sysfs. Offline CPUs are left out.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -13,9 +13,10 @@ use crate::List;
 pub struct Topology {
     /// The CPUs that are online, by number.
     pub cpus: Vec<Cpu>,
-    /// The online memory nodes, by number; a single one on a kernel without NUMA.
+    /// The online memory nodes, by number. A kernel without NUMA has a single one.
     pub nodes: Vec<Node>,
-    /// `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty without such a file.
+    /// The content of `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty if the
+    /// file does not exist.
     pub smt_control: String,
 }
 
@@ -24,15 +25,15 @@ pub struct Topology {
 pub struct Cpu {
     /// Its number.
     pub id: u32,
-    /// The CPUs of its core, including itself.
+    /// The CPUs of the same core, including this one.
     pub siblings: List,
-    /// The CPUs that share its level 3 cache, including itself; empty if it has none.
+    /// The CPUs that share the level 3 cache of this CPU, including this one; empty if there is no such cache.
     pub l3: List,
-    /// The size of that cache, in bytes.
+    /// The size of the level 3 cache, in bytes.
     pub l3_bytes: u64,
-    /// Its socket.
+    /// The number of its socket.
     pub package: u32,
-    /// Its memory node.
+    /// The number of its memory node.
     pub node: u32,
 }
 
@@ -41,17 +42,17 @@ pub struct Cpu {
 pub struct Node {
     /// Its number.
     pub id: u32,
-    /// Its CPUs; none on a memory-only node.
+    /// The CPUs of the node; empty for a node with memory only.
     pub cpus: List,
-    /// Its memory in bytes, or 0 if it has none or the size is unknown.
+    /// The size of its memory in bytes; 0 if it has no memory, or if the size is unknown.
     pub memory: u64,
     /// Its free memory in bytes.
     pub free: u64,
-    /// Its distance to each node of [`Topology::nodes`], in that order; 10 is local (ACPI SLIT).
+    /// The distances to the nodes of [`Topology::nodes`], in the same order; 10 is the distance to itself (ACPI SLIT).
     pub distances: Vec<u32>,
 }
 
-/// The CPUs under one level 3 cache: all of a socket, or one chiplet's part of it.
+/// The CPUs that share a level 3 cache: all CPUs of a socket, or the part of them that is on one chiplet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ccx {
     /// Its CPUs.
@@ -83,13 +84,13 @@ impl Topology {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// Returns the CPUs of each core, ordered by the first one.
+    /// Returns the CPUs of each core, with the cores ordered by their first CPU.
     pub fn cores(&self) -> Vec<List> {
         groups(self.cpus.iter().map(|cpu| cpu.siblings.clone()))
     }
 
-    /// Returns the CPUs under each level 3 cache, ordered by the first one. A socket without a level 3 cache counts as
-    /// having a single one.
+    /// Returns the CPUs under each level 3 cache, with the caches ordered by their first CPU. A socket without level 3
+    /// caches counts as having one that all its CPUs share.
     pub fn ccxs(&self) -> Vec<Ccx> {
         let mut sizes = BTreeMap::new();
         let mut without = BTreeMap::new();
@@ -107,7 +108,7 @@ impl Topology {
         all
     }
 
-    /// Returns the CPUs of each socket, ordered by the first one.
+    /// Returns the CPUs of each socket, with the sockets ordered by their first CPU.
     pub fn packages(&self) -> Vec<List> {
         groups(self.by_package().into_values())
     }
@@ -117,8 +118,8 @@ impl Topology {
         self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
     }
 
-    /// Returns the nodes with memory that are nearest to `cpus`: the CPUs' own nodes, or, if those have no memory, the
-    /// next ones by distance.
+    /// Returns the memory nodes nearest to `cpus`: the nodes that contain these CPUs. For those that have no memory,
+    /// returns the nearest nodes that have.
     pub fn memory_of(&self, cpus: &List) -> List {
         let with_memory = self.memory_nodes();
         let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());
@@ -134,7 +135,7 @@ impl Topology {
         candidates.min_by_key(|(_, distance)| **distance).map(|(other, _)| other.id)
     }
 
-    /// Returns the CPUs of each socket, by its number.
+    /// Returns the CPUs of each socket, by the socket's number.
     fn by_package(&self) -> BTreeMap<u32, List> {
         let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for cpu in &self.cpus {
@@ -144,7 +145,7 @@ impl Topology {
     }
 }
 
-/// Returns the distinct `lists`, ordered by their first members.
+/// Returns the distinct lists of `lists`, ordered by the first CPU of each.
 fn groups(lists: impl Iterator<Item = List>) -> Vec<List> {
     let mut all: Vec<List> = lists.collect();
     all.sort_by(|one, other| one.iter().cmp(other.iter()));

@@ -1,4 +1,4 @@
-//! Pin words, on other hosts.
+//! Tests of CPU selections on other hosts' topologies.
 
 extern crate dayfly_topology as topology;
 
@@ -103,7 +103,7 @@ fn placed_by_size() {
                 .collect::<Vec<_>>(),
         )
     };
-    // 2, 4, 8 and 14 CPUs: only the largest group spans both nodes.
+    // The groups have 2, 4, 8 and 14 CPUs; only the largest one spans both nodes.
     assert_eq!(
         placed(&[("1", 2), ("2", 4), ("3", 8), ("4", 14)]).unwrap(),
         [

@@ -1,4 +1,4 @@
-//! Topologies read from other hosts' sysfs.
+//! Tests of topologies that are read from copies of other hosts' sysfs.
 
 extern crate dayfly_topology as topology;
 

@@ -1,4 +1,4 @@
-//! Self times of spans, which count no time twice.
+//! Self times of spans, which count each moment only once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 use crate::critical::cut;
 use crate::{Phase, Row, Stretch};
 
-/// The wall time of a row, split into parts that add up to it.
+/// The wall time of a row, split into parts whose sum is the wall time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// The self time of each span in nanoseconds, without the spans nested in it.
+    /// The self time of each span in nanoseconds: its duration without the spans nested in it.
     pub own: Vec<u64>,
-    /// Nanoseconds between spans.
+    /// The time outside all spans, in nanoseconds.
     pub between: u64,
 }
 
 impl Account {
-    /// Computes the account of a row. Each moment belongs to the latest-started span that covers it; moments outside
-    /// the row's own time are not counted.
+    /// Computes the account of a row. Where spans overlap, the time is counted for the span that started last. Times
+    /// before the start and after the end of the row are not counted.
     pub fn of(row: &Row) -> Self {
         Self::of_pieces(row, &cut(row, 0))
     }
@@ -32,7 +32,7 @@ impl Account {
         account
     }
 
-    /// Returns the work of a phase, in nanoseconds.
+    /// Returns the time spent on work of a phase, in nanoseconds.
     pub fn work(&self, row: &Row, phase: Phase) -> u64 {
         let spans = row.spans.iter().zip(&self.own);
         spans.filter(|(s, _)| s.wait.is_none() && s.phase == phase).map(|(_, own)| own).sum()

@@ -1,4 +1,4 @@
-//! The critical path: what delayed the end.
+//! The critical path: the sequence of work and waits that determined when the command ended.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -30,7 +30,7 @@ impl Stretch {
     }
 }
 
-/// The total of all pieces of the critical path with the same row and step name.
+/// The total of all pieces of the critical path that are in the same row and have the same step name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathSum<'a> {
     /// The index of the row.
@@ -46,9 +46,9 @@ pub struct PathSum<'a> {
 /// Returns the critical path in order of time: each piece ends where the next one begins, and the last one ends with
 /// the command.
 ///
-/// The path is followed backwards from the end of the command. Where the row had waited for another row, the path
-/// continues in the other row with the last step of that row; the rest of the wait is wake-up latency. Where a row
-/// begins, the path continues in the row that created it.
+/// The path is followed backwards from the end of the command. Where the current row waited for another row, the path
+/// continues with the last step of the other row; the time from the end of that step to the end of the wait is wake-up
+/// latency. Where the current row begins, the path continues in the row that created it.
 pub fn critical_path(timeline: &Timeline) -> Vec<Stretch> {
     path(timeline, &cuts(timeline))
 }
@@ -63,7 +63,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     let rows = &timeline.rows;
     let mut path = Vec::new();
     let (mut at, mut time) = (0, rows.first().map_or(0, |row| row.end));
-    // Counts row changes that did not go back in time; more than there are rows means a cycle.
+    // The number of row changes since the last step back in time. If it exceeds the number of rows, the rows form a
+    // cycle.
     let mut idle = 0;
     while let (Some(row), Some(pieces)) = (rows.get(at), cuts.get(at)) {
         let place = pieces.partition_point(|piece| piece.start < time);
@@ -77,7 +78,7 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
             }
         };
         if piece.end < time {
-            // Past the row's own end.
+            // The row ended before this time.
             path.push(Stretch { row: at, span: None, start: piece.end, end: time });
             time = piece.end;
         }
@@ -98,8 +99,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns the time, during another row's wait for this row, at which this row ended the wait: when it ended or sent a
-/// message, the end of the wait if it was still working then, or the end of its last work before it waited itself.
+/// Returns the time at which `row` ended another row's wait for it. This is the time when the row ended or sent a
+/// message; otherwise the end of its last work during the wait, but at most the end of the wait.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);
@@ -120,14 +121,14 @@ fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     done
 }
 
-/// Sums up the path by step name, the most expensive first.
+/// Sums up the path by row and step name; the largest sum comes first.
 pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
     let sums = sums_of(timeline, path);
     let order = order(sums.len(), &dearest(&sums));
     order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
 }
 
-/// Returns a comparison of two sums by index.
+/// Returns a function that compares two sums, given by index: the larger sum comes first.
 pub(crate) fn dearest<'a>(sums: &'a [PathSum<'_>]) -> impl Fn(usize, usize) -> Ordering + 'a {
     let took = |index: usize| sums.get(index).map(|sum| sum.took);
     move |a, b| took(b).cmp(&took(a))
@@ -149,8 +150,8 @@ pub(crate) fn sums_of<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathS
     sums
 }
 
-/// Cuts the lifetime of the row with that index into pieces, from its start to its end. Each piece belongs to the
-/// latest-started span that covers it, as in an [`Account`](crate::Account).
+/// Cuts the lifetime of a row, whose index is given, into pieces from its start to its end. Where spans overlap, the
+/// piece belongs to the span that started last, as in an [`Account`](crate::Account).
 pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let finish = row.end.max(row.start);
     let clip = |time: u64| time.clamp(row.start, finish);
@@ -165,11 +166,11 @@ pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     let mut pieces: Vec<Stretch> = Vec::with_capacity(row.spans.len() * 2 + 1);
     let mut open: Vec<(usize, u64)> = Vec::new();
     let mut now = row.start;
-    // The row's end follows the last span.
+    // After the last span, the end of the row is processed.
     for next in coming.into_iter().map(Some).chain([None]) {
         let (begin, end) = next.map_or((finish, finish), times);
         while now < begin {
-            // Spans that ended while nested ones were open are popped when they reach the top.
+            // A span that ended while a nested span was open is removed only now, when it is at the top of the stack.
             while open.last().is_some_and(|(_, end)| *end <= now) {
                 open.pop();
             }
@@ -186,8 +187,8 @@ pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     pieces
 }
 
-/// Returns a stable order of the indices below `len`. Most lists are sorted already, or consist of a few sorted runs,
-/// so this merges runs.
+/// Returns a stable order of the indices below `len`, by merging sorted runs. Most lists are already sorted, or consist
+/// of a few sorted runs.
 pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     let mut ends: Vec<usize> = (1..len).filter(|&at| compare(at - 1, at).is_gt()).collect();
@@ -217,7 +218,7 @@ pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> V
     order
 }
 
-/// Returns the first `limit` indices in that order.
+/// Returns the first `limit` indices in the order of the comparison.
 pub(crate) fn first(
     limit: usize,
     len: usize,
@@ -357,7 +358,7 @@ mod tests {
                 for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
                     let covers = |span: &Span| span.start <= at && at < span.end;
                     let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
-                    // Among those that began together the shortest, then the last.
+                    // Of the spans that began at the same time, the shortest one; of equally short spans, the last one.
                     let last = open.max_by_key(|(_, span)| {
                         (span.start.max(row.start), u64::MAX - span.end.min(finish))
                     });
@@ -379,7 +380,7 @@ mod tests {
         ) {
             let mut list = list;
             for end in runs {
-                // Some of it is sorted already.
+                // A part of the list is already sorted.
                 let end = end.min(list.len());
                 list[end / 2..end].sort();
             }

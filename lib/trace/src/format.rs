@@ -46,7 +46,7 @@ impl Format {
     pub const ALL: [Self; 6] =
         [Self::Table, Self::Chrome, Self::Lines, Self::Csv, Self::Folded, Self::Svg];
 
-    /// Their names, in the order of [`Self::ALL`].
+    /// The names of all formats, in the order of [`Self::ALL`].
     pub const NAMES: [&'static str; 6] = ["table", "chrome", "jsonl", "csv", "folded", "svg"];
 
     /// Returns the format's name.
@@ -73,18 +73,18 @@ impl Format {
         }
     }
 
-    /// Returns the format of that name.
+    /// Returns the format with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Returns the format for a file's suffix; for any other suffix, returns the table.
+    /// Returns the format for the suffix of a path, or the table if no format has that suffix.
     pub fn of_path(path: &str) -> Self {
         Self::ALL.into_iter().find(|format| path.ends_with(format.suffix())).unwrap_or_default()
     }
 
-    /// Returns a file's suffix, from the last dot on, if it matches no format. A path that ends in a placeholder, such
-    /// as `%i`, may have any suffix.
+    /// Returns the suffix of a path, from the last dot on, if no format has that suffix. Returns `None` if the suffix
+    /// contains a placeholder such as `%i`.
     pub fn unknown_suffix(path: &str) -> Option<&str> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let suffix = name.get(name.rfind('.')?..)?;

@@ -1,4 +1,4 @@
-//! Tracing of the time that a container's commands take.
+//! Tracing of the time that commands on containers take.
 //!
 //! | part | what |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | [`critical_path`] | what the end had to wait for |
 //! | [`Format`] | the time line as a table, picture or file |
 //!
-//! Tracing is always compiled in: a span costs two clock readings when enabled, and a branch when not. The phases are
-//! those of [`Phase`].
+//! Tracing is always compiled in. A span costs two clock readings if tracing is on, and a branch if it is off. The
+//! phases are the variants of [`Phase`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

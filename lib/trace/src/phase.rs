@@ -1,11 +1,11 @@
-//! Phases: the purposes that time is spent on.
+//! Phases: the purposes for which time is spent.
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The purpose of a span: the runtime's phases, including shutdown, and the container's own program, which is not work
-/// of the runtime.
+/// The purpose of a span: a phase of the runtime, including shutdown, or the execution of the container's own program,
+/// which is not work of the runtime.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -17,11 +17,11 @@ pub enum Phase {
     Mounts,
     /// Namespaces, hostname, sysctl, console, network.
     Platform,
-    /// cgroup directories, limits, membership.
+    /// cgroup directories, limits, moving processes into cgroups.
     Cgroups,
     /// Process creation, exec, hooks.
     Bootstrap,
-    /// Messages between the actors. Waiting for a message is not work; it is reported separately.
+    /// Sending messages between processes. Waiting for a message is not work, and is reported separately.
     Sync,
     /// Reading, compiling, writing records.
     #[default]

@@ -17,7 +17,7 @@ pub struct Timeline {
     pub id: String,
     /// The processes; the command itself first.
     pub rows: Vec<Row>,
-    /// Notes for the reader: how a time was determined, what is missing.
+    /// Notes for the reader, such as how a time was determined or what is missing.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub struct Timeline {
 /// A process and its spans.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Row {
-    /// Its role, such as `"parent"` or `"init"`.
+    /// The role of the process, such as `"parent"` or `"init"`.
     pub name: String,
     /// Its pid in the caller's PID namespace.
     pub pid: i32,
@@ -33,7 +33,7 @@ pub struct Row {
     pub parent: Option<usize>,
     /// Its creation time.
     pub start: u64,
-    /// The time when it ended, or when its part in the command ended.
+    /// The time when the process ended, or when it had done its part in the command.
     pub end: u64,
     /// Its spans, ordered by start; they may be nested.
     pub spans: Vec<Span>,
@@ -63,7 +63,7 @@ pub struct Span {
     pub errno: u16,
 }
 
-/// What a span waited for.
+/// The object of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Awaited {
@@ -73,12 +73,12 @@ pub enum Awaited {
     Other,
 }
 
-/// A process that lets another one proceed: an arrow in a picture.
+/// A point where a process lets another one proceed; shown as an arrow in pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
-    /// The row and time that it starts from.
+    /// The index of the row that lets the other one proceed, and the time when it does.
     pub from: (usize, u64),
-    /// The row and time that it goes to.
+    /// The index of the row that proceeds, and the time when it does.
     pub to: (usize, u64),
 }
 
@@ -95,7 +95,7 @@ impl Row {
         self.end.saturating_sub(self.start)
     }
 
-    /// Returns the end of its last span that ended by `time`.
+    /// Returns the end of the row's last work that ended by `time`, or the end of the row if it ended by then.
     fn done_before(&self, time: u64) -> u64 {
         let ends = self.spans.iter().filter(|span| span.wait.is_none()).map(|span| span.end);
         let last = ends.filter(|end| *end <= time).max().unwrap_or(self.start);
@@ -114,7 +114,8 @@ impl Timeline {
         self.rows.iter().map(|row| row.end).max().unwrap_or(0)
     }
 
-    /// Returns process creations and the ends of waits for a row, in order of time.
+    /// Returns the hand-overs in order of time: one for each process creation, and one for the end of each wait for a
+    /// row.
     pub fn handovers(&self) -> Vec<Handover> {
         let mut arrows = Vec::new();
         for (index, row) in self.rows.iter().enumerate() {

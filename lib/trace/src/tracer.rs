@@ -1,4 +1,4 @@
-//! Recording of the command's own spans and the processes that it creates.
+//! Recording of the spans of the command itself and of the processes that it creates.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -15,17 +15,17 @@ use sys::recorder::{Recorder, now};
 /// The description of a step.
 #[derive(Debug, Clone)]
 pub struct Label<'a> {
-    /// Its purpose.
+    /// The phase of the step.
     pub phase: Phase,
     /// The operation, such as `"mount"`.
     pub name: &'static str,
     /// The object of the operation; may be empty.
     pub object: Cow<'a, str>,
-    /// The name of the awaited row, if this is a wait.
+    /// The name of the row that the step waits for, if it is a wait.
     pub awaits: Option<&'static str>,
 }
 
-/// A list of steps. While it runs, only indices are recorded.
+/// A list of steps that is fixed before the run, so that a running process records only the indices of its steps.
 pub trait Steps: Debug {
     /// Returns the description of a step.
     fn label(&self, step: usize) -> Option<Label<'_>>;
@@ -49,8 +49,8 @@ impl Failed for sys::Error {
     }
 }
 
-/// Records the spans of a command while it runs. Everything that is traced has a reference to the command's tracer;
-/// when it is off, nothing is measured or recorded.
+/// Records the spans of a command while it runs. All traced code holds a reference to the command's tracer. When the
+/// tracer is off, nothing is measured or recorded.
 #[derive(Debug)]
 pub struct Tracer {
     on: Cell<bool>,
@@ -82,7 +82,7 @@ enum What {
         awaits: Option<&'static str>,
     },
     Step(&'static dyn Steps, usize),
-    /// A wait for the end of another row.
+    /// A wait for the end of the process in another row.
     Lived(&'static str, String, usize),
 }
 
@@ -120,7 +120,7 @@ impl Tracer {
         self.began.get()
     }
 
-    /// Sets the time when the process was created, which is earlier than the start of recording.
+    /// Sets the time when the command's process was created, which is earlier than the start of recording.
     pub fn began(&self, began: u64) {
         self.began.set(began);
     }
@@ -130,19 +130,19 @@ impl Tracer {
         self.on.get()
     }
 
-    /// Returns the time if the tracer records, else 0.
+    /// Returns the current time if the tracer is on, else 0.
     pub fn clock(&self) -> u64 {
         if self.is_on() { now() } else { 0 }
     }
 
-    /// Adds a note for the reader.
+    /// Adds a note that is shown to the reader of the trace.
     pub fn remark(&self, note: impl Display) {
         if self.is_on() {
             self.kept.borrow_mut().notes.push(note.to_string());
         }
     }
 
-    /// Does some work, and records its duration and result.
+    /// Calls `work`, and records its duration and result.
     ///
     /// # Errors
     /// Those of the work.
@@ -156,7 +156,8 @@ impl Tracer {
         self.timed(phase, name, object, None, work)
     }
 
-    /// Waits for a row, or for something without a row, such as `"kernel"`.
+    /// Calls `wait`, and records it as a wait for the row `awaits`, or for something that has no row, such as
+    /// `"kernel"`.
     ///
     /// # Errors
     /// Those of the wait.
@@ -199,7 +200,7 @@ impl Tracer {
         }
     }
 
-    /// Records a step of a list, which began at `start` and ends now.
+    /// Records a step of a list; the step began at `start` and ends now.
     pub fn step(&self, steps: &'static dyn Steps, step: usize, start: u64, errno: u16) {
         if self.is_on() {
             let what = What::Step(steps, step);
@@ -207,7 +208,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that records its own steps, which are those of `steps` from `first` on.
+    /// Adds a process that records its own steps. Its step 0 is the step `first` of the list `steps`.
     pub fn joined(
         &self,
         name: &'static str,
@@ -250,7 +251,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that was created at `start` and awaited until its end.
+    /// Adds a process that was created at `start`, and records the command's wait for it, which lasted until its end.
     pub fn lived_awaited(&self, name: &'static str, pid: Pid, object: &str, time: (u64, u64)) {
         self.lived(name, pid, Phase::Bootstrap, object, time);
         if self.is_on() {
@@ -264,7 +265,7 @@ impl Tracer {
     pub fn timeline(&self, command: &str, id: &str) -> Timeline {
         let end = now();
         let kept = self.kept.borrow();
-        // A row name refers to the last process of that name.
+        // If several processes have this name, the name refers to the last one.
         let find = |name: &str| {
             if name == PARENT {
                 return Awaited::Row(0);
@@ -312,7 +313,8 @@ impl Tracer {
     }
 }
 
-/// Closes steps whose end was not recorded: execve(2) replaced the program, the process ended, or the step still runs.
+/// Sets the end of steps whose end was not recorded, because execve(2) replaced the program, the process ended, or the
+/// step is still running.
 fn close(rows: &mut [Row]) {
     let program = rows.iter().find(|row| row.name == PROGRAM).map(|row| row.start);
     let command = rows.first().map_or(0, |row| row.end);
@@ -326,7 +328,7 @@ fn close(rows: &mut [Row]) {
         .collect();
     for (index, row) in rows.iter_mut().enumerate() {
         for span in row.spans.iter_mut().filter(|span| span.end == 0) {
-            // The end of a wait for this process also ends the step.
+            // If another process waited for this process, the end of that wait also ends the step.
             let heard = waits.iter().filter(|(row, end)| *row == index && *end > span.start);
             let heard = heard.map(|(_, end)| *end).max();
             span.end = program.or(heard).unwrap_or(command).max(span.start);

@@ -1,6 +1,6 @@
 //! Suggestions for misspelt words.
 //!
-//! The crate `strsim` has the same function, but requires std, which the runtime does not use.
+//! The crate `strsim` provides the same function, but requires std, which the runtime does not use.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -8,8 +8,8 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 /// Returns the word of `known` with the smallest edit distance to `word`. The distance may be at most a third of the
-/// letters of `word`, rounded up, but at least 2 and at most 4. Of equally near words it returns the alphabetically
-/// first.
+/// number of letters of `word`, rounded up; this maximum is itself at least 2 and at most 4. Of several words at the
+/// same distance, it returns the first in alphabetical order.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
@@ -22,7 +22,8 @@ pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = 
 /// of Damerau-Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
-    // The distances of the letters of `one` read so far to each prefix of `other`, without the last letter and with it.
+    // The distances from the letters of `one` read so far to each prefix of `other`: without the last letter read, and
+    // with it.
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=other.len()).collect();
     let mut last = None;

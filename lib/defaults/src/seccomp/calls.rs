@@ -1,10 +1,11 @@
-//! The system calls of dayfly's own profile, grouped by purpose.
+//! The system calls that dayfly's own profile allows, grouped by purpose.
 //!
-//! Calls in no group fail with EPERM; calls newer than all listed ones fail with ENOSYS (dayfly's compiler adds that to
-//! every profile). The verdicts are the engines' defaults. Sources: the tables of calls in their documentation, and the
-//! kernel's documentation of the privileges of each call (capabilities(7) and the calls' manual pages).
+//! Calls that are in no group fail with EPERM. Calls newer than all listed ones fail with ENOSYS; dayfly's compiler
+//! adds this rule to every profile. The rules allow the same calls as the engines' default profiles. Sources: the
+//! tables of calls in the engines' documentation, and the kernel's documentation of the privileges that each call
+//! requires (capabilities(7) and the manual pages of the calls).
 //!
-//! These calls are in no group, whatever capabilities a container has:
+//! The following calls are in no group, so no capabilities of a container allow them:
 //!
 //! - replacing the kernel or accessing its memory: `kexec_load`, `kexec_file_load`, `swapon`, `swapoff`;
 //! - keyrings, which are not namespaced: `keyctl`, `add_key`, `request_key`;
@@ -13,42 +14,42 @@
 //! - another root: `pivot_root`; calls that Linux has removed or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`,
 //!   `nfsservctl`, `vm86`, `create_module`, `get_kernel_syms`, `query_module`, `bdflush`, `afs_syscall`.
 
-/// When a group applies.
+/// The condition on the container or machine under which a group applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// In every container.
     Always,
-    /// On machines that run programs of one of these architectures (Go's names).
+    /// On machines that run programs of one of these architectures, given by Go's names.
     On(&'static [&'static str]),
-    /// In containers with any of these capabilities.
+    /// In containers that have any of these capabilities.
     With(&'static [&'static str]),
-    /// In containers without this capability.
+    /// In containers that do not have this capability.
     Without(&'static str),
 }
 
-/// A condition on the first argument.
+/// A condition on the first argument of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Any value.
     Nothing,
     /// One of these values.
     First(&'static [u64]),
-    /// A small number other than this one. A value of which only the low bits equal this number does not match.
+    /// A small number other than this one. A value does not match if only its low bits are equal to this number.
     NotFirst(u64),
-    /// A word with none of these bits set.
+    /// A value in which none of these bits is set.
     NoneOf(u64),
 }
 
-/// Calls with the same rule.
+/// A group of calls to which the same rule applies.
 #[derive(Debug)]
 pub struct Group {
-    /// When the group applies.
+    /// The condition under which the group applies.
     pub when: When,
-    /// The calls; names unknown to an architecture are skipped there.
+    /// The names of the calls. Names that an architecture does not define are skipped on that architecture.
     pub calls: &'static [&'static str],
     /// The condition on the calls' first argument.
     pub compare: Compare,
-    /// The errno that the calls fail with, or `None` if they are allowed.
+    /// The errno with which the calls fail, or `None` if they are allowed.
     pub errno: Option<u32>,
 }
 
@@ -57,21 +58,22 @@ const fn allow(when: When, calls: &'static [&'static str]) -> Group {
     Group { when, calls, compare: Compare::Nothing, errno: None }
 }
 
-/// Allows calls whose first argument matches.
+/// Allows calls whose first argument matches the condition.
 const fn allow_if(when: When, compare: Compare, calls: &'static [&'static str]) -> Group {
     Group { when, calls, compare, errno: None }
 }
 
-/// ENOSYS.
+/// The number of the errno ENOSYS.
 const NO_SUCH_CALL: u32 = 38;
-/// AF_VSOCK: sockets to the hypervisor and its other guests, which no namespace isolates.
+/// AF_VSOCK: sockets to the hypervisor and to its other guests. No namespace isolates them.
 const VSOCK: u64 = 40;
-/// CLONE_NEW*: NS, CGROUP, UTS, IPC, USER, PID, NET. The creator of a user namespace gets all capabilities in it, which
-/// exposes much more of the kernel.
+/// The flags CLONE_NEW*: NS, CGROUP, UTS, IPC, USER, PID, NET. A process that creates a user namespace gets all
+/// capabilities in it, which gives it access to much more of the kernel.
 const NAMESPACES: u64 =
     0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000;
-/// PER_LINUX and PER_LINUX32, each with and without UNAME26, and 0xffffffff, which queries the current personality. The
-/// others are for programs of other systems or turn off protections (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC).
+/// PER_LINUX and PER_LINUX32, each with and without UNAME26, and 0xffffffff, which queries the current personality.
+/// Other personalities are for programs of other systems, or disable protections (ADDR_NO_RANDOMIZE,
+/// READ_IMPLIES_EXEC).
 const PERSONALITIES: &[u64] = &[0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// All groups.
@@ -211,7 +213,7 @@ pub const GROUPS: &[Group] = &[
             "removexattrat",
         ],
     ),
-    // Watching files. Marks need a descriptor of fanotify_init(2), which requires CAP_SYS_ADMIN.
+    // Watching files. Fanotify marks need a descriptor of fanotify_init(2), which requires CAP_SYS_ADMIN.
     allow(
         When::Always,
         &[
@@ -318,7 +320,7 @@ pub const GROUPS: &[Group] = &[
             "gettid",
         ],
     ),
-    // The life of a process.
+    // Creation and end of processes.
     allow(
         When::Always,
         &[
@@ -371,7 +373,7 @@ pub const GROUPS: &[Group] = &[
             "rt_sigtimedwait_time64",
         ],
     ),
-    // Users, groups, capabilities: these calls grant nothing that the process does not have.
+    // Users, groups, capabilities: these calls cannot give a process more privileges than it has.
     allow(
         When::Always,
         &[
@@ -411,13 +413,13 @@ pub const GROUPS: &[Group] = &[
             "capset",
         ],
     ),
-    // Restricting the process further.
+    // Calls that restrict the calling process further.
     allow(
         When::Always,
         &["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"],
     ),
-    // Inspecting processes of the same user, which the kernel itself checks (since Linux 4.8, ptrace cannot bypass a
-    // tracee's filter).
+    // Inspecting processes of the same user. The kernel checks the user itself. Since Linux 4.8, ptrace(2) cannot be
+    // used to bypass the seccomp filter of a tracee.
     allow(When::Always, &["ptrace", "process_vm_readv", "process_vm_writev"]),
     // Scheduling and limits.
     allow(
@@ -446,7 +448,7 @@ pub const GROUPS: &[Group] = &[
             "getcpu",
         ],
     ),
-    // Time. Setting and adjusting the clock require CAP_SYS_TIME; reading the adjustment does not.
+    // Time. Setting or adjusting the clock requires CAP_SYS_TIME; reading the adjustment requires no capability.
     allow(
         When::Always,
         &[
@@ -475,7 +477,8 @@ pub const GROUPS: &[Group] = &[
             "timer_settime64",
         ],
     ),
-    // Using existing sockets. 32-bit programs use one call (socketcall) for all of them, with arguments in memory.
+    // Using existing sockets. 32-bit programs use a single call for all of these, socketcall(2), with its arguments in
+    // memory.
     allow(
         When::Always,
         &[
@@ -535,8 +538,8 @@ pub const GROUPS: &[Group] = &[
     // System information and random numbers.
     allow(When::Always, &["uname", "sysinfo", "getrandom"]),
     allow_if(When::Always, Compare::First(PERSONALITIES), &["personality"]),
-    // Creating processes. New namespaces require CAP_SYS_ADMIN. A filter cannot inspect clone3's arguments, which lie
-    // in memory. It fails with ENOSYS, so that C libraries fall back to clone.
+    // Creating processes. New namespaces require CAP_SYS_ADMIN. A filter cannot inspect the arguments of clone3,
+    // because they are in memory, so clone3 fails with ENOSYS and C libraries fall back to clone.
     allow_if(When::Without("CAP_SYS_ADMIN"), Compare::NoneOf(NAMESPACES), &["clone"]),
     Group {
         when: When::Without("CAP_SYS_ADMIN"),
@@ -544,7 +547,7 @@ pub const GROUPS: &[Group] = &[
         compare: Compare::Nothing,
         errno: Some(NO_SUCH_CALL),
     },
-    // Mounts, namespaces and the rest of CAP_SYS_ADMIN.
+    // Mounts, namespaces and the other calls that require CAP_SYS_ADMIN.
     allow(
         When::With(&["CAP_SYS_ADMIN"]),
         &[
@@ -573,12 +576,12 @@ pub const GROUPS: &[Group] = &[
             "lookup_dcookie",
         ],
     ),
-    // BPF and performance counters: part of CAP_SYS_ADMIN until Linux 5.8.
+    // BPF and performance counters. Before Linux 5.8, these calls required CAP_SYS_ADMIN.
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_BPF"]), &["bpf"]),
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_PERFMON"]), &["perf_event_open"]),
     // The kernel log.
     allow(When::With(&["CAP_SYS_ADMIN", "CAP_SYSLOG"]), &["syslog"]),
-    // Opening a file by handle bypasses the permissions of the directories above it.
+    // Opening a file by handle bypasses the permissions of the file's parent directories.
     allow(When::With(&["CAP_DAC_READ_SEARCH"]), &["open_by_handle_at"]),
     allow(When::With(&["CAP_SYS_BOOT"]), &["reboot"]),
     allow(When::With(&["CAP_SYS_CHROOT"]), &["chroot"]),

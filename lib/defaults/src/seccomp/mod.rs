@@ -1,7 +1,7 @@
-//! The default seccomp profiles of containers, in config.json's format.
+//! The default seccomp profiles of containers, in the format of config.json.
 //!
-//! The profile is dayfly's own ([`calls`]), so that a filter never depends on a file of another package. [`from_file`]
-//! loads another profile in the engines' format.
+//! The default profile is dayfly's own ([`calls`]), so that a filter never depends on a file of another package.
+//! [`from_file`] loads a different profile in the engines' format.
 
 mod calls;
 
@@ -9,11 +9,11 @@ use calls::{Compare, GROUPS, Group, When};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// EPERM: the errno of calls that no rule allows.
+/// EPERM, the errno of calls that no rule allows.
 const EPERM: u32 = 1;
 
-/// An architecture, and the architectures whose programs it also runs: the kernel's name, Go's names and libseccomp's
-/// names.
+/// A machine architecture, with the architectures whose programs it also runs. The architectures are given by the
+/// kernel's name, Go's names and libseccomp's names.
 struct Family {
     kernel: &'static str,
     engines: &'static [&'static str],
@@ -33,18 +33,18 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// Returns the family of a machine; dayfly runs on no other.
+/// Returns the family of a machine architecture; dayfly supports no others.
 fn family(kernel: &str) -> &'static Family {
     FAMILIES.iter().find(|family| family.kernel == kernel).unwrap_or(&FAMILIES[0])
 }
 
-/// Returns `linux.seccomp` for a container with `capabilities` on this machine: dayfly's own profile.
+/// Returns dayfly's own profile as `linux.seccomp`, for a container with `capabilities` on this machine.
 #[must_use]
 pub fn own(capabilities: &[&str]) -> Value {
     own_for(std::env::consts::ARCH, capabilities)
 }
 
-/// Returns dayfly's own profile for another machine's architecture, given by the kernel's name.
+/// Returns dayfly's own profile for the architecture of another machine, which is given by the kernel's name.
 #[must_use]
 pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     let family = family(kernel);
@@ -63,8 +63,8 @@ pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     })
 }
 
-/// Returns a group's rules: one for each value that the first argument is compared with, or a single one without a
-/// comparison.
+/// Returns the rules of a group. If the first argument is compared with several values, there is one rule for each
+/// value; without a comparison, there is a single rule.
 fn rules(group: &Group) -> Vec<Value> {
     let rule = match group.errno {
         None => json!({ "names": group.calls, "action": "SCMP_ACT_ALLOW" }),
@@ -90,12 +90,12 @@ fn rules(group: &Group) -> Vec<Value> {
     }
 }
 
-/// The number of low bits of an argument in which the kernel's known values fit.
+/// The number of low bits of an argument that are sufficient for all values known to the kernel.
 const KNOWN_BITS: u32 = 6;
 
-/// Returns a list of conditions: each number of [`KNOWN_BITS`] bits other than `value` matches at least one of them.
-/// The kernel reads an int and ignores the upper half of the register, but filters compare the whole register: "not
-/// `value`" would allow a number whose low half is `value`.
+/// Returns a list of conditions, such that each number of [`KNOWN_BITS`] bits other than `value` matches at least one
+/// of them. A single condition "not `value`" is not sufficient: for an int, the kernel ignores the upper half of the
+/// register, but a filter compares the whole register, so the condition would allow a number whose low half is `value`.
 fn other_than(value: u64) -> Vec<Value> {
     let above = (0..KNOWN_BITS).map(|bit| 1u64 << bit).filter(|bit| value & bit == 0).map(|bit| {
         let mask = !(bit - 1);
@@ -106,8 +106,8 @@ fn other_than(value: u64) -> Vec<Value> {
     std::iter::once(below).chain(above).collect()
 }
 
-/// Converts a profile in the engines' format to `linux.seccomp` for a container with `capabilities` on this machine.
-/// Rules for other architectures and for missing capabilities are dropped, as Podman does.
+/// Converts a profile in the engines' format to `linux.seccomp`, for a container with `capabilities` on this machine.
+/// Rules for other architectures and for capabilities that the container does not have are dropped, as Podman does.
 ///
 /// # Errors
 /// If the file cannot be read or is not JSON.
@@ -198,7 +198,7 @@ mod tests {
             let all = [crate::CAPABILITIES, &[capability]].concat();
             assert!(names(&own_for("x86_64", &all), "SCMP_ACT_ALLOW").contains(call), "{call}");
         }
-        // CAP_SYS_CHROOT, which containers have by default, allows this call.
+        // The call requires CAP_SYS_CHROOT, which containers have by default.
         assert!(without.contains("chroot"));
         assert!(!names(&own_for("x86_64", &[]), "SCMP_ACT_ALLOW").contains("chroot"));
     }
@@ -245,7 +245,7 @@ mod tests {
             assert!(names(own, "SCMP_ACT_ALLOW").contains(call));
             assert!(!names(other, "SCMP_ACT_ALLOW").contains(call));
         }
-        // Glibc tries clone3 first, and only ENOSYS has it try clone.
+        // Glibc tries clone3 first, and falls back to clone only on ENOSYS.
         assert!(names(&x86, "SCMP_ACT_ERRNO").contains("clone3"));
     }
 

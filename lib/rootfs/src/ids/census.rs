@@ -1,7 +1,7 @@
-//! Checks whether a process has ids of a range, and whether an owner's directory is visible in any mount namespace.
+//! Checks whether a process uses ids of a range, and whether an owner's directory is visible in any mount namespace.
 //!
-//! A missing path alone proves little: the directory may be on a mount that this mount namespace lacks, or may have
-//! been removed while its container still runs.
+//! A missing path is not enough to free a range: the directory may be on a mount that does not exist in this mount
+//! namespace, or may have been removed while its container still runs.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -22,11 +22,11 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 /// A snapshot of the processes of a host.
 #[derive(Debug)]
 pub(super) struct Census {
-    /// The lines of each process's uid_map(5): first id outside, count, and the process.
+    /// One entry per line of each process's uid_map(5): the first id outside, the count, and the process.
     maps: Vec<(u64, u64, Pid)>,
     /// The mount namespaces of the processes.
     mount_namespaces: Vec<u64>,
-    /// Whether the snapshot includes all processes.
+    /// Whether the snapshot includes all processes of the host.
     is_whole: bool,
 }
 
@@ -48,8 +48,8 @@ impl Census {
             let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
             let process = format!("{}", pid.as_raw_nonzero());
             if census.add(&proc, &process, pid).is_err() {
-                // What fails because the process has ended hides nothing. The errors of such a process are several:
-                // EINVAL from uid_map, EACCES from ns/mnt, and ENOENT or ESRCH from both.
+                // An error for a process that has ended does not make the snapshot incomplete. The errors for such a
+                // process vary: EINVAL from uid_map, EACCES from ns/mnt, and ENOENT or ESRCH from both.
                 let found = statat(&proc, process.as_str(), AtFlags::empty());
                 census.is_whole &= matches!(found, Err(Errno::NOENT));
             }
@@ -57,8 +57,8 @@ impl Census {
         Ok(census)
     }
 
-    /// Adds the process that has this name in /proc. A zombie has given up all it had, even if its parent is slow to
-    /// wait for it, so it is left out.
+    /// Adds the process whose directory in /proc has this name. A zombie is left out: it uses no ids and no mount
+    /// namespace any more, even if its parent has not yet waited for it.
     fn add(&mut self, proc: &OwnedFd, name: &str, pid: Pid) -> Result<(), Errno> {
         let Some(mount_namespace) = mount_namespace_of(proc, name)? else { return Ok(()) };
         self.mount_namespaces.push(mount_namespace);
@@ -67,23 +67,24 @@ impl Census {
         Ok(())
     }
 
-    /// Returns a process that has ids of the range: a process of the container that leased the range, or of a container
-    /// nested in it.
+    /// Returns a process that uses ids of the range: a process of the container that leased the range, or of a
+    /// container nested in that container.
     pub fn inhabitant(&self, first: u32) -> Option<Pid> {
         let (first, end) = (u64::from(first), u64::from(first) + u64::from(RANGE));
         let is_inside = |start: u64, count: u64| start >= first && start + count <= end;
         self.maps.iter().find(|(start, count, _)| is_inside(*start, *count)).map(|(.., pid)| *pid)
     }
 
-    /// Returns whether a directory that does not exist here is not visible anywhere, because it was created in this
-    /// mount namespace or in one without processes. An unknown namespace (0) counts as one without processes.
+    /// Returns whether a directory whose path does not exist here is invisible in all mount namespaces. This is so if
+    /// it was created in this mount namespace, or in a mount namespace that has no processes. An unknown namespace (0)
+    /// counts as having no processes.
     pub fn is_out_of_sight(&self, mount_namespace: u64, own: u64) -> bool {
         mount_namespace == own || self.is_whole && !self.mount_namespaces.contains(&mount_namespace)
     }
 }
 
-/// Returns the inode of a process's mount namespace, or `None` if the process is a zombie. The first thread alone may be
-/// one while others run.
+/// Returns the inode of a process's mount namespace, or `None` if the process is a zombie. A process whose first thread
+/// has exited is not a zombie while other threads run.
 fn mount_namespace_of(proc: &OwnedFd, name: &str) -> Result<Option<u64>, Errno> {
     let of_thread = |path: &str| match statat(proc, path, AtFlags::empty()) {
         Ok(stat) => Ok(Some(stat.st_ino)),

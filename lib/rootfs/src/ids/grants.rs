@@ -9,16 +9,17 @@ use rustix::io::Errno;
 use super::RANGE;
 use crate::Error;
 
-/// The default without a configuration: clear of users' ranges, and within those that systemd reserves for containers
-/// (systemd.io/UIDS-GIDS).
+/// The default range if nothing is configured. It overlaps no range of a user, and lies within the ids that systemd
+/// reserves for containers (systemd.io/UIDS-GIDS).
 const DEFAULT: (u32, u32) = (0x4000_0000, 0x2fff_0000);
-/// The users whose lines may apply: those of the first user with any lines do.
+/// The users whose lines may apply. Only the lines of the first user that has any are used.
 const USERS: [&str; 2] = ["dayfly", "containers"];
 
-/// The sources of grants.
+/// The files and the user from which the granted ids are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Config<'a> {
-    /// A user's name or number; `None` means `dayfly`, else `containers`, else the default range.
+    /// A user's name or number. `None` means `dayfly`; if that user has no grants, `containers`; if neither has any,
+    /// the default range.
     pub user: Option<&'a str>,
     /// The path of subuid(5).
     pub subuid: &'a str,
@@ -32,15 +33,15 @@ impl Default for Config<'_> {
     }
 }
 
-/// Ids for containers, in ranges of [`RANGE`]. All containers without a range of their own share the first one.
+/// The ids for containers, in ranges of [`RANGE`] ids. All containers without their own range share the first range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
-    /// The first id and the number of whole ranges of each block.
+    /// For each block of ids: its first id and the number of whole ranges in it.
     blocks: Vec<(u32, u32)>,
 }
 
 impl Grants {
-    /// Reads the configuration: the ids that both files grant.
+    /// Reads the configuration. A granted id must be in both files.
     ///
     /// # Errors
     /// The requested user has no grants; a file cannot be read.
@@ -72,7 +73,7 @@ impl Grants {
         Ok(granted)
     }
 
-    /// Returns the ranges in spans, each a first id and a count.
+    /// Returns the ranges within spans of ids; a span is a first id and a count.
     pub fn of(spans: &[(u32, u32)]) -> Self {
         let blocks = spans.iter().map(|(first, count)| {
             let count = (*count).min(u32::MAX - first);
@@ -84,7 +85,7 @@ impl Grants {
     /// Returns the first id of the shared range.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no range is granted.
     pub fn shared(&self) -> Result<u32, Error> {
         let first = self.blocks.first().map(|(first, _)| *first);
         first.ok_or_else(|| Error::Ids(String::from("no ids are granted")))
@@ -108,7 +109,7 @@ impl Grants {
     }
 }
 
-/// Returns the first id and the count in each line of a user.
+/// Returns the first id and the count in each of a user's lines.
 fn lines(text: &str, user: &str) -> Vec<(u32, u32)> {
     let lines = text.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');
@@ -126,7 +127,7 @@ pub fn granted_to(text: &str, names: &[&str]) -> Vec<(u32, u32)> {
     ranges.filter(|(first, count)| *count > 0 && first.checked_add(*count).is_some()).collect()
 }
 
-/// Returns the intersection.
+/// Returns the ids that are in both lists of spans.
 fn both(some: &[(u32, u32)], others: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut shared = Vec::new();
     for (first, count) in some {

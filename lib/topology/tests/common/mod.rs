@@ -1,4 +1,4 @@
-//! Topologies of other hosts: expands `fixtures/NAME/topology.txt` into a directory like sysfs.
+//! Topologies of other hosts: expands `fixtures/NAME/topology.txt` into a directory with the structure of sysfs.
 //!
 //! | line | means |
 //! |---|---|
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use topology::{List, Topology};
 
-/// A directory that serves as the root of another host; removed when dropped.
+/// A directory that stands for the root directory of another host; removed when dropped.
 pub struct Sysroot {
     /// The directory.
     pub path: PathBuf,
 }
 
 impl Sysroot {
-    /// Returns the host of `fixtures/NAME`.
+    /// Returns the host that `fixtures/NAME` describes.
     pub fn of(name: &str) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../lib/topology/tests/fixtures")
@@ -34,7 +34,7 @@ impl Sysroot {
         sysroot
     }
 
-    /// Creates the directory of a host without any files.
+    /// Creates an empty directory for a host.
     pub fn empty() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Sysroot {
         self.path.to_str().expect("path")
     }
 
-    /// Reads its topology.
+    /// Reads the topology from the directory.
     pub fn topology(&self) -> Topology {
         Topology::read(self.root()).expect("topology")
     }

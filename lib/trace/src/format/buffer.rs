@@ -1,5 +1,5 @@
-//! A text buffer without core::fmt. A traced start writes thousands of short pieces, and core::fmt takes several times
-//! as long for each, through `dyn`.
+//! A text buffer that does not use core::fmt. A trace of a start consists of thousands of short pieces, and core::fmt
+//! takes several times as long for each piece, because it writes through `dyn`.
 
 use core::fmt;
 
@@ -28,7 +28,7 @@ impl Buffer {
 
     /// Returns the text.
     pub fn into_string(self) -> String {
-        // Only UTF-8 is ever added.
+        // Only valid UTF-8 is ever appended.
         String::from_utf8(self.bytes).unwrap_or_default()
     }
 
@@ -112,7 +112,7 @@ impl Buffer {
 
     /// Appends a name for a terminal, with control characters escaped.
     pub fn plain(&mut self, text: &str) {
-        // The control characters U+0080 to U+009F start with this byte in UTF-8, as do others.
+        // In UTF-8, the control characters U+0080 to U+009F start with this byte, and some other characters do too.
         let may_be_control = |byte: &u8| matches!(byte, 0..0x20 | 0x7f | 0xc2);
         if !text.as_bytes().iter().any(may_be_control) {
             return self.text(text);

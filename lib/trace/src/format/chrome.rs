@@ -1,5 +1,5 @@
-//! Chrome's trace events as JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track per row, complete
-//! events for spans, flow arrows for hand-overs. Times are in microseconds from the start.
+//! Chrome's trace events as JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing can open. Each row is a track,
+//! each span a complete event, and each hand-over a flow arrow. Times are in microseconds since the start.
 //!
 //! Reference: Trace Event Format (Google, 2016), sections Complete Events, Flow Events and Metadata Events.
 
@@ -32,7 +32,7 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     events.out.write_str("\n]}\n")
 }
 
-/// The track of a row.
+/// The track in which a row is drawn.
 struct Track {
     pid: u64,
     /// The thread id of its first lane; the other lanes follow.
@@ -41,8 +41,8 @@ struct Track {
     places: Vec<Place>,
 }
 
-/// Returns the track of each row. Rows of one process, such as the container's init and its program, share its pid,
-/// with one thread id each. Thread ids are unique, because Perfetto identifies threads by them alone.
+/// Returns the track of each row. Rows of the same process, such as the container's init and its program, have the same
+/// pid and different thread ids. All thread ids are unique, because Perfetto identifies threads by the thread id alone.
 fn tracks(timeline: &Timeline) -> Vec<Track> {
     let pid = |row: &Row| u64::try_from(row.pid).ok().filter(|pid| *pid > 0);
     let mut free = timeline.rows.iter().filter_map(pid).max().unwrap_or(0) + 1;
@@ -67,7 +67,7 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// Begins an event, up to its specific keys.
+    /// Writes the beginning of an event, with the keys that all events have.
     fn event(&mut self, ph: &str, name: &str, (pid, tid): (u64, u64)) -> fmt::Result {
         let comma = if core::mem::replace(&mut self.any, true) { "," } else { "" };
         let name = Json(name);
@@ -161,9 +161,9 @@ impl<'a> Chrome<'a> {
         Ok(())
     }
 
-    /// Returns the track, and a time within a slice, for one end of an arrow: viewers attach the arrow to the slice
-    /// that is open at that time. The slice is the one open just before `time`, else the last one before `time`, or, if
-    /// the arrow points `to` the row, the first one after `time`.
+    /// Returns the track and the time for one end of an arrow. Viewers attach an arrow to the slice that is open at
+    /// that time, so the time is inside a slice. This is the slice that is open just before `time`. If there is none,
+    /// it is the last slice before `time` or, if the arrow points `to` the row, the first slice after `time`.
     fn bind(&self, (row, time): (usize, u64), to: bool) -> Option<((u64, u64), u64)> {
         let (row, track) = (self.timeline.rows.get(row)?, self.tracks.get(row)?);
         let span = |index: usize| row.spans.get(index);
@@ -193,14 +193,14 @@ mod tests {
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Returns a time in microseconds as nanoseconds.
+    /// Returns a time of an event, which is in microseconds, in nanoseconds.
     fn time(event: &Value, key: &str) -> u64 {
         let text = event[key].as_number().expect(key).to_string();
         let micros: f64 = text.parse().unwrap();
         (micros * 1000.0).round() as u64
     }
 
-    /// Checks a trace against the rules of the Trace Event Format. Returns the number of events of each kind.
+    /// Checks that a trace follows the rules of the Trace Event Format. Returns the number of events of each kind.
     fn check(text: &str) -> BTreeMap<String, usize> {
         let trace: Value = serde_json::from_str(text).unwrap();
         assert!(["ms", "ns"].contains(&trace["displayTimeUnit"].as_str().unwrap()));
@@ -301,7 +301,7 @@ mod tests {
     proptest! {
         #[test]
         fn anything_follows_the_rules(mut timeline in sample::anything()) {
-            // Use times that a JSON reader's floats can distinguish.
+            // A JSON reader that parses numbers as floats can distinguish these times.
             for row in &mut timeline.rows {
                 (row.start, row.end) = (row.start % 5000, row.end % 5000);
                 for span in &mut row.spans {

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180): a line per span, times in microseconds.
+//! Comma-separated values (RFC 4180): a line per span, with times in microseconds.
 
 use core::fmt;
 

@@ -1,5 +1,6 @@
-//! Folded stacks for flame graph tools: `command;row;phase;step NANOSECONDS`, with the step's self time. Waits are
-//! under `waiting` instead of a phase; the time between steps is `command;row;between`.
+//! Folded stacks for flame graph tools: `command;row;phase;step NANOSECONDS`, where the number is the self time of the
+//! step. For a wait, the second frame is `waiting` instead of a phase. The time outside all steps of a row is
+//! `command;row;between`.
 
 use core::fmt;
 

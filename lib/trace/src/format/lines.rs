@@ -1,5 +1,6 @@
-//! JSON Lines: a header, then a line per row and per span, with everything in the time line; times are nanoseconds of
-//! CLOCK_MONOTONIC_RAW. `kind` distinguishes the lines; spans refer to their row by index.
+//! JSON Lines: a header, then a line per row and per span. The lines contain everything in the time line; times are
+//! nanoseconds of CLOCK_MONOTONIC_RAW. The key `kind` tells the kinds of lines apart; a span refers to its row by the
+//! row's index.
 
 use core::fmt;
 
@@ -100,16 +101,16 @@ enum Line {
     },
 }
 
-/// Why a text is not a valid time line.
+/// The reason why a text is not a valid time line.
 #[derive(Debug)]
 pub enum LinesError {
     /// The text has no header.
     Empty,
     /// The line with this number, counted from 1, is malformed.
     Line(usize, serde_json::Error),
-    /// The line with this number is a second header, or precedes the first one.
+    /// The line with this number is a second header, or comes before the first header.
     Head(usize),
-    /// The span in the line with this number refers to a row that has not occurred.
+    /// The span in the line with this number refers to a row that no earlier line contains.
     NoRow(usize),
 }
 
@@ -142,7 +143,7 @@ impl Timeline {
     /// Parses the output of [`Format::Lines`](crate::Format::Lines).
     ///
     /// # Errors
-    /// If the text has any other format; the error names the line.
+    /// If the text is not in this format; the error contains the line number.
     pub fn from_lines(text: &str) -> Result<Self, LinesError> {
         let mut timeline = None;
         for (index, line) in text.split_terminator('\n').enumerate() {

@@ -1,4 +1,4 @@
-//! The nesting of a row's spans.
+//! Positions of nested spans in a drawing of a row.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use crate::Row;
 use crate::critical::order;
 
-/// The position of a span in the drawing. Spans in a lane are nested or disjoint. A span that begins within another one
-/// and ends after its end, as with threads, goes to the next lane.
+/// The position of a span in the drawing. Two spans in the same lane are either nested or disjoint. A span that begins
+/// during another span but ends after it, as spans of threads do, is drawn in the next lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Its lane; most rows have only one.
+    /// The index of the lane; most rows have only one lane.
     pub lane: usize,
     /// Its nesting depth in the lane.
     pub depth: usize,

@@ -7,7 +7,7 @@ use crate::{Awaited, Phase, Row, Span, Timeline};
 /// The start time of the samples: some hours after boot.
 const BOOT: u64 = 14_073_911_224_518;
 
-/// Builds consecutive spans with a little time between them.
+/// Builds a row of consecutive spans with short gaps between them.
 struct Actor {
     row: Row,
     now: u64,
@@ -46,7 +46,7 @@ impl Actor {
         self.row.spans.last_mut().unwrap()
     }
 
-    /// Adds a wait for a row, until this long after the start of the sample.
+    /// Adds a wait for a row. The wait ends at `until`, counted from the start of the sample.
     fn wait(&mut self, name: &str, row: usize, until: u64) {
         let took = (BOOT + until).saturating_sub(self.now);
         self.work(Phase::Sync, name, "", took).wait = Some(Awaited::Row(row));
@@ -57,7 +57,8 @@ impl Actor {
     }
 }
 
-/// Returns a start of 3 ms: the command, the network helper, the container's init and its program.
+/// Returns a start that takes 3 ms, with four rows: the command, the network helper, the container's init and its
+/// program.
 pub fn start() -> Timeline {
     run(410_000)
 }
@@ -169,7 +170,7 @@ fn run(program: u64) -> Timeline {
     }
 }
 
-/// Returns a start that failed in a mount, and whose host actor lost some steps.
+/// Returns a start that failed in a mount, with a host actor some of whose steps were not recorded.
 pub fn failed() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(3);
@@ -282,7 +283,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Generates arbitrary time lines, sensible or not.
+    /// Generates arbitrary time lines, including inconsistent ones.
     pub fn anything()(
         command in any::<String>(),
         id in any::<String>(),

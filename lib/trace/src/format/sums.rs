@@ -4,22 +4,22 @@ use alloc::vec::Vec;
 
 use crate::{Account, Phase, Timeline};
 
-/// The time of a phase in all rows together.
+/// The time spent on a phase, summed over all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSum {
     /// The phase.
     pub phase: Phase,
-    /// Nanoseconds of work, without nested spans and waits.
+    /// The time of work in nanoseconds, without nested spans and without waits.
     pub time: u64,
     /// The number of distinct step names.
     pub steps: usize,
-    /// The number of steps, counting repetitions.
+    /// The number of steps; steps with the same name are counted each time.
     pub calls: usize,
 }
 
 impl Timeline {
-    /// Sums up the runtime's work: a sum for each phase with any work. The container's own program is not counted as
-    /// work of the runtime.
+    /// Sums up the runtime's work, with a sum for each phase in which work was done. The execution of the container's
+    /// program is not counted as work of the runtime.
     pub fn phase_sums(&self) -> Vec<PhaseSum> {
         let accounts: Vec<Account> = self.rows.iter().map(Account::of).collect();
         self.phase_sums_of(&accounts)
@@ -38,7 +38,7 @@ impl Timeline {
                 let Some((sum, names)) = found.filter(|_| is_work) else { continue };
                 sum.time = sum.time.saturating_add(*own);
                 sum.calls += 1;
-                // Search backwards, because steps of one name are consecutive.
+                // The search runs backwards, because steps with the same name usually follow each other.
                 if !names.iter().rev().any(|name| *name == span.name) {
                     names.push(&span.name);
                     sum.steps += 1;

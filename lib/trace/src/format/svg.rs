@@ -1,5 +1,5 @@
-//! An SVG picture: a lane per row, a box per span in the colour of its phase, arrows for hand-overs, and a line below
-//! the boxes for the critical path. It is self-contained: without scripts, fonts or external resources.
+//! An SVG picture, with a lane per row, a box per span in the colour of its phase, arrows for hand-overs, and a line
+//! below the boxes for the critical path. It is self-contained: it needs no scripts, fonts or external resources.
 
 mod label;
 mod lane;
@@ -24,7 +24,8 @@ const WIDTH: u64 = 1400;
 /// The margin around its contents.
 const MARGIN: u64 = 24;
 
-/// Returns the colours of a phase and of text on it: the Okabe-Ito palette, which colour-blind people can distinguish.
+/// Returns the colour of a phase and the colour of text on it, from the Okabe-Ito palette, which colour-blind people
+/// can distinguish.
 const fn colours(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Security => ("#d55e00", "#111"),
@@ -80,7 +81,7 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     out.write_str("</svg>\n")
 }
 
-/// Returns the ranges where labels below a row are not allowed: at arrows and at the shortened time.
+/// Returns the horizontal ranges below a row in which no labels are allowed, because of arrows or the shortened period.
 fn taken(arrows: &[Handover], scale: &Scale, row: usize) -> Vec<(u64, u64)> {
     let through = arrows.iter().filter(|arrow| {
         let (from, to) = (arrow.from.0, arrow.to.0);
@@ -177,7 +178,7 @@ impl Picture<'_> {
                 true => (from.boxes_end(), to.top - 2),
                 false => (from.top - 2, to.boxes_end() + 2),
             };
-            // Straight down beside the labels, then sideways in the gap before the end.
+            // The arrow goes straight down beside the labels, and then sideways in the gap before its end.
             let turn = if down { to.top - GAP } else { from.top - 2 };
             let over = if down { to.top - 8 } else { from.top - GAP + 8 };
             writeln!(
@@ -193,7 +194,7 @@ impl Picture<'_> {
             for (index, (span, &own)) in lane.row.spans.iter().zip(&account.own).enumerate() {
                 let (from, to) = (self.scale.x(span.start), self.scale.x(span.end));
                 let wide = to.0.saturating_sub(from.0);
-                // Leave a gap to the next box where there is room.
+                // If the box is wide enough, leave a gap between it and the next box.
                 let wide = if wide > 25 { Px(wide - 5) } else { Px(wide.max(8)) };
                 let (fill, ink) = match span.wait {
                     Some(_) => ("url(#w)", "#333"),
@@ -258,7 +259,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// Draws the shortened time: two strokes through the lanes, and its duration.
+    /// Draws the marks of the shortened period: two strokes through the lanes, and the duration of the period.
     fn gap(&self, out: &mut dyn Write) -> fmt::Result {
         let Some((from, to)) = self.scale.quiet else { return Ok(()) };
         let (x1, x2) = (self.scale.x(from).0, self.scale.x(to).0);

@@ -1,4 +1,4 @@
-//! A table for people: each step, the phases, the rows, the slowest steps, the critical path.
+//! A table for people to read: each step, the phases, the rows, the slowest steps, and the critical path.
 
 use core::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::{Account, Phase, Span, Stretch, Timeline};
 /// The number of slowest steps to print.
 const SLOWEST: usize = 10;
 
-/// The number of steps named in a line of the critical path.
+/// The maximum number of step names in a line of the critical path.
 const NAMED: usize = 4;
 
 /// The width of the columns of times and of phases.
@@ -68,9 +68,9 @@ struct Table<'a> {
     width: usize,
 }
 
-/// A span and the columns printed for it.
+/// A span, together with the texts of the columns printed for it.
 struct Told<'a> {
-    /// The name of its row, padded to the column.
+    /// The name of the span's row, padded to the width of its column.
     name: &'a Buffer,
     span: &'a Span,
     own: u64,
@@ -95,12 +95,12 @@ impl Table<'_> {
         self.out.tenths(micros(nanoseconds), TIME);
     }
 
-    /// Appends a point in time.
+    /// Appends a time, relative to the start.
     fn at(&mut self, time: u64) {
         self.time(time.saturating_sub(self.origin));
     }
 
-    /// Appends the columns with a step's row and phase.
+    /// Appends the columns for the row and the phase of a step.
     fn whose(&mut self, told: &Told<'_>) {
         self.out.text("  ");
         self.out.append(told.name);
@@ -175,7 +175,7 @@ impl Table<'_> {
         self.title("\n", "      PID    WORK µs     WAITED    BETWEEN       WALL\n");
         for ((row, account), name) in self.timeline.rows.iter().zip(accounts).zip(names) {
             self.out.append(name);
-            // Pids are not negative, but a file may contain one that is.
+            // A pid is never negative, but a trace file may contain a negative number.
             let _ = match u64::try_from(row.pid) {
                 Ok(pid) => {
                     self.out.text(" ");
@@ -196,7 +196,7 @@ impl Table<'_> {
 
     fn slowest(&mut self, all: &[Told<'_>]) {
         self.title("\n   SELF µs  ", "  PHASE          SLOWEST STEPS\n");
-        // Time that is not the runtime's work sorts last and is left out.
+        // Spans that are not work of the runtime sort last, and are left out.
         let own = |index: usize| {
             let works = |span: &Span| span.wait.is_none() && span.phase != Phase::Program;
             all.get(index).filter(|told| works(told.span)).map_or(0, |told| told.own)
@@ -210,7 +210,7 @@ impl Table<'_> {
         }
     }
 
-    /// Prints a line for each section of the path in one row.
+    /// Prints the critical path: a line for each section of it that stays in one row.
     fn critical(&mut self, cuts: &[Vec<Stretch>], names: &[Buffer]) {
         let path = path(self.timeline, cuts);
         let took = |pieces: &[Stretch]| pieces.iter().map(Stretch::took).sum::<u64>();
@@ -261,7 +261,7 @@ impl Table<'_> {
         }
     }
 
-    /// Begins a note; a blank line separates the first one from the text that ends at `start`.
+    /// Begins a note. If it is the first note after the text that begins at `start`, a blank line is printed before it.
     fn note(&mut self, start: usize, text: &str) {
         let gap = if self.out.len() == start { "\n" } else { "" };
         self.out.text(gap);

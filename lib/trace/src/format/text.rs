@@ -1,4 +1,4 @@
-//! Formatting of numbers and names. It uses integers only, because the code for printing floats is large.
+//! Formatting of numbers and names. It uses only integers, because the code for printing floats is large.
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ pub fn micros(nanoseconds: u64) -> u64 {
     nanoseconds.saturating_add(50) / 100
 }
 
-/// Nanoseconds as microseconds, exactly.
+/// Displays nanoseconds as microseconds, without rounding.
 pub struct Exact(pub u64);
 
 impl fmt::Display for Exact {
@@ -24,7 +24,7 @@ impl fmt::Display for Exact {
     }
 }
 
-/// Nanoseconds in a suitable unit.
+/// Displays nanoseconds in the unit that suits their size.
 pub struct Time(pub u64);
 
 impl fmt::Display for Time {
@@ -39,14 +39,14 @@ impl fmt::Display for Time {
     }
 }
 
-/// A part of a whole as a percentage with one decimal.
+/// Displays a part of a whole as a percentage with one decimal.
 pub struct Share(pub u64, pub u64);
 
 impl Share {
     /// Tenths of a percent.
     pub fn tenths(&self) -> u64 {
         let Self(part, whole) = *self;
-        // Times of so many hours that their thousandths overflow need not be exact.
+        // For times so long that a multiplication by 1000 would overflow, the result need not be exact.
         let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
         let (part, whole) = (part >> shift, whole >> shift);
         (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)
@@ -60,7 +60,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// A string in JSON.
+/// Displays a string as JSON.
 pub struct Json<'a>(pub &'a str);
 
 impl fmt::Display for Json<'_> {
@@ -69,14 +69,14 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// Returns what a span did, its object, and its error.
+/// Returns the name, the object and the error of a span, as one text.
 pub fn step(span: &Span) -> String {
     let mut text = Buffer::with_room(64);
     put_step(&mut text, span);
     text.into_string()
 }
 
-/// Appends what [`step`] returns.
+/// Appends the text that [`step`] returns.
 pub fn put_step(out: &mut Buffer, span: &Span) {
     out.plain(&span.name);
     if !span.object.is_empty() {
@@ -91,12 +91,12 @@ pub fn put_step(out: &mut Buffer, span: &Span) {
 
 /// Returns the name of a span's errno.
 pub fn error(span: &Span) -> Option<&'static str> {
-    // Linux has no larger errno.
+    // Linux has no errno of 4096 or more.
     let errno = Some(span.errno).filter(|errno| (1..4096).contains(errno))?;
     Some(sys::errno::describe(Errno::from_raw_os_error(i32::from(errno))))
 }
 
-/// Returns the name of the row that a span waited for, or `None` if it worked.
+/// Returns the name of the row that a span waited for, or `None` if the span is not a wait.
 pub fn awaited<'a>(timeline: &'a Timeline, span: &Span) -> Option<&'a str> {
     Some(match span.wait? {
         Awaited::Row(row) => timeline.rows.get(row).map_or("other", |row| &row.name),
@@ -104,7 +104,7 @@ pub fn awaited<'a>(timeline: &'a Timeline, span: &Span) -> Option<&'a str> {
     })
 }
 
-/// Returns the start of the first item on the time line, to which all times are relative.
+/// Returns the earliest start on the time line; all displayed times are relative to it.
 pub fn origin(timeline: &Timeline) -> u64 {
     let spans = timeline.rows.iter().flat_map(|row| &row.spans).map(|span| span.start);
     spans.min().map_or(timeline.start(), |first| first.min(timeline.start()))

@@ -1,4 +1,4 @@
-//! Labels for boxes that are too narrow for their text.
+//! Labels below boxes that are too narrow for their text.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,14 +9,15 @@ use super::{MARGIN, WIDTH};
 const LINES: usize = 5;
 /// The font size of labels.
 pub const LABEL: u64 = 10;
-/// The distance from the leader to the text.
+/// The distance from the leader line to the text.
 const NEAR: u64 = 30;
-/// The right limit of texts.
+/// The right edge up to which texts may extend, in tenths of a pixel.
 const EDGE: u64 = (WIDTH - MARGIN / 2) * 10;
 /// The minimum distance between labels, and from labels to arrows, in tenths of a pixel.
 const APART: u64 = 50;
 
-/// Estimates the width of a text in tenths of a pixel; it errs on the wide side, because fonts differ.
+/// Estimates the width of a text in tenths of a pixel. The estimate is rather too high than too low, because fonts
+/// differ.
 pub fn width(text: &str, size: u64) -> u64 {
     let letters = text.chars().map(|letter| match letter {
         'i' | 'j' | 'l' | 'f' | 't' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '/' | '\''
@@ -29,7 +30,7 @@ pub fn width(text: &str, size: u64) -> u64 {
     letters.sum::<u64>() * size / 10
 }
 
-/// Returns a text, shortened to fit in `room` tenths of a pixel.
+/// Returns a text, shortened if necessary to fit in `room` tenths of a pixel.
 pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
     if width(text, size) <= room {
         return Some(text.into());
@@ -41,7 +42,7 @@ pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
         }
     }
     let short = short.trim_end();
-    // Anything shorter is useless.
+    // A shorter text would not be useful.
     (short.chars().count() >= 4).then(|| alloc::format!("{short}…"))
 }
 
@@ -49,7 +50,7 @@ pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
 pub struct Label {
     /// The index of its span in the row.
     pub span: usize,
-    /// Its line below the row.
+    /// The line of labels in which it is placed.
     pub line: usize,
     /// The horizontal position of the leader.
     pub leader: u64,
@@ -83,12 +84,13 @@ impl Label {
 pub struct Labels {
     /// The placed labels, from right to left.
     pub placed: Vec<Label>,
-    /// Ranges occupied by arrows or other things.
+    /// Ranges in which no label may be placed, such as those of arrows.
     pub taken: Vec<(u64, u64)>,
 }
 
 impl Labels {
-    /// Places a label, if there is room. Earlier labels have priority, but are moved to other lines to make room.
+    /// Places a label if there is room for it. Labels placed earlier have priority, but may be moved to other lines to
+    /// make room.
     pub fn place(&mut self, span: usize, leader: u64, text: String) -> bool {
         let width = width(&text, LABEL);
         let start = match leader + NEAR {
@@ -116,8 +118,8 @@ impl Labels {
         lines.is_some()
     }
 
-    /// Returns the line of each label, from right to left: the first one in which it overlaps no other label, below
-    /// those whose leaders its text would cross.
+    /// Returns the line of each label, with the labels ordered from right to left. Each label is in the first line in
+    /// which it overlaps no other label, and which is below all labels whose leader lines its text would cross.
     fn lay(&self) -> Option<Vec<usize>> {
         let mut lines: Vec<usize> = Vec::with_capacity(self.placed.len());
         for label in &self.placed {
@@ -132,7 +134,7 @@ impl Labels {
         Some(lines)
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of lines of labels.
     pub fn lines(&self) -> usize {
         self.placed.iter().map(|label| label.line + 1).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! A lane of the picture: the positions of a row's boxes, and the texts in and below them.
+//! A lane of the picture: the positions of a row's boxes, and the texts inside and below them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::{Row, Span};
 
 /// The height of a box, including the gap below it.
 pub const LEVEL: u64 = 24;
-/// The height of the critical path's line, including the gaps around it.
+/// The height of the line for the critical path, including the gaps above and below it.
 pub const PATH: u64 = 9;
 /// The height of a line of labels.
 pub const LINE: u64 = 14;
@@ -27,7 +27,7 @@ pub struct Lane<'a> {
     pub row: &'a Row,
     /// The vertical position of its boxes.
     pub top: u64,
-    /// The level of each span's box.
+    /// The level of each span's box, counted from the top.
     level: Vec<usize>,
     levels: usize,
     /// The labels below its boxes.
@@ -38,7 +38,7 @@ impl<'a> Lane<'a> {
     /// Lays out the boxes and labels of a row; no label may be placed in the `taken` ranges.
     pub fn new(row: &'a Row, scale: &Scale, top: u64, taken: Vec<(u64, u64)>) -> Self {
         let places = places(row);
-        // The first level of each lane of spans.
+        // The level at which each of the row's span lanes begins.
         let mut first: Vec<usize> = Vec::new();
         let mut levels = 0;
         for lane in 0..=places.iter().map(|place| place.lane).max().unwrap_or(0) {
@@ -54,8 +54,8 @@ impl<'a> Lane<'a> {
         lane
     }
 
-    /// Places labels for spans whose boxes are too narrow for their names: failed ones first, then work, then waits,
-    /// the longest first.
+    /// Places labels for spans whose boxes are too narrow for their names. Failed spans come first, then work, then
+    /// waits; in each of these groups, the longest span comes first.
     fn label(&mut self, scale: &Scale) {
         let spans = &self.row.spans;
         let rank = |index: usize| {
@@ -66,7 +66,7 @@ impl<'a> Lane<'a> {
             let Some(span) = spans.get(index) else { continue };
             let (from, to) = scale.room(span.start, span.end);
             let (leader, failed) = ((from.0 + to.0) / 2, span.errno != 0);
-            // Boxes narrower than two pixels get no label, which would only displace others.
+            // Boxes narrower than two pixels get no label, because it would take the place of more useful labels.
             if to.0 < from.0 + 20 && !failed
                 || within(span, scale).is_some()
                 || self.is_covered(index, leader, scale)
@@ -83,7 +83,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Returns whether another box is in the way of a leader from a box.
+    /// Returns whether another box would cover the leader line from a box down to its label.
     fn is_covered(&self, index: usize, leader: u64, scale: &Scale) -> bool {
         let Some(level) = self.level.get(index).filter(|level| *level + 1 < self.levels) else {
             return false;
@@ -99,7 +99,7 @@ impl<'a> Lane<'a> {
         self.top + self.level.get(index).copied().unwrap_or(0) as u64 * LEVEL
     }
 
-    /// Returns the bottom of the lowest boxes.
+    /// Returns the bottom of the lowest box.
     pub fn boxes_end(&self) -> u64 {
         self.top + self.levels as u64 * LEVEL
     }
@@ -114,7 +114,8 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the text in a span's box and its position; if the box contains the shortened time, the text is beside it.
+/// Returns the text in a span's box and the position of the text. If the box contains the shortened period, the text is
+/// beside that period.
 pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
     let (from, to) = scale.room(span.start, span.end);
     let room = (to.0 - from.0).saturating_sub(80);
@@ -124,7 +125,7 @@ pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
         return Some((start, whole));
     }
     let short = fit(&whole, SMALL, room)?;
-    // The name alone is better than a name with one or two letters of the object.
+    // The name alone is better than the name followed by one or two letters of the object.
     let name = span.name.chars().count();
     match short.chars().count() {
         length if length > name + 3 => Some((start, short)),

@@ -11,10 +11,10 @@ use super::{MARGIN, WIDTH, colours, text};
 use crate::format::text::{Share, Time};
 use crate::{Account, Phase, Timeline};
 
-/// The number of legend entries side by side.
+/// The number of legend entries in a line.
 const COLUMNS: usize = 7;
 
-/// The top of the legend.
+/// The vertical position of the legend.
 pub const TOP: u64 = 58;
 /// The height of an entry.
 const HEIGHT: u64 = 40;
@@ -28,7 +28,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Writes it at its position.
+    /// Writes the entry at the position with the index `place`.
     pub fn write(&self, out: &mut dyn Write, place: usize) -> fmt::Result {
         let Self { mark, fill, name, value } = self;
         let x = MARGIN + (place % COLUMNS) as u64 * (WIDTH - 2 * MARGIN) / COLUMNS as u64;
@@ -77,7 +77,7 @@ pub fn legend(timeline: &Timeline, accounts: &[Account]) -> Vec<Entry> {
     entries
 }
 
-/// Returns the height of this many entries.
+/// Returns the height of a legend with this many entries.
 pub fn height(entries: usize) -> u64 {
     entries.div_ceil(COLUMNS) as u64 * HEIGHT
 }

@@ -22,13 +22,13 @@ impl fmt::Display for Px {
 pub const LEFT: u64 = 1300;
 /// The length of the axis.
 const WIDTH: u64 = 12_400;
-/// The part of the axis that stands for the shortened time.
+/// The length of the shortened period on the axis.
 const BREAK: u64 = 500;
 /// The approximate number of ticks.
 const TICKS: u64 = 10;
 
-/// The time axis. If all rows wait, or only the container's program runs, for more than half of the time, that period
-/// is drawn shortened. Otherwise the runtime's work would shrink to a line.
+/// The time axis. A period in which all rows wait, or only the container's program runs, is drawn shortened if it is
+/// more than half of the total time. Otherwise the runtime's work would shrink to a line.
 pub struct Scale {
     origin: u64,
     end: u64,
@@ -44,7 +44,7 @@ impl Scale {
         let end = ends.max().unwrap_or(0).max(timeline.end()).max(origin);
         let quiet =
             quiet(timeline, (origin, end)).filter(|(from, to)| to - from > (end - origin) / 2);
-        // The ends of the quiet period are drawn at full length.
+        // Short parts at the beginning and the end of the quiet period are drawn at full scale.
         let quiet = quiet.and_then(|(from, to)| {
             let margin = ((end - origin) - (to - from)) / 32;
             let (from, to) = (from.saturating_add(margin), to.saturating_sub(margin));
@@ -53,12 +53,12 @@ impl Scale {
         Self { origin, end, quiet }
     }
 
-    /// Returns the amount of time drawn at full length.
+    /// Returns the amount of time that is drawn at full scale.
     pub fn shown(&self) -> u64 {
         self.end - self.origin - self.quiet.map_or(0, |(from, to)| to - from)
     }
 
-    /// Returns the position of a time.
+    /// Returns the horizontal position of a time.
     pub fn x(&self, time: u64) -> Px {
         let time = time.clamp(self.origin, self.end);
         let width = WIDTH - if self.quiet.is_some() { BREAK } else { 0 };
@@ -73,7 +73,7 @@ impl Scale {
             })
     }
 
-    /// Returns the longest part between two times that is not drawn shortened.
+    /// Returns the longest part between two times that is drawn at full scale.
     pub fn room(&self, start: u64, end: u64) -> (Px, Px) {
         let (from, to) = (self.x(start), self.x(end).max(self.x(start)));
         let Some((quiet, loud)) = self.quiet.map(|(from, to)| (self.x(from), self.x(to))) else {
@@ -84,12 +84,12 @@ impl Scale {
         if after.1.0 - after.0.0 > before.1.0 - before.0.0 { after } else { before }
     }
 
-    /// Returns the position of a time relative to the start.
+    /// Returns the horizontal position of a time that is relative to the start.
     pub fn x_after(&self, time: u64) -> Px {
         self.x(self.origin.saturating_add(time))
     }
 
-    /// Returns the tick times from the start, in nanoseconds, and their distance.
+    /// Returns the times of the ticks since the start, in nanoseconds, and the distance between ticks.
     pub fn ticks(&self) -> (Vec<u64>, u64) {
         let wanted = (self.shown() / TICKS).max(1);
         let mut step = 1u64;
@@ -115,18 +115,18 @@ impl Scale {
         (ticks, step)
     }
 
-    /// Returns the time from the first moment to the last.
+    /// Returns the time from the start to the end of the axis.
     pub fn total(&self) -> u64 {
         self.end - self.origin
     }
 
-    /// Returns the time since the first moment.
+    /// Returns the time that has passed since the start of the axis.
     pub fn at(&self, time: u64) -> u64 {
         time.saturating_sub(self.origin)
     }
 }
 
-/// Returns the longest period in which only the container's program works.
+/// Returns the longest period in which all rows wait or only the container's program runs.
 fn quiet(timeline: &Timeline, (origin, end): (u64, u64)) -> Option<(u64, u64)> {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     for (index, row) in timeline.rows.iter().enumerate() {
@@ -154,7 +154,8 @@ fn scaled(part: u64, whole: u64, width: u64) -> u64 {
     ((part >> shift) * width).checked_div(whole >> shift).unwrap_or(0)
 }
 
-/// A time on the axis, in one unit for the whole axis, with as many decimals as the step has.
+/// The label of a time on the axis. All labels have the same unit, and as many decimals as the step between ticks
+/// needs.
 pub struct Tick {
     /// Nanoseconds from the start.
     pub time: u64,
