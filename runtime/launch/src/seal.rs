@@ -1,10 +1,12 @@
 //! CVE-2019-5736: processes in a container must not reach a writable dayfly binary.
 //!
-//! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process that
-//! opens this path for writing after the dayfly process has exited could replace the runtime. So before a command
-//! enters a container, it ensures that its own binary is on a read-only mount. If a package provides such a mount, only
-//! the check costs time. Otherwise the command maps itself from a detached read-only copy of the mount while running
-//! (`sys::reexec`), or executes itself again from there, or, if that is not permitted, from a sealed memfd.
+//! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process could
+//! open this link, keep the descriptor until the dayfly process has exited, then open the binary for writing by
+//! /proc/self/fd, and so replace the runtime. So before a command enters a container, it ensures that its own binary is
+//! on a read-only mount. If a package provides such a mount, only the check costs time. Otherwise the command makes a
+//! detached read-only copy of the mount, and replaces its own mappings of the binary by those of the same file there
+//! (`sys::reexec`). If replacing them fails, the command executes itself again from the copy. If such a copy cannot be
+//! made, it executes itself again from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -26,9 +28,10 @@ use trace::{Phase, Tracer};
 pub const SEALED: &str = "DAYFLY_SEALED";
 
 /// Ensures that this process, which began at `entered`, runs from a file that cannot be written to. If its binary is
-/// not on a read-only mount yet, the process continues from the file on a read-only mount that `kept` opens, or else
-/// from a new read-only mount, which is returned. If the running image cannot be remapped, the program executes itself
-/// again and then calls this function a second time.
+/// not on a read-only mount yet, the process replaces its mappings by those of the file that `kept` opens: the binary
+/// on a read-only mount that an earlier command has kept. If there is none, or if that fails, it makes a new read-only
+/// mount, replaces its mappings by those of the file there, and returns the mount. If no such mount can be made, or if
+/// the mappings cannot be replaced, the program executes itself again and then calls this function a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.

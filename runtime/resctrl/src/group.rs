@@ -277,7 +277,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// A directory that replaces a resctrl mount with control of cache and memory bandwidth.
+    /// A directory that stands for a resctrl mount on which cache and memory bandwidth can be limited.
     struct Tree(PathBuf);
 
     impl Tree {

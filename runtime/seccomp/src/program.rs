@@ -75,7 +75,7 @@ pub(crate) struct Label(usize);
 pub(crate) struct Builder {
     /// The instructions, in reverse order.
     reversed: Vec<Insn>,
-    /// For each value, the return instruction that was added last.
+    /// For each value that the filter returns, the return instruction that was added last.
     returns: Vec<(u32, Label)>,
 }
 

@@ -44,9 +44,9 @@ pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
     set
 }
 
-/// Lets the caller run on every CPU of its cgroup, also on CPUs that the cgroup gets later: whenever the cgroup's set
-/// changes, the kernel applies the affinity mask to the new set (cpuset(7)). The kernel ignores bits beyond its maximum
-/// number of CPUs.
+/// Lets the caller run on every CPU of its cgroup, also on CPUs that the cgroup gets later. All bits of the affinity
+/// mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)). It ignores
+/// bits beyond its maximum number of CPUs.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.

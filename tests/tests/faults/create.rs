@@ -1,4 +1,5 @@
-//! Containers whose creation has steps of its own.
+//! Walks through the fault points of `create` and `start`, for a plain container and for containers that need other
+//! steps: hooks, a user namespace, a terminal, and so on.
 
 use super::commands::patient;
 use super::walk::Walk;

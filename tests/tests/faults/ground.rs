@@ -24,7 +24,8 @@ fn process() -> Value {
 }
 
 impl<'a> Ground<'a> {
-    /// Returns the [`Ground`] for root's bundles: all remains can be found by the container's id.
+    /// Returns the [`Ground`] for root's bundles. Whatever their containers leave behind can be found by the
+    /// container's id, so `left` returns nothing.
     pub fn new(bundle: impl Fn() -> Bundle<'a> + 'a) -> Self {
         Self { bundle: Box::new(bundle), left: Box::new(Vec::new) }
     }

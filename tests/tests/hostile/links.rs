@@ -28,8 +28,9 @@ const CASES: &[Case] = attacks! {
     terminal_is_a_kernel_file without "pty-peer",
 };
 
-/// Runs bundles in every way of starting, each with two links to `victim`: one with its absolute path, and a relative
-/// one that climbs out of the rootfs. `make` gets the link's target.
+/// Runs two bundles in every way of starting, and returns the first damage to `victim`. `make` prepares a bundle with
+/// links to the given target: for one bundle the absolute path of the victim's directory, for the other a relative path
+/// that climbs out of the rootfs to it.
 fn run_with_links<'a>(
     bed: &'a Bed,
     victim: &Victim,

@@ -136,8 +136,8 @@ impl Places {
     }
 }
 
-/// Returns the host's init system. On this host, systemd's own test decides (sd_booted(3)); in an image, whether
-/// systemd is installed.
+/// Returns the init system of the host whose root directory is `root`. For `/`, systemd's own test decides
+/// (sd_booted(3)); for another directory, that is, an image, whether systemd is installed in it.
 fn running(root: &Path) -> Init {
     let signs = ["run/systemd/system", "lib/systemd/systemd", "usr/lib/systemd/systemd"];
     let wanted = if root == Path::new("/") { &signs[..1] } else { &signs[1..] };

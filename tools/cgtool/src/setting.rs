@@ -128,7 +128,8 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     }
 }
 
-/// Returns the initial content of a file of a new group, if other values are computed from that file.
+/// Returns the content that a file of a group has at first, for a group that does not exist yet. `None` except for the
+/// files from whose content values to write are computed.
 fn fresh(file: &str) -> Option<String> {
     let value = match file {
         "cpu.max" => "max 100000",

@@ -5,7 +5,8 @@ use rustix::process::Pid;
 
 /// Receives the events of followed processes.
 pub trait Listener: Send {
-    /// Handles an event of `pid`, which is stopped while this function runs, except at its end.
+    /// Handles an event of `pid`, a process or thread. It is stopped while this function runs, unless the event is
+    /// `Event::Gone`.
     fn hear(&mut self, pid: Pid, event: Event);
 
     /// Returns whether `pid` shall stop at its system calls. This function is called whenever `pid` is resumed. A

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Creates three layers and a list, then runs the lines of a case in a private mount namespace.
+/// The beginning of each case's shell script: creates three layers and a file that lists them, and defines two
+/// functions. `run` appends the case's own lines, and executes the script in a private mount namespace.
 const PREPARE: &str = r#"
 set -eu
 export DAYFLY_IDS=$T/ids DAYFLY_STORE=$T/store

@@ -17,7 +17,8 @@ pub struct Cost {
     pub calls: Option<usize>,
     /// The number of instructions of its filter.
     pub instructions: usize,
-    /// The median time of a compilation in microseconds, needed by a start that finds no cached filter.
+    /// The median time of a compilation in microseconds. A start that finds no cached filter has to compile the
+    /// profile.
     pub compile_us: f64,
     /// The median time to load the filter, in microseconds, if loads were traced.
     pub load_us: Option<f64>,

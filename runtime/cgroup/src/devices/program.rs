@@ -185,8 +185,9 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// Returns the programs attached to a cgroup. If a security module hides some of them, they stay attached, which can
-/// only deny more.
+/// Returns the programs attached to a cgroup, except those that have vanished meanwhile or that the caller may not
+/// open, for example because a security module hides them. `attach` does not detach the latter. That is safe, because
+/// an access must be allowed by every attached program.
 fn attached(directory: &Directory) -> Result<Vec<OwnedFd>, Error> {
     let ids = bpf::query_device_programs(directory.fd())
         .context("bpf", format_args!("BPF_PROG_QUERY {}", directory.path()))?;

@@ -8,8 +8,9 @@ use crate::directory::Directory;
 use crate::{Error, Place};
 
 /// Fills the empty files of the cpuset at `place`, and of its ancestors, with the values of their parents. `is_new`
-/// means that this process created the cpuset. Files whose values are specified in `limits` are skipped, because these
-/// values are written later, and some of the parent's CPUs may be exclusive to another child.
+/// means that this process created the cpuset, so its files are opened for writing at once. Files of the cpuset whose
+/// values are specified in `limits` are skipped: their values are written later, and the parent's full set may include
+/// CPUs that are exclusive to another child, so that writing it could fail.
 ///
 /// # Errors
 /// Failing system calls.

@@ -3,8 +3,8 @@
 //! | containerd | on stdin | answer |
 //! |---|---|---|
 //! | 2.3 and later | BootstrapParams | BootstrapResult, in protobuf |
-//! | 2.0 to 2.2 | an Any with options, or nothing | the bare address (means version 2), or JSON |
-//! | 1.7, with `MAX_SHIM_VERSION=2` | as above | the bare address, or JSON of version 2; version 3 is refused |
+//! | 2.0 to 2.2 (`MAX_SHIM_VERSION=2`) | an Any with options, or nothing | the bare address (as version 2), or JSON |
+//! | 1.7 (`MAX_SHIM_VERSION=2`) | as above | the bare address, or JSON of version 2; version 3 is refused |
 //! | 1.6, CRI-O | as above | the bare address; 1.6 would treat JSON as an address |
 //!
 //! The versions 1.7 and 2.0 to 2.2 cannot be distinguished, since all of them set `MAX_SHIM_VERSION=2` (as do later

@@ -45,7 +45,8 @@ use crate::poller::{Interest, Poller, Source};
 
 pub use error::Error;
 
-/// The numbers that identify the parts of a process's streams in a poller.
+/// The numbers that identify the parts of a process's streams in a poller. A stream has one number for its source and
+/// its sink, because the poller waits for only one of the two at a time.
 mod part {
     /// Standard input: its source or its sink.
     pub const IN: u8 = 0;

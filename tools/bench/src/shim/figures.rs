@@ -154,7 +154,7 @@ fn verdicts(figures: &[Figure], first: &str) -> String {
     table.to_string()
 }
 
-/// Formats three significant digits, or whole numbers.
+/// Formats a number with four significant digits, but at most three decimal places; from 1000 on, as a whole number.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 1000.0 => 0,

@@ -111,7 +111,8 @@ pub fn experiment(
     })
 }
 
-/// Draws the categories of each runtime and command: their times, and their shares of the runtime's work.
+/// Draws two pictures: the mean time that each command of each runtime spends in each category (a phase, the time
+/// between steps, or waits), and each category's share of the runtime's work.
 fn pictures(all: &[Figures]) -> Vec<Picture> {
     let name = |figures: &Figures| format!("{}, {}", figures.runtime, figures.command);
     let parts = all.iter().flat_map(|figures| {

@@ -14,7 +14,7 @@ const NARROW: usize = 34;
 pub struct Look {
     /// The width in columns.
     pub width: usize,
-    /// Whether marks are coloured.
+    /// Whether the output has colours, and bold and dim type.
     pub colour: bool,
 }
 

@@ -364,7 +364,8 @@ const fn count(what: &'static str, published: &'static [Published], figure: &'st
     Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "" }
 }
 
-/// Returns the line of a figure for a function of Table II.
+/// Returns a line of the report about one of the serverless functions in the paper's Table II. `published` is what the
+/// paper says about the function, `only` selects the measured rows, and `figure` is computed from their microseconds.
 const fn function(
     what: &'static str,
     published: &'static [Published],
