@@ -30,9 +30,9 @@ pub(crate) const BEFORE_USER: [CloneFlags; 4] =
 ///
 /// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
 /// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
-/// namespaces must be created from inside it, which also requires an intermediate. In that case the parent itself joins the
-/// PID namespace and namespaces of the types in [`BEFORE_USER`] if it can return to its own namespaces. If it cannot, the
-/// intermediate joins them.
+/// namespaces must be created from inside it, which also requires an intermediate. In that case the parent itself joins
+/// the PID namespace and namespaces of the types in [`BEFORE_USER`] if it can return to its own namespaces. If it
+/// cannot, the intermediate joins them.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -161,7 +161,8 @@ pub fn compile(
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);
-    // With --start-cpus, the CPU affinity is set as late as possible (compile.rs), so that init mounts on the start CPUs.
+    // With --start-cpus, the CPU affinity is set as late as possible (compile.rs), so that init mounts on the start
+    // CPUs.
     if !context.has_start_cpus {
         builder.init(InitStep::RunOnEveryCpu);
     }
@@ -208,8 +209,8 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
     low
 }
 
-/// Adds the resource limits. Root of a user namespace may not raise limits, so if init is in one, the parent sets them and
-/// init waits for the parent. If not, init sets them itself. `limits-before-user` holds in both cases.
+/// Adds the resource limits. Root of a user namespace may not raise limits, so if init is in one, the parent sets them
+/// and init waits for the parent. If not, init sets them itself. `limits-before-user` holds in both cases.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
@@ -299,9 +300,9 @@ pub fn join_all(
     if let Some(cpus) = initial {
         builder.parent(ParentStep::RunOn(Box::new(cpus)));
     }
-    // The PID namespace is the container's: a process in it could trace a process that shares our memory, unless that is
-    // an intermediate. A container may have reached its memory limit, however high: the OOM killer kills all processes
-    // that share its victim's memory, which would include this command.
+    // The PID namespace is the container's: a process in it could trace a process that shares our memory, unless that
+    // is an intermediate. A container may have reached its memory limit, however high: the OOM killer kills all
+    // processes that share its victim's memory, which would include this command.
     let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
         && !request.memory_is_limited
         && !request.cgroup_is_asked_for;

@@ -72,8 +72,8 @@ enum Origin {
 }
 
 /// Chooses the origin of the nodes. mknod(2) fails in user namespaces. So for a container in a user namespace, the
-/// parent creates nodes with the requested number, mode and owner, if it has root's rights and the kernel can copy single
-/// nodes. If not, the host's nodes are verified and bind-mounted.
+/// parent creates nodes with the requested number, mode and owner, if it has root's rights and the kernel can copy
+/// single nodes. If not, the host's nodes are verified and bind-mounted.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
     if context.caller.is_confined() {
         return Ok(Origin::Host);
@@ -86,12 +86,14 @@ fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Er
     }
     match idmap::joined_user_namespace(context) {
         None => Ok(Origin::Parent(None)),
-        // The mappings are not in the configuration: the joined namespace itself is used. (tmpfs supports id mapping since Linux 6.3.)
+        // The mappings are not in the configuration: the joined namespace itself is used. (tmpfs supports id mapping
+        // since Linux 6.3.)
         Some(path) => Ok(Origin::Parent(Some(idmap::joined(builder, path)?))),
     }
 }
 
-/// Adds the node that covers masked files. Unless /dev is a bind mount, also adds the other nodes and the links of /dev.
+/// Adds the node that covers masked files. Unless /dev is a bind mount, also adds the other nodes and the links of
+/// /dev.
 pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let masks = context.linux.masked_paths.iter().any(|path| !path.is_empty());
     let wanted = match context.dev_is_bound() {

@@ -267,7 +267,8 @@ fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
     let mut candidates = Vec::new();
     // Without PATH there is no search, as in runc and crun: the configuration must define the meaning of a name.
     for directory in path.unwrap_or_default().split(':') {
-        // An empty element means the working directory. execvp(3) searches it; Go, runc and dayfly refuse to: a program must not come from an arbitrary working directory. An empty program name is refused, too.
+        // An empty element means the working directory. execvp(3) searches it; Go, runc and dayfly refuse to: a program
+        // must not come from an arbitrary working directory. An empty program name is refused, too.
         if !directory.is_empty() && !name.is_empty() {
             candidates.push(c_str(format!("{directory}/{name}"))?);
         }

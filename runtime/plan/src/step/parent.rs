@@ -104,8 +104,8 @@ pub enum ParentStep {
         /// The new namespaces.
         flags: CloneFlags,
         /// If set, an intermediate process creates init, for one of three reasons: it first joins a user namespace,
-        /// which then owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init from
-        /// inheriting resources of the host.
+        /// which then owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init
+        /// from inheriting resources of the host.
         intermediate: Option<Intermediate>,
         /// The memory init works in until its exec.
         memory: Memory,
