@@ -28,7 +28,7 @@ pub enum TimeNamespace<'a> {
 /// The namespaces and steps of a process that creates init in place of the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intermediate {
-    /// Namespaces not owned by the user namespace, if the parent could not leave them again.
+    /// Namespaces not owned by the user namespace, if the parent cannot join them and then return to its own.
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// A user namespace, or a process in it.
     pub user: Option<Slot>,
