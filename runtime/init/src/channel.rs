@@ -1,8 +1,8 @@
 //! The messages between the two actors, over one socket.
 //!
 //! Init does not ask for permission before a step. It sends `Hooks` when its namespaces exist (only if the parent waits
-//! for this message), `Ready` when everything that can fail before the program is done, and `Failed` when a step fails.
-//! The parent answers with one byte. When the socket closes, init has executed the container's program: all our
+//! for this message), `Ready` when every step that can fail before the program has succeeded, and `Failed` when a step
+//! fails. The parent answers with one byte. When the socket closes, init has executed the container's program: all our
 //! descriptors are close-on-exec.
 
 use rustix::fd::{AsFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use rustix::net::{
 
 use crate::failure::Failure;
 
-/// Bytes of the longest message.
+/// The length of the longest message in bytes.
 pub const LONGEST: usize = 256;
 const HEADER: usize = 7;
 
@@ -23,7 +23,7 @@ const HEADER: usize = 7;
 pub enum Message {
     /// prestart and createRuntime hooks may run.
     Hooks,
-    /// The filter is loaded. The number is that of the listener's descriptor in init.
+    /// The filter is loaded. The number is the listener's descriptor in init.
     Listener(i32),
     /// Everything before `start` is done.
     Ready,
@@ -47,7 +47,8 @@ pub enum Message {
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// Init is in its cgroups, in which an intermediate could not create it for lack of room.
+    /// The parent has moved init to its cgroups. An intermediate could not create init there: the PID limit left no
+    /// room for both.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
@@ -62,7 +63,7 @@ pub enum Word {
 /// Creates a connected pair: the host's end and init's.
 ///
 /// # Errors
-/// Those of socketpair(2).
+/// The errors of socketpair(2).
 pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -98,7 +99,7 @@ pub fn is_open(fd: impl AsFd) -> bool {
     recv(fd, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).err() == Some(Errno::AGAIN)
 }
 
-/// Reports that init reached a point.
+/// Reports that init has reached a point of the start.
 ///
 /// # Errors
 /// EPIPE if the parent is gone.
@@ -114,8 +115,8 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Reports the number of the filter's listener. Uses write(2), the one call that a filter may not pass to an agent: the
-/// agent gets the listener only after this.
+/// Reports the number of the filter's listener. Uses write(2), the one call that a filter with a listener must not
+/// pass to its agent: the agent receives the listener only after this message.
 ///
 /// # Errors
 /// Those of write(2); if the parent is gone, SIGPIPE kills init.

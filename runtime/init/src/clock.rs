@@ -9,7 +9,7 @@ use crate::failure::{Failure, Op};
 use crate::slots::Slots;
 use crate::step::{Slot, TimeNamespace};
 
-/// Why another time namespace cannot be entered.
+/// The reason why a time namespace cannot be created or joined.
 #[derive(Debug)]
 pub enum Refused {
     /// There is no procfs.

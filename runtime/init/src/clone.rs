@@ -43,13 +43,13 @@ pub unsafe fn begin(
 
 /// Runs init, or the intermediate: the entry point of the new process.
 extern "C" fn born(argument: *const c_void) -> ! {
-    // SAFETY: the argument of `begin`, which is leaked.
+    // SAFETY: this is the argument of `begin`, which is leaked.
     let job: &'static Job = unsafe { &*argument.cast() };
     if let Some(recorder) = &job.recorder {
         recorder.born();
     }
     // SAFETY: this process has its own descriptor table, in which both numbers are open and have no other owner. If the
-    // host's end stayed open here, closing it would go unnoticed.
+    // host's end stayed open here, init would not notice that the parent closes it.
     let channel = unsafe {
         drop(OwnedFd::from_raw_fd(job.parent_end));
         OwnedFd::from_raw_fd(job.channel)

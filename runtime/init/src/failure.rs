@@ -18,7 +18,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure of an operation, which is named like its man page.
+    /// Returns the failure of an operation. Operations are named like their man pages.
     pub fn new(op: &'static str, errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(op.as_bytes());
@@ -83,7 +83,7 @@ impl core::fmt::Write for Failure {
     }
 }
 
-/// Adds the operation to a bare errno.
+/// Converts an errno to a failure that names the operation.
 pub(crate) trait Op<T> {
     fn op(self, op: &'static str) -> Result<T, Failure>;
 }

@@ -1,5 +1,5 @@
 //! Fault injection for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail, to be
-//! late, or to kill its process. Other builds contain no fault injection.
+//! delayed, or to kill its process. Other builds contain no fault injection.
 
 /// The actor whose steps are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ mod point {
         true
     }
 
-    /// Fails, or does not return, if the fault is armed here.
+    /// Injects the fault if it is set for this step: fails, delays the step, or kills the process.
     ///
     /// # Errors
     /// EIO.

@@ -13,7 +13,7 @@ use crate::step::{MountFs, Parameter};
 /// Creates the file system with its attributes and propagation; its root gets the permissions `mode`, if given.
 ///
 /// # Errors
-/// The failed call, with the kernel's message.
+/// Names the failed call, with the kernel's message.
 pub fn make(step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
     let context = fsopen(step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
     let configured = configure(context.as_fd(), step, mode);
@@ -41,7 +41,7 @@ fn configure(
     fsconfig_set_string(context, c"source", step.source).op("fsconfig source")?;
     set(context, step.parameters)?;
     if let Some(mode) = mode {
-        // As an option, so that the mount table shows it.
+        // The mode is set as an option, so that the mount table shows it.
         fsconfig_set_string(context, c"mode", octal(mode).as_slice()).op("fsconfig mode")?;
     }
     fsconfig_create(context).op("fsconfig create")

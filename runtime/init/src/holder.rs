@@ -1,9 +1,9 @@
 //! The process that keeps a systemd scope alive until init is in it.
 //!
-//! systemd creates a scope around a process. If that process were init, its cgroup would exist only after the clone:
-//! too late for CLONE_INTO_CGROUP, for limits that hold from its first instruction, and on cgroup v1 for the mounts
-//! that show the cgroup's directories. So the scope is created around a holder process, which only waits until init is
-//! in the scope, or until the parent exits.
+//! systemd creates a scope for an existing process. If that process were init, its cgroup would exist only after the
+//! clone. That is too late for CLONE_INTO_CGROUP, for limits that apply from init's first instruction, and on cgroup v1
+//! for the mounts that show the cgroup's directories. So the scope is created around a holder process, which only waits
+//! until init is in the scope, or until the parent exits.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};

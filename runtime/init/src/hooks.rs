@@ -1,7 +1,7 @@
-//! Running hooks: a program, the container's state on its standard input, a time limit.
+//! Runs hooks: programs that read the container's state from standard input and may have a time limit.
 //!
-//! Used by the parent, by init and by later commands. State and output are passed in memfds: no pipe can fill up, and
-//! only the pidfd is polled.
+//! Used by the parent, by init and by later commands. State and output are passed in memfds instead of pipes, which
+//! could fill up. So only the pidfd is polled.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -18,7 +18,7 @@ use sys::stdio::write_all;
 use crate::failure::Failure;
 use crate::step::{Hook, Hooks, StateText};
 
-/// Bytes of a failed hook's output quoted in its error.
+/// How many bytes of a failed hook's output its error quotes.
 const QUOTED: usize = 160;
 
 /// A hook that failed.
@@ -38,7 +38,7 @@ pub struct HookFailure {
 pub struct Manner<'a> {
     /// The working directory of the hooks.
     pub directory: Option<&'a CStr>,
-    /// The value of HOME for those with the process's environment.
+    /// The value of HOME for hooks with the process's environment.
     pub home: Option<&'a CStr>,
     /// Called in each hook's process right before its exec.
     pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,

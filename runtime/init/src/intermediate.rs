@@ -1,10 +1,10 @@
 //! The intermediate: a process that creates init as the parent's child (CLONE_PARENT), hands it over and exits. It is
 //! used
 //!
-//! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's, so the caller
-//!   must join that one first;
-//! - if init is created in a PID namespace with other processes: they could stop it before its first instruction, and
-//!   see everything it inherited. So the intermediate, which they cannot see, runs init's first steps and closes
+//! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's user namespace,
+//! so   the caller must join the intended one first;
+//! - if init is created in a PID namespace with other processes: they could stop init before its first instruction, and
+//!   see everything it inherited. So the intermediate, which is invisible to them, runs init's first steps and closes
 //!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, the intermediate works
 //!   in the parent's memory, and the parent waits for its exit, which costs less than a copy of the memory.
 

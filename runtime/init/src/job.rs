@@ -10,8 +10,8 @@ use sys::seccomp::Instruction;
 use crate::slots::Slots;
 use crate::step::{InitStep, Intermediate, Memory, StateText, TimeNamespace};
 
-/// Init's input. In shared memory it is read until init's exec, so all of it lives as long as the process. Descriptors
-/// are numbers, which refer to init's own copies.
+/// Init's input. An init in the parent's memory reads it until its exec, so the data is never freed. Descriptors are
+/// numbers, which refer to init's own copies.
 #[derive(Debug)]
 pub struct Job {
     /// The steps.
@@ -20,7 +20,7 @@ pub struct Job {
     pub filter: Option<Filter>,
     /// The container's state, for its hooks.
     pub state: StateText<'static>,
-    /// The descriptors of the steps.
+    /// The descriptors that the steps use.
     pub slots: Slots,
     /// The files that init writes to join hierarchies it was not created in: `tasks` or `cgroup.procs`.
     pub procs: &'static [RawFd],
@@ -28,14 +28,14 @@ pub struct Job {
     pub channel: RawFd,
     /// The parent's end of the channel, which init closes first.
     pub parent_end: RawFd,
-    /// The socket on which an intermediate with memory of its own reports: on the channel, init's messages could come
-    /// first.
+    /// The socket on which an intermediate with memory of its own reports. On the channel, its report could arrive
+    /// after messages from init.
     pub relay: Option<RawFd>,
     /// The time line of init's steps, if traced.
     pub recorder: Option<Recorder>,
-    /// Namespaces that an intermediate creates, inside the user namespace of a slot.
+    /// The new namespaces that an intermediate creates in the user namespace that it has joined.
     pub flags: CloneFlags,
-    /// The process that creates init, if not the parent.
+    /// The intermediate process that creates init, if the parent does not.
     pub intermediate: Option<Intermediate>,
     /// The time namespace for the intermediate, if any.
     pub time: Option<TimeNamespace<'static>>,
@@ -43,7 +43,7 @@ pub struct Job {
     pub memory: Memory,
     /// The descriptors that an intermediate leaves open if it closes inherited ones.
     pub kept: &'static [RawFd],
-    /// Whether the parent moves init to its cgroups after the clone.
+    /// Whether the parent moves init to init's cgroups after the clone.
     pub is_moved: bool,
     /// The step before which init stops, in test builds.
     pub pause: Option<usize>,

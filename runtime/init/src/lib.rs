@@ -7,10 +7,10 @@
 //! | [`Job`], [`begin`] | creation of init, directly or by an intermediate |
 //! | [`channel`] | messages between init and the parent |
 //! | [`take`], [`filesystem`], [`hooks`] | code that the parent uses as well |
-//! | [`network`], [`holder`] | processes that exit before it |
+//! | [`network`], [`holder`] | helper processes that exit before init's exec |
 //!
 //! If init shares the parent's memory, an allocation would corrupt the heap of both. So this crate has no heap and
-//! calls no code with one: `cargo check -p dayfly-init` builds it with a `sys` and a rustix without a heap.
+//! calls no code that uses one: `cargo check -p dayfly-init` builds it with a `sys` and a rustix without a heap.
 #![cfg_attr(not(test), no_std)]
 #![allow(
     clippy::result_large_err,

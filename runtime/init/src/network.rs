@@ -1,8 +1,9 @@
 //! The network process: creates the container's network namespace while the parent and init do everything else.
 //!
-//! A network namespace is the most expensive one, about half a millisecond, and is first needed when sysfs is mounted.
+//! A network namespace takes longer to create than any other, about half a millisecond, and is first needed when sysfs
+//! is mounted.
 //! The network process shares the parent's memory, passes the namespace to init over a socket of their own, and exits.
-//! If no CPU is idle, the network process adds to the start's time; otherwise its work takes place in parallel.
+//! If a CPU is idle, its work takes place in parallel; if not, it adds to the duration of the start.
 
 use core::ffi::c_void;
 
@@ -76,7 +77,7 @@ impl Maker {
 }
 
 extern "C" fn make(argument: *const c_void) -> ! {
-    // SAFETY: the argument of `begin`.
+    // SAFETY: this is the argument of `begin`.
     let maker: &'static Maker = unsafe { &*argument.cast() };
     if let Some(recorder) = &maker.recorder {
         recorder.born();

@@ -19,19 +19,19 @@ impl Default for Place {
     }
 }
 
-/// Descriptors by slot. Dropping the parent's table closes them; by then no borrowed descriptor is in use. Init has the
-/// same numbers for its own copies ([`Slots::of_init`]).
+/// Descriptors by slot. Dropping the parent's table closes them; by then no borrowed descriptor is in use. In init, the
+/// same numbers refer to its own copies ([`Slots::of_init`]).
 #[derive(Debug)]
 pub struct Slots {
     /// Lives as long as the process: an init that shares the memory reads the numbers until its exec, which may be long
     /// after the parent has finished with them.
     numbers: &'static [Place],
-    /// Whether this process closes them.
+    /// Whether dropping the table closes the descriptors.
     closes: bool,
 }
 
 impl Slots {
-    /// Returns a table with as many slots as there are places.
+    /// Returns an empty table on these places, one for each slot.
     pub fn new(places: &'static mut [Place]) -> Self {
         Self { numbers: places, closes: true }
     }
@@ -84,13 +84,13 @@ mod tests {
         let number = fd.as_raw_fd();
         slots.set(Slot(1), fd);
         slots.set(Slot(2), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        // SAFETY: only used while they are open.
+        // SAFETY: the descriptors are used only while they are open.
         let of_init = unsafe { slots.of_init() };
         assert!(slots.get(Slot(0)).is_none() && slots.get(Slot(2)).is_none());
         drop(of_init);
         assert_eq!(slots.get(Slot(1)).map(|fd| fd.as_raw_fd()), Some(number));
         assert!(fcntl_getfd(slots.get(Slot(1)).unwrap()).is_ok());
-        // SAFETY: it only reads numbers.
+        // SAFETY: only the numbers are read.
         let of_init = unsafe { slots.of_init() };
         drop(slots);
         assert_eq!(of_init.numbers[1].0.load(Ordering::Relaxed), number);

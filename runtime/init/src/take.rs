@@ -12,7 +12,7 @@ use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 use crate::slots::Slots;
 use crate::step::{CloneTree, DeviceSource, Propagation, Slot};
 
-/// A failure with a source.
+/// A failure to copy a mount source.
 #[derive(Debug)]
 pub struct Failed {
     /// The failed operation.
@@ -69,7 +69,7 @@ pub(crate) fn tree_of(
     Ok(fd)
 }
 
-/// The operation in an error that only a bug in the plan can cause.
+/// The operation named in an error that only a bug in the plan can cause.
 pub const OUT_OF_ORDER: &str = "steps out of order";
 
 /// Sets attributes, propagation and id mapping of a detached copy.
@@ -120,8 +120,9 @@ pub fn map_ids(
 }
 
 /// The attributes of bound device nodes. The inode is the host's, and the container's root (uid 0 owns it) could
-/// otherwise change its mode, owner, times and attributes. A device on a read-only mount can still be written to. Not
-/// noexec: it would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
+/// otherwise change its mode, owner, times and attributes. A device on a read-only mount can still be written to. The
+/// mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and
+/// /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
 

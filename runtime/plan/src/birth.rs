@@ -9,29 +9,30 @@ use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
 
-/// Bytes. With a lower memory limit, the OOM killer may act while init is still setting up. It kills every process that
-/// shares its victim's memory, including the parent, which has to report it.
+/// Bytes. With a lower memory limit, the OOM killer may kill init during the setup. It also kills every process that
+/// shares init's memory, including the parent, which has to report the failure.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
 /// How init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Init's mount namespace starts as a copy of the template, one empty file system. Otherwise the host's mount table
-    /// is copied and released again.
+    /// Init's mount namespace starts as a copy of the template, which contains one empty file system. If false, the
+    /// host's mount table is copied and released again.
     pub from_template: bool,
-    /// Another process creates init's network namespace meanwhile.
+    /// Another process creates init's network namespace while init is set up.
     pub parallel_network: bool,
-    /// Init waits for that network namespace before it mounts a sysfs of the configuration, not after all other mounts.
+    /// Init waits for that network namespace just before it mounts a sysfs of the configuration. If false, init waits
+    /// after all other mounts.
     pub mounts_in_turn: bool,
     /// The memory init works in.
     pub memory: Memory,
-    /// The memory an intermediate works in, if it may use the parent's at all.
+    /// The memory an intermediate works in, unless another rule forbids it the parent's memory.
     pub intermediate_memory: Memory,
     /// Init is created in its cgroup.
     pub into_cgroup: bool,
-    /// Init moves to v1 cgroups as its only thread.
+    /// Init moves to v1 cgroups by the file `tasks`, which moves one thread: init has no other.
     pub thread_move: bool,
-    /// One empty directory covers all masked directories.
+    /// All masked directories are covered by mounts of one empty directory.
     pub shared_masks: bool,
 }
 
@@ -44,7 +45,8 @@ impl Birth {
         request: &Request<'_>,
     ) -> Self {
         let fast_paths = request.kernel.fast_paths;
-        // A user namespace owns the namespaces created in it, so its members must create them all.
+        // A user namespace owns only namespaces created by a process in it, so processes outside it must not create
+        // any.
         let confined = request.caller.is_confined();
         let plain = !namespaces.user() && !confined && !needs_mount_table(spec, linux);
         // setns(2) back to the old time namespace fails with EUSERS if the memory is shared, so a new time namespace
@@ -59,7 +61,7 @@ impl Birth {
             parallel_network: fast_paths.contains(FastPaths::PARALLEL_NETWORK)
                 && plain
                 && host_time
-                // Devices are moved there before init continues.
+                // Network devices are moved to the namespace before init continues.
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
@@ -81,8 +83,8 @@ impl Birth {
     }
 }
 
-/// Returns whether the container needs the host's mounts in its own namespace until it pivots. That is so if hooks that
-/// enter the namespace look for programs and the rootfs at their paths on the host, if init creates a file system from
+/// Returns whether the container needs the host's mounts in its own namespace until pivot_root(2): if hooks that enter
+/// the namespace look for programs and the rootfs at their paths on the host, if init creates a file system from
 /// a path of the host, or if the root shares propagation with the host.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
@@ -93,8 +95,8 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Returns the memory init works in: the parent's, only if our own steps alone run in the PID namespace meanwhile. A
-/// hook there is a program that could trace init, and so write to the parent's memory. If tmpcopyup copies data, init
+/// Returns the memory init works in. It is the parent's only if no other program runs in the PID namespace until init's
+/// exec: a hook there could trace init, and so write to the parent's memory. If tmpcopyup copies data, init
 /// has memory of its own, so that the data is charged to the container: pages belong to the cgroup of the memory's
 /// owner.
 fn memory(

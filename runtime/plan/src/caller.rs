@@ -1,9 +1,9 @@
 //! The caller of dayfly, and what a start without privileges on the host does differently.
 //!
 //! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
-//! mappings, except for the caller's own ids. A *confined* caller is rootless or uid 0 of a user namespace other than
-//! the initial one (`podman unshare`): it cannot create device nodes, and mounts are opened by init, in a copy of the
-//! mount table that init may change.
+//! mappings, unless only the caller's own ids are mapped. A *confined* caller is rootless or uid 0 of a user namespace
+//! other than the initial one (`podman unshare`): it cannot create device nodes, and mounts are opened by init, in a
+//! copy of the mount table that init may change.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -20,7 +20,7 @@ use crate::step::{IdHelper, ParentStep};
 
 /// The inode of the initial user namespace (`PROC_USER_INIT_INO`, linux/proc_ns.h).
 const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
-/// The default of execvp(3) without PATH.
+/// The directories that execvp(3) searches if PATH is unset.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The caller of dayfly.
@@ -118,7 +118,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Returns whether the helpers are installed that can map more than the caller's own ids.
+    /// Returns whether newuidmap and newgidmap are installed, which can map more ids than the caller's own.
     pub fn can_map(&self) -> bool {
         ["newuidmap", "newgidmap"].iter().all(|name| self.find(name).is_some())
     }
@@ -126,7 +126,7 @@ impl Caller {
     /// Returns the step that writes the mappings of a new user namespace.
     ///
     /// # Errors
-    /// If the PATH contains no helper, but one is needed.
+    /// Fails if a helper is needed, but PATH contains none.
     pub fn map_ids(&self, linux: &Linux<'_>) -> Result<ParentStep, Error> {
         let (uids, gids) = (&linux.uid_mappings[..], &linux.gid_mappings[..]);
         if !self.is_rootless() {

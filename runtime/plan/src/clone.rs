@@ -20,9 +20,9 @@ use crate::step::{
 };
 use crate::{Error, ExecRequest, keep};
 
-/// The types of namespaces that init inherits from its parent (`elsewhere-only-to-clone`) if init will be in a user
-/// namespace: from there it could not join namespaces owned by another user namespace. A parent with root's rights also
-/// joins namespaces that the container's own user namespace owns.
+/// The types of namespaces that the parent joins, so that init inherits them (`elsewhere-only-to-clone`), if init will
+/// be in a user namespace: a process in a user namespace cannot join namespaces owned by another user namespace. With
+/// root's rights, the parent also joins namespaces that the container's own user namespace owns.
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 
@@ -30,9 +30,9 @@ pub(crate) const BEFORE_USER: [CloneFlags; 4] =
 ///
 /// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
 /// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
-/// namespaces must be created from inside it, which also requires an intermediate. Then the parent itself joins the PID
-/// namespace, and namespaces of the types in [`BEFORE_USER`], provided that it can return to its own; otherwise the
-/// intermediate joins them.
+/// namespaces must be created from inside it, which also requires an intermediate. In that case the parent itself joins
+/// the PID namespace and namespaces of the types in [`BEFORE_USER`] if it can return to its own namespaces. If it
+/// cannot, the intermediate joins them.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -47,7 +47,7 @@ pub fn compile(
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
         let slot = builder.slot();
-        // Kernel parameters in a namespace of the host would be changed for the host.
+        // If the namespace were the host's, the configuration's sysctls would change the host.
         let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
             Some(refusal) => {
                 let own = format!("self/ns/{}", namespace.kind.proc_name());
@@ -69,7 +69,7 @@ pub fn compile(
     let relay_pid = pid.filter(|_| confined || user.is_none());
     let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
     let network = network.map(|(slot, _)| *slot);
-    // Without such rights, only namespaces owned by the joined user namespace can be joined.
+    // Without rights on the host, only namespaces owned by the joined user namespace can be joined.
     let mut first = Vec::new();
     if namespaces.user() && !context.caller.is_rootless() {
         first = joins.extract_if(.., |(_, kind)| BEFORE_USER.contains(kind)).collect();
@@ -100,15 +100,15 @@ pub fn compile(
     if birth.parallel_network {
         born_in.remove(CloneFlags::NEWNET);
     }
-    // Then only root of the container's user namespace may create it: init itself, once it is that root.
+    // In that case only root of the container's user namespace may create it: init itself does, once it is that root.
     let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
     let made_inside = match &time {
         Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
         _ => None,
     };
     let Birth { memory, intermediate_memory, mut into_cgroup, thread_move, .. } = *birth;
-    // From another cgroup namespace the path to the cgroup may be closed (nsdelegate, cgroup_namespaces(7)): a move is
-    // checked against the opener of the file, CLONE_INTO_CGROUP against the calling process.
+    // From another cgroup namespace, the kernel may deny access to the cgroup (nsdelegate, cgroup_namespaces(7)). It
+    // checks the process that opened cgroup.procs for a move, but the calling process for CLONE_INTO_CGROUP.
     into_cgroup &= !(namespaces.user() && namespaces.joined.contains(CloneFlags::NEWCGROUP));
     let relay_time = confined && time.is_some();
     let intermediate = (user.is_some() || relay_pid.is_some() || relay_time || !first.is_empty())
@@ -137,7 +137,7 @@ pub fn compile(
     if own_user {
         builder.parent(context.caller.map_ids(linux)?);
     }
-    // `maps-before-undumpable`; until then no other process is in its namespaces.
+    // `maps-before-undumpable`; until the maps are written, no other process is in init's namespaces.
     let was_dumpable = own_user && context.caller.is_rootless();
     if was_dumpable {
         builder.parent(ParentStep::Undumpable);
@@ -161,7 +161,8 @@ pub fn compile(
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);
-    // With --start-cpus as late as possible (compile.rs): those CPUs serve init's mounts.
+    // With --start-cpus, the CPU affinity is set as late as possible (compile.rs), so that init mounts on the start
+    // CPUs.
     if !context.has_start_cpus {
         builder.init(InitStep::RunOnEveryCpu);
     }
@@ -190,9 +191,9 @@ pub fn compile(
 /// and for descriptors that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// Removes a limit of open descriptors too low for init's work (`low-nofile-last`). Init sets that limit last, which
-/// needs no privileges, because it only lowers the limit. Until then the hard limit, if high enough, also serves as the
-/// soft one.
+/// Removes the limit on open descriptors from the list, and returns it, if it is too low for init's work
+/// (`low-nofile-last`). Init sets that limit last, which needs no privileges, because it only lowers the limit. Until
+/// then the soft limit equals the hard limit, if the hard limit is high enough.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
     let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
     let is_low = |limit: &Limit| {
@@ -208,8 +209,8 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
     low
 }
 
-/// Adds the resource limits. Root of a user namespace may not raise limits, so in that case the parent sets them and
-/// init waits for the parent; otherwise init sets them itself. Either way `limits-before-user` holds.
+/// Adds the resource limits. Root of a user namespace may not raise limits, so if init is in one, the parent sets them
+/// and init waits for the parent. If not, init sets them itself. `limits-before-user` holds in both cases.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
@@ -229,7 +230,7 @@ fn net_devices(linux: &Linux<'_>) -> Vec<NetDevice> {
     linux.net_devices.iter().map(device).collect()
 }
 
-/// Returns by how many nanoseconds the monotonic clock of the time namespace is ahead.
+/// Returns by how many nanoseconds the monotonic clock of the time namespace is ahead of the host's.
 fn nanoseconds_ahead(linux: &Linux<'_>) -> i64 {
     let mut offsets = linux.time_offsets.iter();
     let offset = offsets.find(|(clock, _)| clock.as_str() == "monotonic").map(|(_, offset)| offset);
@@ -247,8 +248,8 @@ fn offsets(linux: &Linux<'_>) -> String {
     text
 }
 
-/// Joins all namespaces of the container's init, in one call, for exec. The initial CPUs are set by the parent at the
-/// clone, since the process may start in its cgroup; if no others are given, the process keeps them.
+/// Joins all namespaces of the container's init in one call, for exec. The parent sets the initial CPUs before the
+/// clone, because the process may start in its cgroup. The process keeps them unless final CPUs are given.
 pub fn join_all(
     builder: &mut Builder,
     request: &ExecRequest<'_>,
@@ -260,14 +261,14 @@ pub fn join_all(
     let kinds = request.namespaces;
     let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
     let joins_time = kinds.contains(CloneFlags::NEWTIME);
-    // In the host's mount namespace only the container's init knows the container's root.
+    // A container in the host's mount namespace has a root that only its init refers to.
     let root = (!kinds.contains(CloneFlags::NEWNS)).then(|| builder.slot());
     if let Some(slot) = root {
         builder.parent(ParentStep::OpenRoot { slot, init: request.init });
     }
     let joins_pid = kinds.contains(CloneFlags::NEWPID);
     // A caller without rights on the host joins the user namespace first. Root of another user namespace first joins
-    // those that the container's user namespace may not own.
+    // the namespaces that may not be owned by the container's user namespace.
     let confined = request.caller.is_confined();
     let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
     let joins_user = kinds.contains(CloneFlags::NEWUSER);
@@ -299,9 +300,9 @@ pub fn join_all(
     if let Some(cpus) = initial {
         builder.parent(ParentStep::RunOn(Box::new(cpus)));
     }
-    // The PID namespace is the container's: a process there could trace one in our memory, except an intermediate. A
-    // container with a memory limit, however high, may have reached it: the OOM killer kills all processes that share
-    // its victim's memory, including this command.
+    // The PID namespace is the container's: a process in it could trace a process that shares our memory, unless that
+    // is an intermediate. A container may have reached its memory limit, however high: the OOM killer kills all
+    // processes that share its victim's memory, which would include this command.
     let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
         && !request.memory_is_limited
         && !request.cgroup_is_asked_for;

@@ -35,7 +35,8 @@ use crate::state;
 use crate::step::{Confined, Hooks, InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
 
-/// Returns whether a separate process creates the container's network namespace; that process is best started early.
+/// Returns whether a separate process creates the container's network namespace. The caller should start that process
+/// early.
 pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
     spec.linux.as_ref().is_some_and(|linux| {
         Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
@@ -45,7 +46,7 @@ pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
 /// Compiles a validated configuration. Changes nothing on the system.
 ///
 /// # Errors
-/// An invalid or unsupported value, by name.
+/// Fails if a value is invalid or unsupported; the error names it.
 pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     request.kernel.check()?;
     let process =
@@ -91,7 +92,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Otherwise its ids could not be mapped (namespaces.rs).
+    // Ids of any other namespace could not be mapped (namespaces.rs).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -104,7 +105,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let mut waiting = Waiting::default();
     // `cgroup-before-trees`, `sources-before-mounts`
     builder.parent(ParentStep::CreateCgroup);
-    // Init's first steps are known only once it is known what it opens on the host.
+    // Init's first steps depend on what init opens on the host, which is known only now.
     let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
     compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
     let mut mounts = core::mem::replace(&mut builder.init, first);
@@ -134,7 +135,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         }
         builder.parent(ParentStep::RunHooks);
     }
-    // As late as possible: the start CPUs serve init's mounts.
+    // As late as possible, so that init mounts on the start CPUs.
     let hooks_in_init = !spec.hooks.create_container.is_empty();
     if context.has_start_cpus && hooks_in_init {
         builder.init(InitStep::RunOnEveryCpu);
@@ -159,8 +160,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if !is_off(Defence::AfterPivot) {
         compile_terminal(&mut builder, process, request, &context);
     }
-    // `protected-inside`, `masks-after-mounts`; paths that do not show the network first, so that the network is not
-    // waited for.
+    // `protected-inside`, `masks-after-mounts`. Paths that do not show the network come first, so that they need not
+    // wait for the network namespace.
     compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
     let capabilities = process::limit_capabilities(&mut builder, process);
     builder.init.append(&mut waiting.for_network);
@@ -250,7 +251,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 }
 
 /// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
-/// `start`. With `run`, readiness is not awaited: init continues once the container is recorded
+/// `start`. `run` does not wait until init is ready: init continues once the container is recorded
 /// (`recorded-before-it-runs`, `words-match`).
 fn compile_handshake(
     builder: &mut Builder,
@@ -311,7 +312,7 @@ fn resources(linux: &Linux<'_>) -> Box<Resources> {
 /// Compiles the program of a seccomp profile.
 ///
 /// # Errors
-/// An invalid value of the profile, by name.
+/// Fails if a value of the profile is invalid; the error names it.
 pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
     let profile = seccomp::Profile::parse(profile)?;
     Ok(seccomp::compile(&profile, &kernel.seccomp)?)
@@ -347,7 +348,7 @@ pub(crate) fn open_sources(
 struct Waiting {
     /// Steps deferred until init is in its network namespace.
     for_network: Vec<InitStep>,
-    /// Steps deferred until everything is mounted: a tmpfs becomes read-only once its contents exist.
+    /// Steps deferred until everything is mounted, such as those that make a tmpfs read-only.
     for_mounts: Vec<InitStep>,
 }
 
@@ -446,7 +447,7 @@ fn compile_protection(
     context: &Context<'_, '_>,
     now: impl Fn(&InRoot<'_>) -> bool,
 ) -> Result<(), Error> {
-    // Each path once, even if it is listed repeatedly: engines add to default lists.
+    // A path listed repeatedly is added once: engines append to default lists.
     let places = |paths: &[InRoot<'_>]| {
         let mut known = BTreeSet::new();
         let wanted = paths.iter().filter(|path| !path.is_empty() && now(path));

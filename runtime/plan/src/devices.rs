@@ -34,7 +34,7 @@ const LINKS: [Link; 6] = [
     Link { replace: true, ..link(c"ptmx", c"pts/ptmx") },
 ];
 
-/// A node to provide, from any origin.
+/// A device node to provide in the container's /dev.
 struct Wanted<'a> {
     path: InRoot<'a>,
     file_type: u32,
@@ -60,20 +60,20 @@ impl Wanted<'_> {
     }
 }
 
-/// The origin of the device nodes.
+/// How the container gets its device nodes.
 enum Origin {
     /// Init creates them.
     Init,
-    /// The parent creates the nodes on a file system of its own. The user namespace in the slot, if any, maps their
+    /// The parent creates the nodes on a separate file system. The user namespace in the slot, if any, maps the nodes'
     /// owners.
     Parent(Option<Slot>),
-    /// The host's nodes are bound.
+    /// The host's nodes are bind-mounted.
     Host,
 }
 
-/// Chooses the origin of the nodes. mknod(2) fails in user namespaces. For a container in one, a caller with root's
-/// rights creates nodes with the requested number, mode and owner, if the kernel can copy single nodes; other callers
-/// bind the host's nodes, verified.
+/// Chooses the origin of the nodes. mknod(2) fails in user namespaces. So for a container in a user namespace, the
+/// parent creates nodes with the requested number, mode and owner, if it has root's rights and the kernel can copy
+/// single nodes. If not, the host's nodes are verified and bind-mounted.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
     if context.caller.is_confined() {
         return Ok(Origin::Host);
@@ -86,12 +86,14 @@ fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Er
     }
     match idmap::joined_user_namespace(context) {
         None => Ok(Origin::Parent(None)),
-        // Only the joined namespace knows its mappings. (tmpfs supports id mapping since Linux 6.3.)
+        // The mappings are not in the configuration: the joined namespace itself is used. (tmpfs supports id mapping
+        // since Linux 6.3.)
         Some(path) => Ok(Origin::Parent(Some(idmap::joined(builder, path)?))),
     }
 }
 
-/// Adds the node that covers masked files, and nodes and links unless /dev is a bind mount.
+/// Adds the node that covers masked files. Unless /dev is a bind mount, also adds the other nodes and the links of
+/// /dev.
 pub fn compile(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let masks = context.linux.masked_paths.iter().any(|path| !path.is_empty());
     let wanted = match context.dev_is_bound() {
@@ -138,7 +140,7 @@ fn wanted<'a>(devices: &'a [Device<'a>]) -> Result<Vec<Wanted<'a>>, Error> {
         }
     }
     for device in devices {
-        // /dev/ptmx is always the container's own, even if listed (it is a link into its devpts).
+        // /dev/ptmx is always a link into the container's devpts, even if the configuration lists it as a device.
         if device.path == "/dev/ptmx" {
             continue;
         }
@@ -186,7 +188,7 @@ fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a node of the host.
+/// Adds a step that clones a device node of the host.
 fn lend(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Error> {
     builder.take_device(of_host(slot, device)?);
     Ok(())
@@ -223,7 +225,7 @@ fn own(
     let devices = slots.iter().copied().zip(wanted);
     let mut nodes = Vec::with_capacity(1 + wanted.len());
     for (number, (slot, device)) in mask.chain(devices).enumerate() {
-        // The name shown in mountinfo; nodes in different directories may share one.
+        // The name shown in mountinfo. Nodes in different directories may have the same name.
         let (_, name) = device.path.split();
         let node = Node {
             name: c_str(alloc::format!("{number}-{name}"))?,
@@ -242,8 +244,8 @@ fn own(
     Ok(())
 }
 
-/// Returns the host's id for an id of the container, or 0 if it is not mapped: in the container, the host's root
-/// appears as the overflow id, like any unmapped owner.
+/// Returns the host's id for an id of the container. An unmapped id becomes 0, the host's root, which the container
+/// sees as the overflow id, like any other unmapped owner.
 fn outside(mappings: &[IdMapping], id: u32) -> u32 {
     if mappings.is_empty() {
         return id;

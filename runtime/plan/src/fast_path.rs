@@ -14,8 +14,8 @@ bitflags! {
     pub struct FastPaths: u32 {
         /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
-        /// Init's mount namespace is a copy of an empty one. Otherwise it is a copy of the host's, whose mounts init
-        /// releases again.
+        /// Init's mount namespace is a copy of an empty one. Without this fast path, it is a copy of the host's, whose
+        /// mounts init releases again.
         const TEMPLATE_NAMESPACE = 1 << 1;
         /// Init works in the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;
@@ -67,7 +67,7 @@ impl FastPaths {
     /// Returns all fast paths except those in a comma-separated list.
     ///
     /// # Errors
-    /// An unknown name, with the list of valid ones.
+    /// Fails for an unknown name; the error lists the valid ones.
     pub fn without(list: &str) -> Result<Self, String> {
         let mut all = Self::all();
         for name in list.split(',').filter(|name| !name.is_empty()) {

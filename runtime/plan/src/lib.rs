@@ -58,7 +58,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use spec::resources::Resources;
 
-/// A container start as a program for two actors.
+/// A container start, compiled into one list of steps for the parent (dayfly itself) and one for init.
 #[derive(Debug)]
 pub struct Plan {
     /// The container's id.
@@ -129,8 +129,8 @@ pub enum CgroupPlan {
     Join {
         /// The cgroup's location.
         location: cgroup::Location,
-        /// The container's init, whose cgroup is joined if the location accepts no processes (any more); `None` if the
-        /// cgroup was requested explicitly.
+        /// The pid of the container's init. If the location accepts no processes (any more), the cgroup of that process
+        /// is joined instead. `None` if the cgroup was requested explicitly.
         or_that_of: Option<i32>,
     },
 }

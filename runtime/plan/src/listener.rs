@@ -1,8 +1,8 @@
 //! Passes a seccomp listener to its agent (runtime-spec, config-linux.md, "The Container Process State").
 //!
 //! Init loads the filter and reports the descriptor number of its listener. The parent duplicates the listener and
-//! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is an
-//! error before anything runs, and the filter does not apply to the parent's calls.
+//! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is
+//! reported before the container's program runs. The filter applies to init only, not to the parent's system calls.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,10 +28,10 @@ pub struct ExecAgent<'a> {
     pub state_head: &'a str,
 }
 
-/// Adds steps of both actors, from loading a new container's filter until its agent has the listener.
+/// Adds the steps of init and of the parent that load a new container's filter and send its listener to the agent.
 ///
 /// # Errors
-/// A profile without an agent.
+/// Fails if the profile names no agent.
 pub fn compile(
     builder: &mut Builder,
     process: &Process<'_>,
@@ -48,7 +48,7 @@ pub fn compile(
 /// state.
 ///
 /// # Errors
-/// A profile without an agent.
+/// Fails if the profile names no agent.
 pub fn compile_exec(
     builder: &mut Builder,
     process: &Process<'_>,

@@ -1,9 +1,9 @@
-//! What init inherits if other processes may be in its PID namespace: for an exec, or for a container that joins an
-//! existing PID namespace.
+//! Limits what init inherits if its PID namespace may contain other processes: in an exec, or in a container that joins
+//! an existing PID namespace.
 //!
-//! A process in that namespace with CAP_SYS_PTRACE, if not in a user namespace, could stop init before its first
-//! instruction. So the intermediate, which is still in the host's PID namespace, first enters the container, releases
-//! everything of the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
+//! A process in that namespace with CAP_SYS_PTRACE, unless it is in a user namespace, could stop init before init's
+//! first instruction. So the intermediate, which is still in the host's PID namespace, first enters the container,
+//! closes all descriptors of the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,9 @@ use sys::clone::CloneFlags;
 use crate::step::{InitStep, ParentStep, Slot};
 
 /// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a user namespace may
-/// not trace a process whose program was executed outside.) Few configurations need a procfs in these steps. If init
-/// may mount one, it mounts one of its own PID namespace, because the host's contains a link to the host's root.
+/// not trace a process whose program was executed outside.) If a later step needs a procfs (in
+/// few configurations), and init may mount one, init mounts a procfs of its own PID namespace, because the host's
+/// contains a link to the host's root.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),
@@ -24,7 +25,7 @@ pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confi
     else {
         return;
     };
-    // Limits apply to init only: with too few descriptors the intermediate could not create it.
+    // Resource limits apply to init only: with a low limit on descriptors the intermediate could not create init.
     let limits = init.iter().take_while(|step| matches!(step, InitStep::LimitResources(_))).count();
     let inherited = init.iter().skip(limits).take_while(|step| step.is_inherited());
     let steps = inherited.count();

@@ -24,7 +24,7 @@ pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 /// The input for the process's step lists besides the process itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
-    /// Descriptors after 2 that the process inherits.
+    /// The number of descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
     /// Whether the process is in a user namespace where setgroups(2) may be denied.
     pub may_lack_setgroups: bool,
@@ -47,22 +47,22 @@ pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &
     }
 }
 
-/// Sets the OOM score for a confined caller: `inherited-oom-score`.
+/// Sets the OOM score before the clone if the caller is confined: `inherited-oom-score`.
 pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| caller.is_confined()) {
         builder.parent(ParentStep::InheritOomScore(score));
     }
 }
 
-/// Adds the init step that limits the bounding set: some thirty calls, one per capability, made while init would
-/// otherwise wait. Returns the other capability sets of the process.
+/// Adds the init step that limits the bounding set. It makes some thirty calls, one per capability, at a time when init
+/// would only wait. Returns the other capability sets of the process.
 pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Option<Capabilities> {
     let (bounding, sets) = warned_sets(process.capabilities.as_ref()?, &mut builder.warnings);
     builder.init(InitStep::LimitCapabilities { drop: !bounding });
     Some(sets)
 }
 
-/// Adds init steps from scheduling to the search for the program: everything that can fail before `start`
+/// Adds init steps from scheduling to the search for the program, so that their failures are reported before `start`
 /// (`program-before-start`). CAP_SYS_ADMIN is kept if it is needed to load the filter (`filter-may-be-loaded`).
 pub fn compile_identity(
     builder: &mut Builder,
@@ -116,16 +116,16 @@ pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &sec
     }
 }
 
-/// Returns the filter, with the capabilities to set after the filter is loaded if CAP_SYS_ADMIN was kept for loading
-/// it.
+/// Returns the capabilities to set after the filter is loaded. There are none unless CAP_SYS_ADMIN was kept for loading
+/// the filter.
 pub fn confined(process: &Process<'_>) -> Confined {
     let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
-    // The ambient set stays as raised before: the filter may forbid prctl(2).
+    // The ambient set was raised before and is not raised again: the filter may forbid prctl(2).
     Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
 }
 
-/// Returns the user whose home directory becomes HOME, if the environment contains no HOME or, as in runc, an empty
-/// one. With an empty HOME, programs would write their files to the working directory.
+/// Returns the uid of the user whose home directory becomes HOME, if the environment contains no HOME or an empty one
+/// (as in runc). With an empty HOME, programs would write their files to the working directory.
 pub fn home_of(process: &Process<'_>) -> Option<u32> {
     let home = process.env.iter().rev().find_map(|entry| entry.strip_prefix("HOME="));
     home.is_none_or(str::is_empty).then_some(process.user.uid)
@@ -161,8 +161,8 @@ pub fn strings(list: &[spec::Str<'_>]) -> Result<Vec<CString>, Error> {
     list.iter().map(|text| c_string(text.as_str())).collect()
 }
 
-/// Returns the environment, where the last of several values of a variable counts; dayfly's additions come last. An
-/// empty HOME is left out: see [`home_of`].
+/// Returns the environment: the configuration's entries, then dayfly's additions. If a variable occurs more than once,
+/// only its last entry is kept. An empty HOME is left out: see [`home_of`].
 pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CString>, Error> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::with_capacity(entries.len() + extra.len() + 4);
@@ -177,8 +177,8 @@ pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CS
     Ok(kept)
 }
 
-/// Returns the bounding set and the other sets. Names unknown to the kernel or dayfly are left out, as in runc. The
-/// inheritable set is taken from the configuration and empty by default (CVE-2022-29162).
+/// Returns the bounding set and the other sets. Names that the kernel or dayfly does not know are left out, as in runc.
+/// The inheritable set is taken from the configuration and empty by default (CVE-2022-29162).
 fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     named_sets(capabilities, &mut Vec::new())
 }
@@ -267,8 +267,8 @@ fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
     let mut candidates = Vec::new();
     // Without PATH there is no search, as in runc and crun: the configuration must define the meaning of a name.
     for directory in path.unwrap_or_default().split(':') {
-        // An empty element means the working directory, which execvp(3) uses and Go and runc refuse: a program must not
-        // come from an arbitrary working directory. An empty program name is refused, too.
+        // An empty element means the working directory. execvp(3) searches it; Go, runc and dayfly refuse to: a program
+        // must not come from an arbitrary working directory. An empty program name is refused, too.
         if !directory.is_empty() && !name.is_empty() {
             candidates.push(c_str(format!("{directory}/{name}"))?);
         }

@@ -13,7 +13,7 @@ use crate::fast_path::FastPaths;
 use crate::listener::ExecAgent;
 use crate::step::NumberSet;
 
-/// The receiver of the master of a terminal.
+/// The socket that receives the master of a pseudoterminal.
 #[derive(Debug, Clone, Copy)]
 pub enum Console<'a> {
     /// A listening Unix socket at this path.
@@ -27,8 +27,8 @@ pub enum Console<'a> {
 pub struct GivenRoot<'a> {
     /// The source.
     pub source: RootSource<'a>,
-    /// An absolute path on the host: where the root is attached in the container's own mount namespace, if that begins
-    /// as a copy of the host's.
+    /// An absolute path on the host. The root is attached there in the container's own mount namespace, if that
+    /// namespace begins as a copy of the host's.
     pub place: &'a str,
 }
 
@@ -72,33 +72,34 @@ pub struct Request<'a> {
     pub rootfs: Option<GivenRoot<'a>>,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
-    /// Whether the caller stays until the container's exit, and learns only then whether the program was started.
+    /// Whether the caller waits for the container's exit, and is told only then whether the program was started.
     pub attended: bool,
     /// `--no-pivot`
     pub no_pivot: bool,
     /// `--no-new-keyring`
     pub no_new_keyring: bool,
-    /// `--preserve-fds`, including those of LISTEN_FDS.
+    /// The number of `--preserve-fds`, plus the number of descriptors in LISTEN_FDS.
     pub preserve_fds: u32,
     /// The receiver of the terminal, if there is one.
     pub console: Option<Console<'a>>,
     /// Additional environment entries, such as LISTEN_FDS.
     pub extra_env: Vec<String>,
-    /// The environment of the command, which hooks outside the container without an environment inherit.
+    /// The environment of the dayfly command. A hook outside the container inherits it, unless the configuration sets
+    /// the hook's environment.
     pub env: sys::Args,
     /// The container's place in the cgroup tree.
     pub cgroup: Option<cgroup::Location>,
     /// The container's group of the resctrl file system.
     pub resctrl: Option<Group>,
-    /// The program of the configuration's seccomp profile, if the caller has it.
+    /// The program of the configuration's seccomp profile, if the caller has already compiled it.
     pub filter: Option<seccomp::Program>,
     /// The caller of dayfly.
     pub caller: Caller,
     /// Whether the caller may lack permission for parts of the cgroup (`--rootless`).
     pub rootless: bool,
-    /// The cgroup shown by a cgroup mount if the container has no cgroup of its own: the caller's.
+    /// The caller's cgroup, which a cgroup mount shows if the container has no cgroup of its own.
     pub shown_cgroup: Option<cgroup::Location>,
-    /// The CPU affinity of the caller before it switched to the start CPUs; hooks on the host get it back.
+    /// The CPU affinity that the caller had before it switched to the start CPUs. It is restored for hooks on the host.
     pub own_cpus: Option<NumberSet>,
     /// Whether the container's network namespace, joined or inherited, is not owned by its user namespace.
     pub foreign_network: bool,
@@ -146,7 +147,8 @@ pub struct ExecRequest<'a> {
     pub namespaces: CloneFlags,
     /// The cgroup to join.
     pub cgroup: Option<cgroup::Location>,
-    /// Whether the cgroup was requested explicitly. If it was not, and accepts no processes, init's cgroup is joined.
+    /// Whether the cgroup was requested explicitly. If it was not, and if it accepts no processes, init's cgroup is
+    /// joined instead.
     pub cgroup_is_asked_for: bool,
     /// Whether the container's own cgroup has a memory limit, or may have one.
     pub memory_is_limited: bool,

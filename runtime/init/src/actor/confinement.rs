@@ -34,7 +34,7 @@ pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Fai
     })
 }
 
-/// Makes SELinux label the keys that we create; an empty label ends it.
+/// Sets the SELinux label of keys that we create; an empty label restores the default.
 pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     match write(proc, c"self/attr/keycreate", label.as_bytes()) {
         Err(Errno::NOENT) => Ok(()),

@@ -103,7 +103,7 @@ fn copy_file(
     name: &CStr,
     stat: &Stat,
 ) -> Result<(), Failure> {
-    // Another process may have replaced it since.
+    // Another process may have replaced the file since it was listed.
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let source = openat(from, name, flags, Mode::empty()).op("openat")?;

@@ -46,7 +46,7 @@ fn is_link(directory: BorrowedFd<'_>, name: &CStr) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
-/// Creates a node through a dangling link of its name, like runc.
+/// Creates a node at the target of a dangling link that has the node's name, like runc.
 // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn make_behind_link(root: &Root<'_>, directory: &CStr, node: &Node<'_>) -> Result<(), Failure> {
@@ -66,7 +66,7 @@ fn make_behind_link(root: &Root<'_>, directory: &CStr, node: &Node<'_>) -> Resul
 /// Creates a node with its owner; the umask must be 0.
 ///
 /// # Errors
-/// Those of mknodat(2) and fchownat(2).
+/// The errors of mknodat(2) and fchownat(2).
 pub fn make_node(directory: BorrowedFd<'_>, name: &CStr, node: &Node<'_>) -> Result<(), Errno> {
     let (major, minor) = node.device;
     let file_type = FileType::from_raw_mode(node.mode);

@@ -28,7 +28,7 @@ impl<'a> Fresh<'a> {
         (step.kind == c"tmpfs" && !step.copy_up && !path.is_empty()).then_some(Self { path, top })
     }
 
-    /// Returns its root if `path` names it.
+    /// Returns the root of the tmpfs if `path` is its mount point.
     pub(crate) fn at(&self, path: &CStr) -> Option<BorrowedFd<'_>> {
         (self.path == path).then_some(self.top.as_fd())
     }

@@ -76,7 +76,8 @@ pub(crate) fn limit_capabilities(drop: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Verifies that the working directory lies inside the root: one outside has no path here (CVE-2024-21626).
+/// Verifies that the working directory lies inside the root: a directory outside has no path in the container
+/// (CVE-2024-21626).
 pub(crate) fn verify_directory() -> Result<(), Failure> {
     if sys::fs::working_directory_is_reachable().op("getcwd")? {
         return Ok(());
@@ -100,8 +101,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
     )
     .op("capset")?;
     for bit in (0..u64::BITS).filter(|bit| sets.ambient >> bit & 1 == 1) {
-        // The kernel requires it to be permitted and inheritable; if it is not, the other sets still apply (runc warns
-        // and continues).
+        // The kernel requires that an ambient capability is permitted and inheritable. If it is not, the other sets
+        // still apply (runc warns and continues).
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         let _ = configure_capability_in_ambient_set(capability, true);
     }
@@ -109,8 +110,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 }
 
 impl Init<'_> {
-    /// Changes the directory first as root, who may enter directories that the user may not (a bind of the caller's own
-    /// directory). If root may not enter it (a root-squashing NFS), the user tries again later.
+    /// Changes the directory first as root, who may enter directories that the user may not (such as a bind mount of
+    /// the caller's own directory). If root may not enter it (a root-squashing NFS), the user tries again later.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {
@@ -132,7 +133,7 @@ impl Init<'_> {
     ) -> Result<(), Failure> {
         own_standard_streams(uid, without_null)?;
         let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        // Capabilities are lost only when the last uid 0 changes.
+        // A process loses its capabilities only when none of its uids is 0 any more.
         let keeps = uid != 0;
         if keeps {
             set_keep_capabilities(true).op("prctl PR_SET_KEEPCAPS")?;
@@ -158,7 +159,7 @@ impl Init<'_> {
     }
 }
 
-/// Makes the user the owner of pipes and terminals on 0, 1 and 2, who otherwise could not reopen /dev/stdout. Errors
+/// Makes the user the owner of pipes and terminals on 0, 1 and 2, so that the user can reopen /dev/stdout. Errors
 /// are ignored, as in runc. /dev/null keeps its owner. The host's /dev/null is replaced by the container's own: root of
 /// the container may own the host's inode, and could change its mode through /proc/self/fd.
 fn own_standard_streams(uid: u32, without_null: WithoutNull) -> Result<(), Failure> {
@@ -206,7 +207,7 @@ fn make_null() -> Result<OwnedFd, Errno> {
     let tree = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     let everybody = Mode::from_raw_mode(0o666);
     mknodat(&tree, c"null", FileType::CharacterDevice, everybody, null_number())?;
-    // Whatever the program's umask is.
+    // Sets the mode independently of the program's umask.
     chmodat(&tree, c"null", everybody, AtFlags::empty())?;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(&tree, c"null", flags, Mode::empty())

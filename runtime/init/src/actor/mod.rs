@@ -47,11 +47,11 @@ pub(crate) struct Init<'a> {
     slots: &'a Slots,
     /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
-    /// The socket to the parent, in an intermediate that runs the first steps.
+    /// In an intermediate that runs the first steps: its socket to the parent.
     intermediate: Option<&'a OwnedFd>,
-    /// New namespaces that an intermediate leaves to init.
+    /// New namespaces that the intermediate does not create, so that init must.
     left: CloneFlags,
-    /// The connection of the `start` command, once made.
+    /// The connection of the `start` command, once accepted.
     starter: Option<OwnedFd>,
     /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
@@ -59,14 +59,14 @@ pub(crate) struct Init<'a> {
     cwd_denied: bool,
     /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
-    /// The mounts that cover files and directories, once attached.
+    /// The mounts that cover masked files and directories, once attached.
     file_mask: Option<OwnedFd>,
     directory_mask: Option<OwnedFd>,
     /// Index of the program in the candidates of FindProgram.
     program: usize,
     /// `HOME=` and the user's home directory, if it must be added to the environment.
     home: [u8; program::LONGEST_HOME],
-    /// The filter's listener, until the parent has it.
+    /// The filter's listener, until the parent has a copy.
     listener: Option<OwnedFd>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs steps that an intermediate has left. Returns false on failure.
+    /// Runs the steps that the intermediate did not run. Returns false on failure.
     fn catch_up(&mut self, job: &Job) -> bool {
         let Some(number) = job.late_cgroup_namespace() else { return true };
         let unshared = self
@@ -133,7 +133,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs some of the steps. If a step fails, reports it to the parent and stops.
+    /// Runs a range of the steps. If a step fails, reports the failure to the parent and stops.
     fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
         for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             if job.pause == Some(number) {
@@ -285,7 +285,7 @@ impl<'a> Init<'a> {
             }
             InitStep::FindProgram { candidates, .. } => {
                 self.program = program::find(candidates)?;
-                // Before the filter, which need not permit the calls this uses.
+                // Before the filter is loaded, because the filter may forbid the system calls used here.
                 if let Some(uid) = self.home_of() {
                     program::home(uid, &mut self.home);
                 }
@@ -316,8 +316,8 @@ impl<'a> Init<'a> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
     }
 
-    /// Stores a descriptor opened on the host. Called only in a process with memory of its own: otherwise the parent's
-    /// table would get numbers that are invalid there.
+    /// Stores a descriptor opened on the host. Called only in a process with memory of its own: in shared memory, the
+    /// numbers would be stored in the parent's table as well, where they are invalid.
     fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
         taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
     }
@@ -356,12 +356,12 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before anything else. The CPU affinity of
-    /// dayfly's caller must not apply to the container; failing to reset it is not an error, as in runc. Init has one
-    /// thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
+    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. The CPU affinity of
+    /// dayfly's caller must not apply to the container. If it cannot be reset, that is not an error, as in runc. Init
+    /// has one thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
-            // SAFETY: open in this process, which is still to execute its program.
+            // SAFETY: the descriptor is open in this process, which is still to execute its program.
             let procs = unsafe { BorrowedFd::borrow_raw(procs) };
             rustix::io::write(procs, b"0").map(drop).op("write tasks or cgroup.procs")?;
         }
@@ -388,8 +388,8 @@ impl<'a> Init<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            // A `start` killed after its message has not started anything: otherwise the state could be "created" and
-            // change to running by itself.
+            // If `start` was killed after it sent its message, init does not continue. If it did, the state could be
+            // "created" and later change to running without a command.
             if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
                 let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
                 self.starter = Some(starter);
@@ -398,8 +398,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs hooks. If only the loading of the filter follows, they run under the filter: each hook's process loads it
-    /// itself, so that the filter need not permit the calls for running a hook.
+    /// Runs hooks. If only the loading of the filter follows, the hooks run under the filter. Each hook's process loads
+    /// it itself, so that the filter need not permit the system calls with which init runs a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,
@@ -467,8 +467,8 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Returns whether the last mounted tmpfs is still at its path after a step: whether the step mounts nothing, or
-/// updates this state itself.
+/// Returns whether the record of the last mounted tmpfs is still correct after a step: the step mounts nothing, or
+/// updates the record itself.
 fn fills_fresh(step: &InitStep<'_>) -> bool {
     matches!(
         step,

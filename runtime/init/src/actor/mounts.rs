@@ -22,7 +22,7 @@ use crate::slots::Slots;
 use crate::step::{AttachBind, BindLink, BindSource, MountFs, Oversized, Parameter, Target};
 use crate::take;
 
-/// Makes every mount of the copied table a slave: it receives the host's later mounts and sends none.
+/// Makes every mount of the copied mount table a slave: it receives the host's later mount events and sends none.
 pub(crate) fn detach_propagation() -> Result<(), Failure> {
     mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .op("mount MS_SLAVE|MS_REC /")
@@ -173,8 +173,8 @@ fn inherited_mode(step: &MountFs<'_>, place: &Place) -> Result<Option<u32>, Fail
     Ok(Some(rustix::fs::fstat(&place.fd).op("fstat")?.st_mode & 0o7777))
 }
 
-/// Mounts with mount(2), for option strings too long for fsconfig(2). It still works by descriptor: the mount point
-/// becomes the working directory and is mounted over as `.`.
+/// Mounts with mount(2), for option strings too long for fsconfig(2). The mount point is still given by a descriptor:
+/// it becomes the working directory, and the target of mount(2) is `.`.
 fn mount_oversized(
     root: &Root<'_>,
     step: &MountFs<'_>,
@@ -200,7 +200,7 @@ fn mount_oversized(
 }
 
 /// Calls pivot_root(2) with the same directory twice: the old root ends up below the new one, and is detached from
-/// there with all its mounts. Nothing of the host stays reachable.
+/// there with all its mounts. No file of the host stays reachable.
 pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::pivot_root(c".", c".").op("pivot_root")?;
@@ -210,8 +210,8 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
 
 /// Calls chroot(2) into the tree that covers the root of a namespace copied from the template. A process that escapes,
 /// by chroot tricks or `umount /`, finds only the template's file system: empty and read-only. Without a mount
-/// namespace, the tree is not attached and covers nothing; its mounts live as long as a process has it as root, and a
-/// process with CAP_SYS_CHROOT can escape, which such a configuration accepts.
+/// namespace, the tree is not attached and covers nothing; its mounts exist as long as it is the root of a process. A
+/// process with CAP_SYS_CHROOT can then escape, which such a configuration accepts.
 pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::chroot(c".").op("chroot")

@@ -49,7 +49,8 @@ pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Re
     }
 }
 
-/// Handles one mount. A path of a mount in the new root leads from here to another mount, or to nothing.
+/// Handles one mount. The path of a mount in the new root, resolved from the old root, leads to another mount or does
+/// not exist.
 fn hide(line: &mut [u8], locked: bool) -> Result<(), Failure> {
     let Some((place, kind)) = parse(line) else { return Ok(()) };
     let _ = mount_change(place, MountPropagationFlags::PRIVATE);

@@ -20,7 +20,7 @@ pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
     for (index, candidate) in candidates.iter().enumerate() {
         match executable(candidate) {
             Ok(()) => return Ok(index),
-            // An existing program without permission is a better error than missing ones.
+            // For a program that exists, EACCES is reported rather than ENOENT of other candidates.
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR) if candidates.len() > 1 => {}
             Err(errno) => why = errno,

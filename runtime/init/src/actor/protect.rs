@@ -1,8 +1,8 @@
 //! Masked and read-only paths.
 //!
-//! Masks share their sources: /dev/null for files, one empty read-only tmpfs for directories. The source itself is
-//! attached to the first path, and copies of it to the others, so that a hundred masked per-CPU directories need only
-//! one superblock (runc issue 5262).
+//! All masks use the same two sources: /dev/null covers files, and one empty read-only tmpfs covers directories. The
+//! source itself is attached to the first path, and copies of it to the others, so that a hundred masked per-CPU
+//! directories need only one superblock (runc issue 5262).
 
 use core::ffi::CStr;
 
@@ -85,7 +85,7 @@ pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure>
     let Some(place) = root.find(path)? else { return Ok(()) };
     let tree = clone_mount(&place, true)?;
     let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    // Attached before anything can fail: dropping a detached mount waits for RCU.
+    // The mount is attached before the next call can fail: dropping a detached mount waits for RCU.
     let changed = mount_setattr(tree.as_fd(), false, &readonly).op("mount_setattr");
     attach(&tree, &place)?;
     changed

@@ -29,7 +29,7 @@ pub(crate) struct Root<'a>(BorrowedFd<'a>);
 /// A mount point.
 pub(crate) struct Place {
     pub fd: OwnedFd,
-    /// Whether the mount point existed; otherwise it has just been created.
+    /// Whether the mount point existed before. If false, it has just been created.
     pub was_there: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Opens the source of a bind mount inside the root; with `keep_link`, a link itself.
+    /// Opens the source of a bind mount inside the root. With `keep_link`, opens a symbolic link itself.
     pub(crate) fn source(&self, path: &CStr, keep_link: bool) -> Result<OwnedFd, Failure> {
         let links = if keep_link { Links::KeepLast } else { Links::Follow };
         self.resolve(path, OFlags::PATH, links).op("openat2")
@@ -126,7 +126,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Creates a symbolic link and its missing parents. An identical link may exist.
+    /// Creates a symbolic link and its missing parents. An existing identical link is not an error.
     // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     pub(crate) fn make_link(&self, path: &CStr, text: &CStr) -> Result<(), Failure> {
@@ -179,7 +179,7 @@ impl<'a> Root<'a> {
 
     /// Creates a missing directory and its missing parents. Each prefix is looked up from the root, the longest first,
     /// so that links resolve inside the root; only missing components are created, below the descriptor of their
-    /// parent. A component that exists nevertheless is a dangling link.
+    /// parent. If such a component turns out to exist, it is a dangling link.
     // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     fn make_missing(&self, path: &CStr, links: Links) -> Result<OwnedFd, Failure> {
@@ -207,7 +207,7 @@ impl<'a> Root<'a> {
                 Err(Errno::EXIST) if links == Links::Follow => {
                     return inside::make_directories(self.0, path, MADE).op("openat");
                 }
-                // Another process has created it meanwhile.
+                // Another process has created it since the look-up.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Failure::new("mkdirat", errno)),
             }
@@ -257,7 +257,7 @@ fn c_prefix<'b>(
     let (text, nul) = room.split_at_mut(part.len());
     text.write_copy_of_slice(part);
     nul.write_copy_of_slice(&[0]);
-    // SAFETY: both parts of it have just been written.
+    // SAFETY: both parts of the string have just been written.
     let room = unsafe { room.assume_init_ref() };
     CStr::from_bytes_with_nul(room).map_err(|_| Failure::new("path", Errno::INVAL))
 }

@@ -9,13 +9,14 @@ use super::Slot;
 pub enum Memory {
     /// A copy of the parent's.
     Copied,
-    /// The parent's own. Only if init is the first process of a PID namespace: another process there could trace it,
-    /// and write to the parent's memory.
+    /// The parent's own memory. Used only if init is the first process of a PID namespace: another process there could
+    /// trace it, and write to the parent's memory.
     Shared,
 }
 
 /// A time namespace. unshare(2) moves only children to a new time namespace, and its clocks are set before the first
-/// process enters (time_namespaces(7)). So the parent selects it for its children for the duration of the clone.
+/// process enters (time_namespaces(7)). So the parent selects the namespace for its children for the duration of the
+/// clone.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeNamespace<'a> {
     /// A new one, with this text for its timens_offsets.
@@ -27,7 +28,7 @@ pub enum TimeNamespace<'a> {
 /// The namespaces and steps of a process that creates init in place of the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intermediate {
-    /// Namespaces not owned by the user namespace, if the parent cannot join them and return.
+    /// Namespaces not owned by the user namespace, if the parent cannot join them and then return to its own.
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// A user namespace, or a process in it.
     pub user: Option<Slot>,
@@ -40,8 +41,8 @@ pub struct Intermediate {
     /// the container's namespaces, root directory and cgroups.
     pub steps: usize,
     /// If set, the intermediate closes every descriptor from this number on that init does not use, before it creates
-    /// init. A process with CAP_SYS_PTRACE in the PID namespace can stop init before its first instruction, and would
-    /// get descriptors that init closes itself.
+    /// init. A process with CAP_SYS_PTRACE in the PID namespace can stop init before its first instruction, and could
+    /// copy descriptors that init closes itself.
     pub strips: Option<u32>,
 }
 

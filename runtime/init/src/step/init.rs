@@ -23,7 +23,7 @@ pub enum InitStep<'a> {
     RunOn(&'a CpuSet),
     /// Resets the CPU affinity to every CPU of its cgroup, whatever the caller's was (like runc since 1.2).
     RunOnEveryCpu,
-    /// Creates a detached procfs of init's PID namespace for [`Slot::PROC`], which contained the host's before.
+    /// Creates a detached procfs of init's PID namespace for [`Slot::PROC`], in place of the host's procfs.
     OpenProc,
     /// Joins a namespace.
     JoinNamespace {
@@ -39,29 +39,29 @@ pub enum InitStep<'a> {
         /// The types of namespaces to join.
         kinds: CloneFlags,
     },
-    /// Waits for the parent's steps: id mappings, resource limits.
+    /// Waits until the parent has written the id mappings and set the resource limits.
     AwaitAdmission,
     /// Creates a time namespace and enters it. Init must have memory of its own (Linux 5.6).
     EnterTime {
         /// The text for its timens_offsets.
         offsets: &'a str,
-        /// Nanoseconds by which the namespace's monotonic clock is ahead.
+        /// By how many nanoseconds the namespace's monotonic clock is ahead of the host's.
         ahead: i64,
     },
-    /// Makes init undumpable, and so untraceable, until its exec; only if it has memory of its own.
+    /// Makes init undumpable, and so untraceable, until its exec. Used only if init has memory of its own.
     Undumpable,
-    /// Makes a detached copy of a mount tree, if only init has permission.
+    /// Makes a detached copy of a mount tree. Used if init has permission and the parent does not.
     CloneTree(CloneTree<'a>),
-    /// Makes a detached copy of a device node, if only init has permission.
+    /// Makes a detached copy of a device node. Used if init has permission and the parent does not.
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
     /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if
     /// init joined the template.
     Unshare(CloneFlags),
-    /// Joins the network namespace that another process creates meanwhile.
+    /// Waits for the network namespace that the network process creates, and joins it.
     JoinNetwork,
-    /// Makes SELinux label new keys from now on; empty to stop.
+    /// Sets the SELinux label for new keys; an empty label restores the default.
     LabelKeys(&'a str),
     /// Joins a new session keyring.
     JoinKeyring {
@@ -121,10 +121,10 @@ pub enum InitStep<'a> {
         hooks: Hooks<'a>,
         /// See [`InitStep::Exec`]; used for hooks with the process's environment.
         home_of: Option<u32>,
-        /// If the filter is not loaded yet: the confinement that each hook's process applies to itself before its exec.
+        /// The confinement that each hook's process applies to itself before its exec, if the filter is not loaded yet.
         confined: Option<Confined>,
     },
-    /// Makes the root filesystem the root, and detaches the host's mounts.
+    /// Makes the root filesystem the root with pivot_root(2), and detaches the host's mounts.
     PivotRoot,
     /// Makes the root filesystem the root if no mounts of the host are below it.
     EnterRoot,
@@ -133,8 +133,8 @@ pub enum InitStep<'a> {
         /// A directory.
         slot: Slot,
     },
-    /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). Of the host's mounts below it, proc and
-    /// sysfs are unmounted: a process that sees a complete one may mount a fresh one in a user namespace.
+    /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). The host's mounts stay below it, except
+    /// procfs and sysfs: a process that sees a complete one may mount a fresh one in a user namespace.
     ChangeRoot {
         /// Whether proc and sysfs cannot be unmounted and are covered instead: a user namespace cannot unmount mounts
         /// inherited from its parent.
@@ -147,7 +147,7 @@ pub enum InitStep<'a> {
         size: Option<(u16, u16)>,
         /// The owner of the terminal.
         uid: u32,
-        /// Whether to bind it to /dev/console.
+        /// Whether to bind-mount the terminal's slave at /dev/console.
         bind: bool,
         /// Whether the terminal's data is relayed to the terminal of the command, which then translates line ends.
         carried: bool,
@@ -185,7 +185,7 @@ pub enum InitStep<'a> {
     MaskPath {
         /// The covered path in the root.
         path: &'a CStr,
-        /// Whether all masked directories share their cover.
+        /// Whether one directory covers all masked directories.
         shared: bool,
         /// The SELinux label of a directory's cover.
         context: Option<&'a CStr>,
@@ -212,12 +212,12 @@ pub enum InitStep<'a> {
     },
     /// Sets the file mode creation mask.
     SetUmask(u32),
-    /// Drops capabilities permanently.
+    /// Drops capabilities from the bounding set, which cannot be undone.
     LimitCapabilities {
         /// Bits to drop from the bounding set.
         drop: u64,
     },
-    /// Enters the working directory, now or, if root may not, later as the user.
+    /// Enters the working directory as root. If root may not enter it, init enters it later as the user.
     ChangeDirectory {
         /// The directory's path in the container.
         path: &'a CStr,
@@ -383,7 +383,7 @@ impl InitStep<'_> {
 /// A process that loads the plan's seccomp filter, and then sets its final capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confined {
-    /// The sets that change with the filter.
+    /// The capability sets to set once the filter is loaded.
     pub capabilities: Option<Capabilities>,
 }
 
@@ -408,8 +408,8 @@ pub enum WithoutNull {
     Refuse,
     /// The streams stay if no such file exists: /dev is a bind mount.
     Keep,
-    /// The streams become a private device. Root of a user namespace cannot create one: in that case standard input
-    /// becomes an empty pipe, which also ends at once, and a start with standard output or error on /dev/null is
-    /// refused.
+    /// The streams are replaced by a private null device. Root of a user namespace cannot create one: in that case
+    /// standard input becomes an empty pipe, which also returns end-of-file at once, and a start with standard output
+    /// or error on /dev/null is refused.
     Private,
 }

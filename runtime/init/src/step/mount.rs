@@ -11,13 +11,13 @@ use super::Slot;
 pub struct CloneTree<'a> {
     /// The slot for the copy.
     pub slot: Slot,
-    /// The tree's path on the host; for [`BindSource::Inside`] in the root, without a leading slash.
+    /// The tree's path on the host. For [`BindSource::Inside`], its path in the root, without a leading slash.
     pub source: &'a CStr,
     /// Whether a source that is a symbolic link is not followed.
     pub keep_link: bool,
     /// Whether mounts below it are included.
     pub recursive: bool,
-    /// Changes of propagation, one after the other.
+    /// Changes of propagation, in the order of their application.
     pub propagation: &'a [Propagation],
     /// Attributes of the top mount.
     pub attr: MountAttr,
@@ -55,7 +55,7 @@ pub struct AttachBind<'a> {
 pub enum BindSource<'a> {
     /// A tree opened on the host.
     Taken(Slot),
-    /// A path in the container: an earlier mount covers the host's file. Its slot stays empty.
+    /// A path in the container, where an earlier mount covers the host's file. The slot of the tree stays empty.
     Inside(CloneTree<'a>),
 }
 
@@ -118,7 +118,7 @@ pub struct MountFs<'a> {
     pub target: Target<'a>,
     /// The SELinux label of its root, set after the mount.
     pub label: Option<&'a CStr>,
-    /// Whether the covered contents are copied into it.
+    /// Whether the contents that the mount covers are copied into the new filesystem.
     pub copy_up: bool,
     /// Whether the new filesystem's root gets the permissions of the covered directory.
     pub inherit_mode: bool,
@@ -159,7 +159,7 @@ pub struct Link<'a> {
     pub name: &'a CStr,
     /// The link's text.
     pub text: &'a CStr,
-    /// Whether the link replaces an existing file; otherwise that file stays.
+    /// Whether the link replaces an existing file. If false, an existing file stays.
     pub replace: bool,
     /// If given, the link is created only if this file exists in the host's procfs.
     pub only_if: Option<&'a CStr>,

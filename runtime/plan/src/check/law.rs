@@ -7,7 +7,7 @@ use crate::Plan;
 use crate::check::pick::{init, parent};
 use crate::step::{InitStep, ParentStep};
 
-/// A step of one of the two actors.
+/// A step of the parent or of init: one of the two fields is set.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
     /// The step, if it is the parent's.
@@ -19,12 +19,13 @@ pub struct Step<'a> {
 /// A predicate that selects steps.
 pub type Pick = fn(Step<'_>) -> bool;
 
-/// A part of a rule. *Before* means always, whatever the timing of the two actors ([`Look::is_before`]).
+/// A condition on the order of steps; a rule consists of one or more. *Before* means in every execution, whatever the
+/// timing of the two actors ([`Look::is_before`]).
 #[derive(Debug)]
 pub enum Law {
-    /// There is exactly one such step.
+    /// Exactly one step is selected.
     Once(Pick),
-    /// There is exactly one such step, and it is init's last.
+    /// Exactly one step is selected, and it is init's last.
     Last(Pick),
     /// All steps of the first kind come before all steps of the second.
     Before(Pick, Pick),
@@ -57,7 +58,7 @@ impl Finding {
     }
 }
 
-/// A message from one actor to the other: its sending and its receiving step.
+/// A message from one actor to the other: the step that sends it and the step that receives it.
 struct Meeting {
     parent: Pick,
     init: Pick,
@@ -162,8 +163,8 @@ impl<'a> Look<'a> {
         self.all(pick).first().copied()
     }
 
-    /// Returns whether one step is always complete when the other begins: by order in one actor, by the clone between
-    /// them, or by a message between them.
+    /// Returns whether the first step is always complete when the second begins: because one actor runs both in this
+    /// order, because the clone is between them, or because a message is.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         let is_parent = |number| number < self.plan.parent.len();
         let by_parent = is_parent(first);

@@ -3,7 +3,7 @@
 //! A plan is data, so its order can be checked before it runs. [`rules()`] is the table: each rule has a name, a
 //! statement and a reason. [`verdicts`] evaluates all rules on a plan, [`check`] returns the first broken one. Debug
 //! builds assert for every plan that no rule is broken (`finished`), as do tests and the fuzz targets. `dayfly plan
-//! --check` prints the verdicts. Starts of released builds do not check.
+//! --check` prints the verdicts. Release builds do not check plans when they start a container.
 
 mod law;
 mod pick;
@@ -25,7 +25,7 @@ pub struct Rule {
     pub name: &'static str,
     /// The statement of the rule.
     pub what: &'static str,
-    /// The reason: the attack it prevents, or what the kernel would do.
+    /// The reason: the attack that the rule prevents, or what the kernel would do if the rule were broken.
     pub why: &'static str,
     laws: &'static [Law],
 }
@@ -37,7 +37,7 @@ pub enum Outcome {
     Holds,
     /// The plan has no steps that the rule is about.
     DoesNotApply,
-    /// The plan breaks the rule by these steps; empty if a step is missing.
+    /// These steps break the rule; the list is empty if the plan lacks a step.
     Broken(Vec<Place>),
 }
 
@@ -107,8 +107,8 @@ pub fn check(plan: &Plan) -> Result<(), Broken<'_>> {
     broken.map_or(Ok(()), Err)
 }
 
-/// Returns a finished plan; debug builds check every plan here. Without the defence `after-pivot`, a plan breaks rules
-/// on purpose.
+/// Returns a finished plan; debug builds check every plan here. If the defence `after-pivot` is switched off, the plan
+/// breaks rules on purpose.
 pub(crate) fn finished(plan: Plan) -> Plan {
     if cfg!(debug_assertions)
         && !is_off(Defence::AfterPivot)

@@ -54,7 +54,8 @@ pub(super) fn compile(
         id_map,
     };
     if context.caller.is_confined() && *destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
-        // A read-only /sys includes the host's cgroups, of which the caller's own would stay writable (CVE-2023-25809).
+        // Below a read-only /sys, the host's cgroups are mounted too, and the caller's own cgroup would stay writable
+        // (CVE-2023-25809).
         tree.recursive_attr.set |= attr::RDONLY;
     }
     let target = Target { path: in_root(destination)?, no_symlinks: false };
@@ -133,7 +134,7 @@ fn propagation_of_bind(
     for change in &options.propagation {
         let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
         match change.kind {
-            // It overrides all changes before it.
+            // This change overrides all changes before it.
             propagation::PRIVATE | propagation::UNBINDABLE if change.recursive == recursive => {
                 changes.clear();
             }

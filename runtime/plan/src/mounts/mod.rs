@@ -35,7 +35,7 @@ pub fn compile_mount(
         return remount::compile(builder, later, context, mount, &options, destination);
     }
     if *destination == "/" {
-        // Processes already in the root would not see it.
+        // A mount over the root would be invisible to processes that are already in the root.
         return Err(Error::config(format!(
             "mount {destination}: the mountpoint is on the top of the rootfs: name it in root.path instead"
         )));

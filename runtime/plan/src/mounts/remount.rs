@@ -55,7 +55,7 @@ pub(super) fn compile(
         set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
     }
     if steps.is_empty() {
-        // There must be a mount nevertheless.
+        // Even without options, the step checks that something is mounted there.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
     // Mount points below it, and the device nodes in /dev, are still to be created.

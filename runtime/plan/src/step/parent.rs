@@ -14,14 +14,14 @@ use super::{
 /// The parent's steps, in order.
 #[derive(Debug)]
 pub enum ParentStep {
-    /// Makes this process, and the init it creates, untraceable by processes that will share namespaces with init,
-    /// until init's exec.
+    /// Makes this process, and the init it creates, undumpable until init's exec, so that processes that will share
+    /// namespaces with init cannot trace them.
     Undumpable,
     /// Opens the host's procfs and verifies that it is a procfs.
     OpenProc,
     /// Fails if this security module is not active in the kernel.
     RequireModule(SecurityModule),
-    /// Creates a user namespace that serves only for its mappings.
+    /// Creates a user namespace that no process stays in: only its mappings are used, for id-mapped mounts.
     MakeUserNamespace {
         /// The slot for the namespace.
         slot: Slot,
@@ -31,7 +31,7 @@ pub enum ParentStep {
     /// Makes a detached copy of a mount tree with its final attributes.
     CloneTree(CloneTree),
     /// Creates a detached file system from resources of the host: from a device that the container may not open, or
-    /// from directories that it does not see.
+    /// from directories that are not visible in the container.
     MakeTree {
         /// The slot for the file system.
         slot: Slot,
@@ -51,7 +51,7 @@ pub enum ParentStep {
     MakeUpper,
     /// Creates the overlay mount, detached, for [`Slot::ROOT`].
     AssembleRootfs,
-    /// Removes the resources on the host that older kernels need while the overlay is mounted.
+    /// Removes the resources on the host that older kernels need only while they mount the overlay.
     DetachLayers,
     /// Copies the files of all layers, for [`Slot::ROOT`].
     CopyLayers,
@@ -67,7 +67,8 @@ pub enum ParentStep {
         path: CString,
         /// The namespace's type, verified by setns(2).
         kind: CloneFlags,
-        /// If the namespace must differ from the caller's own: the caller's path in procfs, and the error message.
+        /// If the namespace must differ from the caller's own: the path of the caller's namespace in procfs, and the
+        /// error message for equal namespaces.
         foreign: Option<(CString, String)>,
     },
     /// Opens the root of a container that has no mount namespace.
@@ -84,7 +85,7 @@ pub enum ParentStep {
     },
     /// Creates the cgroup with its limits and device rules.
     CreateCgroup,
-    /// Selects the PID namespace of a slot for children; undone after the clone.
+    /// Makes the PID namespace of a slot the one in which children are created; undone after the clone.
     EnterPidNamespace {
         /// A PID namespace, or a pidfd.
         slot: Slot,
@@ -102,26 +103,28 @@ pub enum ParentStep {
     Clone {
         /// The new namespaces.
         flags: CloneFlags,
-        /// If set, an intermediate process creates init. It joins a user namespace first, so that the user namespace
-        /// owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init from
-        /// inheriting resources of the host.
+        /// If set, an intermediate process creates init, for one of three reasons: it first joins a user namespace,
+        /// which then owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init
+        /// from inheriting resources of the host.
         intermediate: Option<Intermediate>,
         /// The memory init works in until its exec.
         memory: Memory,
         /// The time namespace for init, if not the host's.
         time: Option<TimeNamespace>,
-        /// Whether init is created in its cgroup; otherwise, as always on cgroup v1, init moves there itself.
+        /// Whether init is created in its cgroup. If not, init moves to its cgroup itself, as it always does on cgroup
+        /// v1.
         into_cgroup: bool,
-        /// Whether init moves to v1 cgroups by the file `tasks`, as its only thread.
+        /// Whether init, which has only one thread, moves to v1 cgroups by writing to the file `tasks`.
         thread_move: bool,
     },
     /// Ends the process that kept the scope alive, so that only init is in the scope that systemd created.
     ReleaseScope {
-        /// Whether init was created in all of its cgroups; otherwise it must be moved to the scope first.
+        /// Whether init was created in all of its cgroups. If not, it must be moved to the scope before the process
+        /// ends.
         born_inside: bool,
     },
-    /// Makes the network process create init's network namespace, with `lo` up, and pass it on. The process may have
-    /// been started before.
+    /// Makes the network process create init's network namespace, with `lo` up, and pass the namespace to init. The
+    /// network process may have been started before this step.
     MakeNetwork,
     /// Moves network devices of the host to init's network namespace.
     MoveNetDevices {
@@ -137,17 +140,18 @@ pub enum ParentStep {
     MapOwnId(IdMaps),
     /// Runs newuidmap(1) and newgidmap(1), which map ids from the caller's ranges in /etc/subuid and /etc/subgid.
     MapIdsThrough([IdHelper; 2]),
-    /// Sets resource limits of init from outside, if init is in a user namespace, whose root may not raise them.
+    /// Sets resource limits of init from the host, if init is in a user namespace: root of a user namespace may not
+    /// raise limits.
     LimitResources(Vec<Limit>),
-    /// Tells init that the id mappings and limits it waits for are in place.
+    /// Notifies init that the id mappings and limits it waits for are in place.
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
     /// Sets our own OOM score before the clone, so that init inherits it: without privileges, the score of an
     /// undumpable process cannot be written.
     InheritOomScore(i32),
-    /// Restores our own OOM score, which changed together with init's while both shared memory, after init has left
-    /// that memory.
+    /// Restores our own OOM score after init has left the shared memory. Processes that share memory have one score, so
+    /// ours changed together with init's.
     RestoreOomScore,
     /// Moves init into its group of the resctrl file system.
     EnterResctrl,
@@ -157,11 +161,11 @@ pub enum ParentStep {
     RunHooks,
     /// Receives the seccomp listener from init, sends it to the agent, and confirms that to init.
     SendListener(Agent),
-    /// Waits until init is ready to become the container's process.
+    /// Waits until init reports that it is ready to execute the container's program.
     AwaitReady,
-    /// Tells init that everything is recorded.
+    /// Notifies init that the container's state is recorded.
     Commit,
-    /// Waits until init has become the container's process, or has failed.
+    /// Waits until init has executed the container's program, or has failed.
     AwaitExec,
 }
 
@@ -223,8 +227,8 @@ pub struct OwnNodes {
 pub struct OwnNode {
     /// The node to create.
     pub node: Node,
-    /// The host's node, which is bind-mounted instead if the caller may not create one (no CAP_MKNOD, a cgroup whose
-    /// device rules deny it). Its slot holds the mount of whichever node is used.
+    /// The host's node, which is bind-mounted instead if the caller may not create a node: without CAP_MKNOD, or in a
+    /// cgroup whose device rules deny it. The slot named here holds the mount in both cases.
     pub host: DeviceSource,
 }
 
