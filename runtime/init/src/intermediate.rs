@@ -2,7 +2,7 @@
 //! used
 //!
 //! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's user namespace,
-//! so   the caller must join the intended one first;
+//!   so the caller must join the intended one first;
 //! - if init is created in a PID namespace with other processes: they could stop init before its first instruction, and
 //!   see everything it inherited. So the intermediate, which is invisible to them, runs init's first steps and closes
 //!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, the intermediate works
