@@ -20,19 +20,22 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Pipes, Shim, creation, program};
 use proto::messages::any::Any;
 use proto::messages::events::{TaskCreate, TaskDelete, TaskExecAdded, TaskExit, TaskStart, topic};
+use proto::messages::mount::Mount;
+use proto::messages::options::Options;
 use proto::messages::process::status;
 use proto::messages::specs;
 use proto::messages::task::{
-    CloseIORequest, CreateTaskResponse, DeleteRequest, DeleteResponse, ExecProcessRequest,
-    KillRequest, Method, PauseRequest, PidsRequest, PidsResponse, ResumeRequest, ShutdownRequest,
-    StartRequest, StartResponse, StateRequest, StateResponse, StatsRequest, StatsResponse,
-    UpdateTaskRequest, WaitRequest, WaitResponse,
+    CloseIORequest, CreateTaskRequest, CreateTaskResponse, DeleteRequest, DeleteResponse,
+    ExecProcessRequest, KillRequest, Method, PauseRequest, PidsRequest, PidsResponse,
+    ResumeRequest, ShutdownRequest, StartRequest, StartResponse, StateRequest, StateResponse,
+    StatsRequest, StatsResponse, UpdateTaskRequest, WaitRequest, WaitResponse,
 };
 use proto::messages::time::Empty;
 use proto::ttrpc::status::code;
 use serde_json::json;
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -64,6 +67,16 @@ fn is_missing(bed: &Bed) -> bool {
     is_missing
 }
 
+/// Returns a mount of a directory as the root filesystem.
+fn root_at(source: &Path) -> Mount {
+    Mount {
+        kind: "bind".into(),
+        source: source.display().to_string(),
+        options: vec!["rbind".into(), "rw".into()],
+        ..Mount::default()
+    }
+}
+
 /// A container that was created and started.
 struct Task<'a> {
     container: Container<'a>,
@@ -76,6 +89,15 @@ impl<'a> Task<'a> {
         let request = creation(&container, pipes);
         let made: CreateTaskResponse = shim.call(Method::Create, &request).expect("create");
         assert!(made.pid > 0);
+        Self { container, shim }
+    }
+
+    /// Creates a container whose root filesystem consists of these mounts, under a shim that a wrapper starts.
+    fn created_by(wrapper: &[&str], container: Container<'a>, rootfs: Vec<Mount>) -> Self {
+        let program = program(container.bed).expect("shim");
+        let shim = Shim::start_by(program, &container, Options::default(), wrapper);
+        let request = CreateTaskRequest { rootfs, ..creation(&container, None) };
+        shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
         Self { container, shim }
     }
 

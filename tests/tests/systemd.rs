@@ -40,7 +40,8 @@ const CASES: &[Case] = &[
     case!(stalled_bus).needs(systemd).on(V2),
 ];
 
-fn systemd() -> Result<(), String> {
+/// Returns an error unless systemd manages the host.
+pub fn systemd() -> Result<(), String> {
     match fs::metadata("/run/systemd/system") {
         Ok(_) => Ok(()),
         Err(_) => Err("systemd is not pid 1 here: scripts/guest --systemd".to_owned()),

@@ -68,15 +68,16 @@ pub fn is_supported(kind: &str) -> bool {
 }
 
 /// Returns whether the root filesystem must be mounted in the bundle's directory before the container is created. The
-/// reasons are hooks that run outside the container and access the root filesystem there, the annotation [`PLACE`], or
-/// a mount that covers another one.
-pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>]) -> bool {
+/// reasons are hooks that run outside the container and access the root filesystem there, the annotation [`PLACE`], a
+/// mount that covers another one, or the caller's wish (`is_set`). Without mounts, there is nothing to mount.
+pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>], is_set: bool) -> bool {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
     let mut annotations = spec.annotations.iter();
     let is_asked_for = annotations.any(|(key, value)| **key == *PLACE && **value == *"host");
     !mounts.is_empty()
-        && (is_asked_for
+        && (is_set
+            || is_asked_for
             || look.iter().any(|hooks| !hooks.is_empty())
             || mounts.iter().skip(1).any(|mount| is_root(mount)))
 }

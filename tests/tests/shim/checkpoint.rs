@@ -1,18 +1,17 @@
 //! Checkpoint: containers saved by criu at containerd's request.
 
-use super::{Task, is_missing};
+use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
-use dayfly_tests::shim::{Shim, creation, program};
 use dayfly_tests::wait;
 use proto::messages::any::Any;
-use proto::messages::mount::Mount;
 use proto::messages::events::{TaskCheckpointed, topic};
-use proto::messages::options::{CheckpointOptions, Options};
+use proto::messages::mount::Mount;
+use proto::messages::options::CheckpointOptions;
 use proto::messages::process::status;
-use proto::messages::task::{CheckpointTaskRequest, CreateTaskResponse, Method};
+use proto::messages::task::{CheckpointTaskRequest, Method};
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use std::fs;
@@ -38,27 +37,42 @@ fn counting<'a>(bed: &'a Bed, criu: &str) -> Task<'a> {
 
 /// Starts a container that runs this script, which counts.
 fn running<'a>(bed: &'a Bed, criu: &str, script: &str) -> Task<'a> {
-    let container = bed.bundle().sh(script).make();
-    let program = program(bed).expect("shim");
-    let wrapper = ["env", &format!("DAYFLY_CRIU={criu}")];
-    let shim = Shim::start_by(program, &container, Options::default(), &wrapper);
-    let request = creation(&container, None);
-    shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
-    let task = Task { container, shim };
+    let task = created(bed, criu, script, Vec::new());
     task.start("");
-    counts(&task);
+    counts(&rootfs(&task));
     task
 }
 
-fn count(task: &Task<'_>) -> u64 {
-    let text = fs::read_to_string(task.container.bundle.join("rootfs/n")).unwrap_or_default();
+/// Creates a container under a shim that uses this criu.
+fn created<'a>(bed: &'a Bed, criu: &str, script: &str, rootfs: Vec<Mount>) -> Task<'a> {
+    let variable = format!("DAYFLY_CRIU={criu}");
+    Task::created_by(&["env", &variable], bed.bundle().sh(script).make(), rootfs)
+}
+
+fn rootfs(task: &Task<'_>) -> PathBuf {
+    task.container.bundle.join("rootfs")
+}
+
+fn count(rootfs: &Path) -> u64 {
+    let text = fs::read_to_string(rootfs.join("n")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
 /// Waits until the count increases, and returns it.
-fn counts(task: &Task<'_>) -> u64 {
-    let before = count(task);
-    wait::until("it to count", || Some(count(task)).filter(|now| *now > before))
+fn counts(rootfs: &Path) -> u64 {
+    let before = count(rootfs);
+    wait::until("it to count", || Some(count(rootfs)).filter(|now| *now > before))
+}
+
+/// Restores a container without a shim, checks that it counts on from `saved`, and deletes it.
+fn restored(task: &Task<'_>, saved: u64) {
+    let (id, images) = (task.id(), images(task).display().to_string());
+    let bundle = task.container.bundle.display().to_string();
+    let restore = ["restore", "--detach", "--image-path", &images, "--bundle", &bundle, &id];
+    let restore = task.shim.dayfly(&restore).env("DAYFLY_CRIU", &criu::program());
+    restore.within(wait::patience() * 3).run().ok();
+    assert!(counts(&rootfs(task)) > saved);
+    task.shim.dayfly(&["delete", "--force", &id]).run().ok();
 }
 
 fn images(task: &Task<'_>) -> PathBuf {
@@ -90,7 +104,7 @@ fn left_running(bed: &Bed) {
         assert!(path.join("inventory.img").exists());
         assert!(!task.container.bundle.join("criu-work").exists());
         assert_eq!(task.state().status, status::RUNNING);
-        counts(&task);
+        counts(&rootfs(&task));
     }
     task.exec("e", "exit 3", None);
     task.start("e");
@@ -111,18 +125,14 @@ fn ended_and_restored(bed: &Bed) {
     let options = CheckpointOptions { exit: true, work_path, ..CheckpointOptions::default() };
     save(&task, &path, Some(&options)).expect("checkpoint");
     assert!(work.join("dump.log").exists());
-    let saved = count(&task);
+    let saved = count(&rootfs(&task));
     assert_eq!(task.wait(""), 137);
     let topics = task.shim.events.topics_to(topic::TASK_EXIT);
-    assert!(topics.iter().all(|name| [topic::TASK_EXIT, topic::TASK_CHECKPOINTED].contains(&&**name)));
+    assert!(
+        topics.iter().all(|name| [topic::TASK_EXIT, topic::TASK_CHECKPOINTED].contains(&&**name))
+    );
     task.delete("");
-    let (id, path) = (task.id(), path.display().to_string());
-    let bundle = task.container.bundle.display().to_string();
-    let restore = ["restore", "--detach", "--image-path", &path, "--bundle", &bundle, &id];
-    let restore = task.shim.dayfly(&restore).env("DAYFLY_CRIU", &criu::program());
-    restore.within(wait::patience() * 3).run().ok();
-    assert!(counts(&task) > saved);
-    task.shim.dayfly(&["delete", "--force", &id]).run().ok();
+    restored(&task, saved);
     task.shut_down();
 }
 
@@ -132,41 +142,18 @@ fn root_filesystem_of_mounts(bed: &Bed) {
         return;
     }
     let source = bed.bundle().rootfs();
-    let container = bed.bundle().sh(COUNTER).make();
-    let variable = format!("DAYFLY_CRIU={}", criu::program());
-    let program = program(bed).expect("shim");
-    let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
-    let mut request = creation(&container, None);
-    request.rootfs = vec![Mount {
-        kind: "bind".into(),
-        source: source.display().to_string(),
-        options: vec!["rbind".into(), "rw".into()],
-        ..Mount::default()
-    }];
-    shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
-    let task = Task { container, shim };
+    let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
     task.start("");
-    let count = || fs::read_to_string(source.join("n")).unwrap_or_default();
-    let counts = || {
-        let before = count();
-        wait::until("it to count", || Some(count()).filter(|now| !now.is_empty() && *now != before))
-    };
-    counts();
+    counts(&source);
     let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
     save(&task, &images(&task), Some(&options)).expect("checkpoint");
     assert_eq!(task.wait(""), 137);
     task.delete("");
-    let saved: u64 = count().trim().parse().expect("number");
-    let rootfs = task.container.bundle.join("rootfs");
-    fs::remove_dir_all(&rootfs).expect("remove root filesystem");
-    fs::rename(&source, &rootfs).expect("rename");
-    let (id, path) = (task.id(), images(&task).display().to_string());
-    let bundle = task.container.bundle.display().to_string();
-    let restore = ["restore", "--detach", "--image-path", &path, "--bundle", &bundle, &id];
-    let restore = task.shim.dayfly(&restore).env("DAYFLY_CRIU", &criu::program());
-    restore.within(wait::patience() * 3).run().ok();
-    wait::until_true("it to count on", || self::count(&task) > saved);
-    task.shim.dayfly(&["delete", "--force", &id]).run().ok();
+    let saved = count(&source);
+    assert!(saved > 0);
+    fs::remove_dir_all(rootfs(&task)).expect("remove root filesystem");
+    fs::rename(&source, rootfs(&task)).expect("rename");
+    restored(&task, saved);
     task.shut_down();
 }
 
@@ -180,7 +167,7 @@ fn failures(bed: &Bed) {
     let fails = |path: &Path, options: Option<&CheckpointOptions>, text: &str| {
         let failed = save(&task, path, options).unwrap_err();
         assert!(failed.message.contains(text), "{}", failed.message);
-        counts(&task);
+        counts(&rootfs(&task));
     };
     fails(&path, None, "exec /nowhere/criu: no such file or directory");
     fails(Path::new(""), None, "no directory for the images");
@@ -199,7 +186,7 @@ fn failures(bed: &Bed) {
     let log = task.container.bundle.join("criu-work/dump.log");
     assert!(failed.message.contains(&log.display().to_string()), "{}", failed.message);
     assert!(log.exists());
-    counts(&task);
+    counts(&rootfs(&task));
     assert_eq!(task.state().status, status::RUNNING);
     task.finish();
 }

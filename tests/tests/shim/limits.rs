@@ -3,13 +3,10 @@
 use super::{Task, is_missing};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
-use dayfly_tests::shim::{Pipes, Shim, creation, program};
+use dayfly_tests::shim::Pipes;
 use dayfly_tests::{case, leak};
 use proto::messages::events::topic;
-use proto::messages::options::Options;
-use proto::messages::task::{
-    CreateTaskResponse, Method, StartRequest, StateRequest, StateResponse, WaitRequest,
-};
+use proto::messages::task::{Method, StartRequest, StateRequest, StateResponse, WaitRequest};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -52,11 +49,7 @@ fn thousand_execs(bed: &Bed) {
     let script = "ulimit -Sn 256; exec \"$@\"";
     let wrapper = ["sh", "-c", script, "sh"];
     let container = bed.bundle().unset("/process/rlimits").args(&["sleep", "1000"]).make();
-    let program = program(bed).expect("shim");
-    let shim = Shim::start_by(program, &container, Options::default(), &wrapper);
-    let request = creation(&container, None);
-    shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
-    let task = Task { container, shim };
+    let task = Task::created_by(&wrapper, container, Vec::new());
     task.start("");
     let pipes = Pipes::new(&task.container, "limit");
     let out = pipes.reader("stdout");

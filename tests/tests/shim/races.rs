@@ -10,8 +10,8 @@ use proto::messages::events::{TaskExit, topic};
 use proto::messages::options::Options;
 use proto::messages::process::status;
 use proto::messages::task::{
-    CreateTaskResponse, DeleteRequest, DeleteResponse, KillRequest, Method, ShutdownRequest, StartRequest,
-    StartResponse, StateRequest, StateResponse, WaitRequest, WaitResponse,
+    CreateTaskResponse, DeleteRequest, DeleteResponse, KillRequest, Method, ShutdownRequest,
+    StartRequest, StartResponse, StateRequest, StateResponse, WaitRequest, WaitResponse,
 };
 use proto::messages::time::Empty;
 use proto::ttrpc::status::code;
@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
     case!(rest_ends_with_init).unlike_runc(),
     case!(as_many_connections_as_containers).unlike_runc(),
     case!(bus_that_never_answers).unlike_runc(),
-    case!(bus_that_answers_late).needs(systemd).unlike_runc(),
+    case!(bus_that_answers_late).needs(crate::systemd::systemd).unlike_runc(),
     case!(replaced_programs).unlike_runc(),
 ];
 
@@ -350,11 +350,7 @@ fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
         container.bundle.display(),
     );
     let wrapper = ["unshare", "-m", "--propagation", "private", "sh", "-c", &script, "sh"];
-    let program = program(bed).expect("shim");
-    let shim = Shim::start_by(program, &container, Options::default(), &wrapper);
-    let task = Task { container, shim };
-    let request = creation(&task.container, None);
-    task.shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
+    let task = Task::created_by(&wrapper, container, Vec::new());
     task.start("");
     task
 }
@@ -397,12 +393,6 @@ fn bus_that_never_answers(bed: &Bed) {
     task.finish();
 }
 
-/// Returns an error unless systemd manages the host.
-fn systemd() -> Result<(), String> {
-    let found = fs::metadata("/run/systemd/system").map(drop);
-    found.map_err(|_| "systemd is not pid 1 here: scripts/guest --systemd".to_owned())
-}
-
 /// The container is created when systemd's bus answers at last, and nothing else has waited for that.
 fn bus_that_answers_late(bed: &Bed) {
     if is_missing(bed) {
@@ -415,7 +405,8 @@ fn bus_that_answers_late(bed: &Bed) {
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_secs(15));
                 let real = UnixStream::connect("/run/dbus/system_bus_socket").expect("connect");
-                let (mut to_real, mut to_shim) = (real.try_clone().unwrap(), stream.try_clone().unwrap());
+                let (mut to_real, mut to_shim) =
+                    (real.try_clone().unwrap(), stream.try_clone().unwrap());
                 std::thread::spawn(move || {
                     let _ = std::io::copy(&mut &stream, &mut to_real);
                     let _ = to_real.shutdown(std::net::Shutdown::Both);

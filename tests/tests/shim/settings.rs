@@ -1,14 +1,13 @@
 //! `/etc/dayfly/shim.toml`: the settings of a host.
 
-use super::{Task, is_missing};
+use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
-use dayfly_tests::shim::{Shim, creation, program};
-use proto::messages::mount::Mount;
-use proto::messages::options::Options;
-use proto::messages::task::{CreateTaskResponse, Method};
+use dayfly_tests::shim::{Line, program};
+use proto::messages::task::{Method, ShutdownRequest};
+use proto::messages::time::Empty;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::process::{Command, Stdio};
@@ -35,20 +34,10 @@ fn root_filesystem_on_the_host(bed: &Bed) {
         return;
     }
     for (text, on_host) in [("HostRootfs = true\n", true), ("# none\n", false)] {
-        let source = bed.bundle().rootfs().display().to_string();
+        let rootfs = vec![root_at(&bed.bundle().rootfs())];
         let container = bed.bundle().args(&["sleep", "1000"]).make();
-        let program = program(bed).expect("shim");
         let variable = settings(&container, text);
-        let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
-        let mut request = creation(&container, None);
-        request.rootfs = vec![Mount {
-            kind: "bind".into(),
-            source,
-            options: vec!["rbind".into(), "rw".into()],
-            ..Mount::default()
-        }];
-        shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
-        let task = Task { container, shim };
+        let task = Task::created_by(&["env", &variable], container, rootfs);
         assert_eq!(is_mounted(&task.container), on_host, "{text}");
         task.start("");
         task.kill(9);
@@ -59,19 +48,31 @@ fn root_filesystem_on_the_host(bed: &Bed) {
     }
 }
 
-/// A shim with invalid settings does not start, and leaves nothing behind.
+/// A shim with invalid settings does not start, and leaves nothing behind. A shim that runs already goes on.
 fn invalid(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
     let container = bed.bundle().make();
     let program = program(bed).expect("shim");
-    let start = |variable: &str| {
+    let output = |container: &Container<'_>, variable: &str| {
         let (name, path) = variable.split_once('=').expect("variable");
         let mut command = Command::new(&program);
-        command.args(["-namespace", "tests", "-id", &container.id, "-address", "/nowhere", "start"]);
+        command.args([
+            "-namespace",
+            "tests",
+            "-id",
+            &container.id,
+            "-address",
+            "/nowhere",
+            "start",
+        ]);
         command.current_dir(&container.bundle).env(name, path).stdin(Stdio::null());
-        let output = command.output().expect("execute the shim");
+        command.output().expect("execute the shim")
+    };
+    let start = |variable: &str| {
+        let (_, path) = variable.split_once('=').expect("variable");
+        let output = output(&container, variable);
         assert!(!output.status.success() && output.stdout.is_empty());
         String::from_utf8_lossy(&output.stderr).replace(path, "FILE")
     };
@@ -81,6 +82,16 @@ fn invalid(bed: &Bed) {
     };
     let unknown = settings(&container, "\nRootfs = \"host\"\n");
     fails(&unknown, "settings FILE, line 2: unknown key Rootfs (known: HostRootfs)");
+    let running = bed.bundle().make();
+    let first = output(&running, &settings(&running, ""));
+    assert!(first.status.success(), "{first:?}");
+    let again = output(&running, &unknown);
+    assert!(again.status.success() && again.stderr.is_empty(), "{again:?}");
+    assert_eq!(again.stdout, first.stdout);
+    let shim = Line::to(String::from_utf8_lossy(&first.stdout).trim());
+    let request = ShutdownRequest { id: running.id.clone(), now: false };
+    shim.call::<Empty>(Method::Shutdown, &request).expect("shutdown");
+    shim.wait_for_its_end();
     let other_type = settings(&container, "HostRootfs = 1\n");
     fails(&other_type, "settings FILE, line 1: HostRootfs must be true or false");
     chown(container.bundle.join("shim.toml"), Some(5), Some(5)).expect("chown");

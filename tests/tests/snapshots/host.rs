@@ -85,14 +85,16 @@ pub fn in_the_bundle_not_through_links(bed: &Bed) {
 
 pub fn who_wants_them_in_the_bundle(bed: &Bed) {
     let one = json!({ "type": "bind", "source": "/", "target": "", "options": [] });
-    let wants = |bundle: &Bundle<'_>, mounts: Value| {
+    let wants_if = |is_set: bool, bundle: &Bundle<'_>, mounts: Value| {
         let (config, mounts) = (bundle.config.to_string(), mounts.to_string());
         let spec = spec::Spec::parse(&config).expect("config");
-        wants_host_root(&spec, &RootMount::list(mounts.as_bytes()).expect("list"))
+        wants_host_root(&spec, &RootMount::list(mounts.as_bytes()).expect("list"), is_set)
     };
+    let wants = |bundle: &Bundle<'_>, mounts: Value| wants_if(false, bundle, mounts);
     let hook = json!([{ "path": "/bin/true" }]);
     let plain = bed.bundle();
     assert!(!wants(&plain, json!([one])));
+    assert!(wants_if(true, &plain, json!([one])) && !wants_if(true, &plain, json!([])));
     assert!(wants(&plain, json!([one, one])));
     for kind in ["prestart", "createRuntime", "createContainer"] {
         let bundle = bed.bundle().set(&format!("/hooks/{kind}"), hook.clone());

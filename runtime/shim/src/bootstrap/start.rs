@@ -101,7 +101,6 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
     // This may execute the program again, so it must precede reading standard input, which would then be empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
-    let settings = Settings::read(args)?;
     let bundle = super::working_directory()?;
     let group = group::of(&bundle, flags.id)?;
     let directory = params.socket_dir.as_deref();
@@ -116,9 +115,12 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         }
         Claim::Ours(listener) => listener,
     };
+    // The socket must be this process's own, because this process is still listening on it.
+    let abandon = |_: &Failure| _ = rustix::fs::unlink(path.as_str());
+    let settings = Settings::read(args).inspect_err(abandon)?;
     let daemon = Daemon {
         listener,
-        socket_path: path,
+        socket_path: path.clone(),
         namespace: flags.namespace.to_string(),
         id: flags.id.to_string(),
         log: Log::of_bundle(&bundle, params.debug, flags.namespace, &group),
@@ -133,14 +135,9 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         fast_paths,
         debug: params.debug,
     };
-    match leave_behind(&daemon, &reached, &answer) {
-        Ok(Side::Caller(told)) => Ok(told.map(|()| Started::Answered)?),
-        Ok(Side::Daemon) => Ok(Started::Daemon(Box::new(daemon))),
-        Err(failure) => {
-            // The socket must be this process's own, because this process is still listening on it.
-            let _ = rustix::fs::unlink(daemon.socket_path.as_str());
-            Err(failure)
-        }
+    match leave_behind(&daemon, &reached, &answer).inspect_err(abandon)? {
+        Side::Caller(told) => Ok(told.map(|()| Started::Answered)?),
+        Side::Daemon => Ok(Started::Daemon(Box::new(daemon))),
     }
 }
 

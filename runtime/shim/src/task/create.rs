@@ -16,6 +16,7 @@ use sys::Context;
 use super::{Answered, Caller, malformed};
 use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
+use crate::bootstrap::settings::Settings;
 use crate::shim::{Opened, Shim};
 use crate::table::{Clearing, Process, Stdio, Task};
 use crate::worker::{Failed, Job, Kind};
@@ -107,8 +108,7 @@ fn launch(
         let warn = |message: &str| log.warning(message);
         let mounts = root_mounts(request);
         let Traits { owns_pid_namespace, wants_host_root, is_scope } =
-            Traits::read(&bundle, &mounts)?;
-        let wants_host_root = wants_host_root || settings.host_rootfs && !mounts.is_empty();
+            Traits::read(&bundle, &mounts, settings)?;
         let rootfs = format!("{bundle}/rootfs");
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
@@ -194,7 +194,7 @@ struct Traits {
 }
 
 impl Traits {
-    fn read(bundle: &str, mounts: &[RootMount<'_>]) -> Result<Self, Failed> {
+    fn read(bundle: &str, mounts: &[RootMount<'_>], settings: Settings) -> Result<Self, Failed> {
         let path = format!("{bundle}/config.json");
         let text = sys::fs::read_at(rustix::fs::CWD, path.as_str());
         let text = text.context("open", &path)?;
@@ -204,7 +204,7 @@ impl Traits {
         let pid = linux.and_then(|linux| linux.namespace(NamespaceKind::Pid));
         Ok(Self {
             owns_pid_namespace: pid.is_some_and(|namespace| namespace.path.is_none()),
-            wants_host_root: container::wants_host_root(&spec, mounts),
+            wants_host_root: container::wants_host_root(&spec, mounts, settings.host_rootfs),
             is_scope: linux.and_then(|linux| linux.cgroups_path.as_deref()).is_some_and(is_scope),
         })
     }
