@@ -35,6 +35,11 @@ pub fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Iterates over the lines of a file, split into fields.
+fn entries(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().map(|line| line.split(':').collect())
+}
+
 /// Resolves `USER[:GROUP]`, where both are names or numbers. The default user is root. The default groups are the
 /// user's group and supplementary groups in the files, as at a login.
 ///
@@ -44,8 +49,7 @@ pub fn find<'a>(text: &'a str, passwd: &str, group: &str) -> Result<User, Unknow
     let (name, group_name) = split(text);
     let name = if name.is_empty() { "0" } else { name };
     let number = number(name);
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let line = lines.find(|fields| match number {
+    let line = entries(passwd).find(|fields| match number {
         Some(uid) => fields.get(2).and_then(|field| field.parse().ok()) == Some(uid),
         None => fields.first() == Some(&name),
     });
@@ -65,19 +69,16 @@ pub fn find<'a>(text: &'a str, passwd: &str, group: &str) -> Result<User, Unknow
 }
 
 fn group_id(wanted: &str, group: &str) -> Option<u32> {
-    let listed = || {
-        let mut lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        lines.find(|fields| fields.first() == Some(&wanted))?.get(2)?.parse().ok()
-    };
+    let listed =
+        || entries(group).find(|fields| fields.first() == Some(&wanted))?.get(2)?.parse().ok();
     number(wanted).or_else(listed)
 }
 
 fn memberships(login: &str, group: &str) -> Vec<u32> {
-    let lines = group.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let member = |fields: &Vec<&str>| {
         fields.get(3).is_some_and(|members| members.split(',').any(|member| member.trim() == login))
     };
-    lines.filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
+    entries(group).filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
 }
 
 /// Parses an id. Returns no id for the largest number, which the kernel interprets as "unchanged".

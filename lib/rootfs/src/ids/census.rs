@@ -44,13 +44,12 @@ impl Census {
         let mut census =
             Self { maps: Vec::new(), mount_namespaces: Vec::new(), is_whole: own == INITIAL };
         for name in names(proc.as_fd()).context("read", "/proc")? {
-            let pid = name.to_str().ok().and_then(|name| name.parse::<i32>().ok());
-            let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
-            let process = format!("{}", pid.as_raw_nonzero());
-            if census.add(&proc, &process, pid).is_err() {
+            let Ok(name) = name.to_str() else { continue };
+            let Some(pid) = name.parse().ok().and_then(Pid::from_raw) else { continue };
+            if census.add(&proc, name, pid).is_err() {
                 // An error for a process that has ended does not make the snapshot incomplete. The errors for such a
                 // process vary: EINVAL from uid_map, EACCES from ns/mnt, and ENOENT or ESRCH from both.
-                let found = statat(&proc, process.as_str(), AtFlags::empty());
+                let found = statat(&proc, name, AtFlags::empty());
                 census.is_whole &= matches!(found, Err(Errno::NOENT));
             }
         }

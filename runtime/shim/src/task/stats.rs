@@ -10,11 +10,10 @@ use crate::shim::{Shim, failed};
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = StatsRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;
-    let Some(location) = &task.cgroup else {
-        return Err(Status::not_found("cgroup does not exist"));
-    };
+    let gone = || Status::not_found("cgroup does not exist");
+    let location = task.cgroup.as_ref().ok_or_else(gone)?;
     let metrics = crate::stats::metrics(location).map_err(|error| match error.is_gone() {
-        true => Status::not_found("cgroup does not exist"),
+        true => gone(),
         false => failed("stats", error),
     })?;
     Ok(Outcome::Answer(StatsResponse { stats: Some(metrics) }.encode()))
