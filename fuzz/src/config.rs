@@ -1,6 +1,6 @@
 //! config.json: parsed, validated and compiled to a plan. The plan must be one that the launcher can run.
 
-use plan::{Console, Kernel, Plan, Request, FastPaths};
+use plan::{Console, FastPaths, Kernel, Plan, Request};
 use spec::Spec;
 
 /// Runs the target on one input; see the module's text.

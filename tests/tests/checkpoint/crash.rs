@@ -45,7 +45,8 @@ fn kill_call(running: Running, after: Duration) {
     // A child that is about to execute criu does not have its name yet, so none may be found in 20 consecutive checks.
     let mut looks = 0;
     wait::until_true("criu to end", || {
-        let is_there = fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry.path()));
+        let is_there =
+            fs::read_dir("/proc").expect("/proc").flatten().any(|entry| is_criu(&entry.path()));
         looks = if is_there { 0 } else { looks + 1 };
         looks == 20
     });

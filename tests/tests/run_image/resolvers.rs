@@ -2,9 +2,9 @@
 
 use super::{image_of, path, programs};
 use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
 use dayfly_tests::image;
 use dayfly_tests::runner::Case;
-use dayfly_tests::case;
 use std::fs;
 
 dayfly_tests::subject!(Runtime, CASES);
