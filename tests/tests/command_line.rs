@@ -1,5 +1,8 @@
 //! Command lines as users type them: names from other tools, typing errors, and a table that fits the terminal.
 
+#[path = "command_line/tools.rs"]
+mod tools;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
@@ -18,10 +21,9 @@ const CASES: &[Case] = &[
     case!(what_was_meant).unlike_runc(),
     case!(json_alone_for_programs).unlike_runc(),
     case!(aliases).unlike_runc(),
-    case!(tools_list_their_commands).unlike_runc(),
     case!(one_line_a_container).unlike_runc(),
     case!(no_format_of_that_suffix).unlike_runc(),
-    case!(every_command_has_its_own_name).unlike_runc(),
+    case!(run_has_two_forms).unlike_runc(),
     case!(who_does_not_exist).unlike_runc(),
     case!(stop_asks_first).unlike_runc(),
     case!(stop_kills_who_stays).unlike_runc(),
@@ -29,7 +31,16 @@ const CASES: &[Case] = &[
     case!(stop_of_one_that_has_ended).unlike_runc(),
 ];
 
-/// A mistyped command line causes a message of two lines, and exit status 1.
+/// Asserts that a mistyped command line causes a message of two lines, and exit status 1.
+fn usage_error(bed: &Bed, words: &[&str], message: &str, usage: &str) {
+    let outcome = bed.call_bare(words).run().exits(1);
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    let [first, second] = lines[..] else { panic!("not two lines: {outcome}") };
+    assert_eq!(first, format!("error: {message}"), "{outcome}");
+    assert!(second.starts_with(&format!("Usage: {usage}")), "{outcome}");
+    assert_eq!(outcome.stdout, "", "{outcome}");
+}
+
 fn what_was_meant(bed: &Bed) {
     for (words, message, usage) in [
         (
@@ -47,28 +58,8 @@ fn what_was_meant(bed: &Bed) {
             "flag provided but not defined: -detahc; did you mean --detach?",
             "dayfly run [options] CONTAINER",
         ),
-        (
-            &["image", "pul"],
-            "unrecognized subcommand 'pul'; did you mean pull?",
-            "dayfly image <COMMAND>",
-        ),
-        (
-            &["cgroup", "ls", "--formt", "json"],
-            "unexpected argument '--formt' found; did you mean --format?",
-            "dayfly cgroup ls",
-        ),
-        (
-            &["host", "chekc"],
-            "unrecognized subcommand 'chekc'; did you mean check?",
-            "dayfly host <COMMAND>",
-        ),
     ] {
-        let outcome = bed.call_bare(words).run().exits(1);
-        let lines: Vec<&str> = outcome.stderr.lines().collect();
-        let [first, second] = lines[..] else { panic!("not two lines: {outcome}") };
-        assert_eq!(first, format!("error: {message}"), "{outcome}");
-        assert!(second.starts_with(&format!("Usage: {usage}")), "{outcome}");
-        assert_eq!(outcome.stdout, "", "{outcome}");
+        usage_error(bed, words, message, usage);
     }
 }
 
@@ -92,25 +83,6 @@ fn aliases(bed: &Bed) {
     assert!(!c.exists());
     let printed = |word| bed.call_bare(&[word]).run().ok().stdout;
     assert_eq!(printed("version"), printed("--version"));
-    let store = bed.dir.join("images");
-    fs::create_dir(&store).expect("store");
-    let images = bed.call_bare(&["images"]).env("DAYFLY_STORE", store.to_str().expect("path"));
-    images.run().ok();
-}
-
-fn tools_list_their_commands(bed: &Bed) {
-    for (tool, command) in [
-        ("image", "import"),
-        ("bench", "burst"),
-        ("cgroup", "classify"),
-        ("host", "check"),
-        ("profile", "learn"),
-    ] {
-        let outcome = bed.call_bare(&[tool]).run().exits(1);
-        assert!(outcome.stderr.contains(command), "{outcome}");
-        let outcome = bed.call_bare(&[tool, "--help"]).run().ok();
-        assert!(outcome.stdout.contains(command), "{outcome}");
-    }
 }
 
 /// Returns the output of `dayfly ARGS…` on a terminal with this many columns.
@@ -160,23 +132,10 @@ fn no_format_of_that_suffix(bed: &Bed) {
     assert!(!file.exists() && !c.exists());
 }
 
-fn every_command_has_its_own_name(bed: &Bed) {
-    for (words, usage) in [
-        (&["gc"][..], "dayfly gc"),
-        (&["rootfs", "gc"], "dayfly rootfs gc"),
-        (&["image", "gc"], "dayfly image gc"),
-        (&["trace"], "dayfly trace"),
-        (&["bench", "start"], "dayfly bench start"),
-        (&["bench"], "dayfly bench <COMMAND>"),
-    ] {
-        let help = bed.call_bare(&[words, &["--help"]].concat()).run().ok().stdout;
-        assert!(help.contains(&format!("\nUsage: {usage}")), "{words:?}: {help}");
-    }
+fn run_has_two_forms(bed: &Bed) {
     let run = bed.call_bare(&["run", "--help"]).run().ok().stdout;
     let forms = ["dayfly run [options] CONTAINER\n", "dayfly run [options] --image REF [COMMAND]"];
     assert!(forms.iter().all(|form| run.contains(form)), "{run}");
-    let outcome = bed.call_bare(&["gc", "--bogus"]).run().exits(1);
-    assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
 }
 
 /// Every command with an id reports a missing container.
