@@ -11,6 +11,7 @@ use follow::{Event, call_name, memory};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -21,6 +22,7 @@ const CASES: &[Case] = &[
     case!(everybody_is_everywhere).on(V1),
     case!(tool_is_everywhere).on(V1).needs(tool),
     case!(cpuset_without_cpus).on(V1).needs(tool_and_cpuset),
+    case!(real_time_caller).on(V1).needs(real_time_groups).unlike_runc(),
     case!(directory_that_was_given).on(V1).needs(user_and_tool).unlike_runc(),
 ];
 
@@ -37,6 +39,13 @@ fn tool_and_cpuset() -> Result<(), String> {
     match Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
         true => Ok(()),
         false => Err("no cpuset on cgroup v1: CONFIG_CPUSETS_V1".to_owned()),
+    }
+}
+
+fn real_time_groups() -> Result<(), String> {
+    match Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
+        true => Ok(()),
+        false => Err("a kernel without CONFIG_RT_GROUP_SCHED".to_owned()),
     }
 }
 
@@ -169,6 +178,19 @@ fn cpuset_without_cpus(bed: &Bed) {
     let text = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
     assert_everywhere(bed, &text, &path);
     c.delete_force().ok();
+}
+
+/// A cpu cgroup without real-time bandwidth admits no process with a real-time policy. The message names the remedy.
+fn real_time_caller(bed: &Bed) {
+    let c = bed.bundle().args(&["true"]).make();
+    let mut call = Command::new("chrt");
+    call.args(["--fifo", "1"]).arg(bed.runtime()).arg("--root").arg(bed.root());
+    call.args(["run", "--bundle"]).arg(&c.bundle).arg(&c.id);
+    let output = call.output().expect("execute chrt");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("linux.resources.cpu.realtimeRuntime"), "{stderr}");
+    c.assert_gone("a refused start");
 }
 
 /// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In groups that the user

@@ -41,6 +41,11 @@ use crate::take;
 use fresh::Fresh;
 use root::Root;
 
+/// Why a kernel with `CONFIG_RT_GROUP_SCHED` returns EINVAL for a move into a v1 cgroup (cgroups(7), sched(7)).
+const REAL_TIME_IN_A_CGROUP: &[u8] =
+    b"a process with a real-time policy (SCHED_FIFO, SCHED_RR) enters a cpu cgroup \
+    only with linux.resources.cpu.realtimeRuntime; start dayfly with an ordinary policy";
+
 /// Init's state between steps.
 pub(crate) struct Init<'a> {
     job: &'a Job,
@@ -363,7 +368,16 @@ impl<'a> Init<'a> {
         for &procs in self.procs {
             // SAFETY: the descriptor is open in this process, which is still to execute its program.
             let procs = unsafe { BorrowedFd::borrow_raw(procs) };
-            rustix::io::write(procs, b"0").map(drop).op("write tasks or cgroup.procs")?;
+            rustix::io::write(procs, b"0").map_err(|errno| {
+                let failure = Failure::new("write tasks or cgroup.procs", errno);
+                match errno {
+                    Errno::INVAL => failure.with(REAL_TIME_IN_A_CGROUP),
+                    Errno::NOSPC => {
+                        failure.with(b"cpuset.cpus or cpuset.mems of the cgroup is empty")
+                    }
+                    _ => failure,
+                }
+            })?;
         }
         Ok(())
     }
