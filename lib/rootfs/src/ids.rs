@@ -34,8 +34,8 @@ pub const RANGE: u32 = 65536;
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the owner's directory: the record of a container. An owner with this file outlives the process that
-/// created it.
+/// A file in the owner's directory: the record of a container. A directory with this file remains an owner after the
+/// process that created the directory has ended.
 const RECORD: &str = "record";
 
 /// The owner of a range: a directory. The process that creates the directory holds a lock on it (flock(2)) until the

@@ -105,7 +105,7 @@ fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const SQUASHFS: u32 = 0x7371_7368;
     const FUSE: u32 = 0x6573_5546;
     const NEVER: (u32, u32) = (u32::MAX, 0);
-    /// overlayfs, NFS, SMB and 9P.
+    /// The magic numbers of overlayfs, NFS, SMB and 9P, which no kernel version can map.
     const UNMAPPABLE: [u32; 4] = [0x794c_7630, 0x6969, 0xff53_4d42, 0x0102_1997];
     let Ok(filesystem) = statfs(directory) else { return true };
     let since = match filesystem.f_type as u32 {
