@@ -99,8 +99,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns the time at which `row` ended another row's wait for it. This is the time when the row ended or sent a
-/// message; otherwise the end of its last work during the wait, but at most the end of the wait.
+/// Returns the time at which `row` ended another row's wait for it: the time when `row` ended or sent a message. If it
+/// did neither during the wait, returns the end of its last work in that period, but at most the end of the wait.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);
