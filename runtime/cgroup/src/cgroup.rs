@@ -331,8 +331,9 @@ impl Cgroup {
         self.made.iter().any(|path| path == directory.path())
     }
 
-    /// Returns an error if the cgroup already contains processes or is frozen. With processes in it, two containers
-    /// would share limits, and the end of one would kill the other. In a frozen cgroup, the start would hang.
+    /// Returns an error if the cgroup already contains processes or is frozen. If it contained processes of another
+    /// container, the two containers would share limits, and the removal of one would kill the other. In a frozen
+    /// cgroup, the start would hang.
     pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {
@@ -418,8 +419,8 @@ impl Cgroup {
         if let (Some(unit), true) = (&self.unit, self.started) {
             let _ = self.kill_all(SIGKILL);
             let _ = scope::stop_unit(unit);
-            // If systemd finds processes in the scope even for a moment, it does not remove the directory and forgets
-            // the scope.
+            // If systemd finds processes in the scope, even for a moment, it forgets the scope and leaves its directory
+            // in place.
             if let Some(unified) = &self.unified {
                 let _ = remove::remove(self, &[unified.place.directory().to_string()]);
             }
