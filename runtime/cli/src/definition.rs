@@ -140,8 +140,8 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
 pub enum Order {
     /// Anywhere before `--`.
     Mixed,
-    /// Anywhere before `--`. If this option is given, then only before the first argument, and any number of arguments
-    /// is accepted.
+    /// Anywhere before `--`; but if the option in this variant is given, only before the first argument, and any number
+    /// of arguments is accepted.
     MixedUnless(&'static Opt),
     /// Only before the first argument; all following words are passed to another program.
     OptionsFirst,
@@ -237,7 +237,8 @@ impl Command {
     /// `run --image` or `events --all`.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
-            // If this option is a flag, no arguments may follow. If it has a value, a command may follow.
+            // The option replaces the arguments: no arguments follow a flag, and a command may follow an option with a
+            // value.
             Order::MixedUnless(option) if option.kind == Kind::Flag => {
                 Some(format!("[options] --{}", option.long))
             }
