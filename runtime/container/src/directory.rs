@@ -72,7 +72,8 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 /// Locks a container's directory until `directory` and its duplicates are closed.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
     let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // A command that checks the lock holds it in shared mode for a moment; no command is working on the container.
+        // No command works on the container: another command only checks the lock, for which it holds the lock in
+        // shared mode for a moment.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }

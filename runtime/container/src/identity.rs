@@ -46,7 +46,7 @@ pub(crate) fn open_alive(pid: Pid, identity: Identity) -> Option<OwnedFd> {
     (same && !has_exited(&pidfd)).then_some(pidfd)
 }
 
-/// Returns whether the process behind a pidfd has exited; a zombie has.
+/// Returns whether the process behind a pidfd has exited. A zombie counts as exited.
 pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)

@@ -181,7 +181,7 @@ pub(crate) fn prepare(
     };
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Nothing but missing mount points is created in this upper directory.
+        // Only missing mount points are created in this upper layer.
         true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };

@@ -76,8 +76,8 @@ pub fn readable(at: u64, length: usize) -> usize {
     usize::try_from(LARGEST.saturating_sub(at)).map_or(length, |left| left.min(length))
 }
 
-/// Returns whether an offset is in the last block below the largest offset. In this block on tmpfs, lseek(2) with
-/// SEEK_DATA finds no data, even if it contains data.
+/// Returns whether an offset is in the last 2 MiB below `LARGEST`, the largest offset that a file can have. There,
+/// lseek(2) with SEEK_DATA finds no data on tmpfs, even if the file contains data.
 pub fn is_at_the_end(at: u64) -> bool {
     LARGEST.saturating_sub(at) < LAST
 }
