@@ -52,8 +52,8 @@ impl Shim {
                 None => self.ended(pid, exit),
             }
         }
-        // No worker is running whose answer could report these children as processes: they are orphans from a container
-        // without its own PID namespace.
+        // Without a running worker, no answer can report these children as processes of a container: they are orphans
+        // from a container without its own PID namespace.
         if self.workers.is_empty() {
             self.strays.clear();
         }
@@ -286,8 +286,8 @@ impl Shim {
         Empty {}.encode()
     }
 
-    /// Reports the exit of a process, unless the report must wait: for a pending start of this process, or, if the
-    /// process is init, until the exits of all other processes of the container are reported.
+    /// Reports the exit of a process, unless the report must wait: until a pending start of this process has completed
+    /// or, if the process is init, until the exits of all other processes of the container are reported.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;

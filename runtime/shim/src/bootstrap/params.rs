@@ -64,7 +64,7 @@ impl Params {
     /// Reads the parameters from standard input, the command line and the environment.
     ///
     /// # Errors
-    /// If the input has neither format, or the options are invalid.
+    /// If the input is neither BootstrapParams nor an Any, or the options are invalid.
     pub fn read(
         input: &[u8],
         flags: &Flags<'_>,

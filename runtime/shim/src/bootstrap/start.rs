@@ -98,7 +98,7 @@ pub enum Started {
 /// # Errors
 /// If the group has no shim.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
-    // This may execute the program again, so it must precede reading standard input, which would then be empty.
+    // This must come before standard input is read: it may execute the program again, which would find the input empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
     let bundle = super::working_directory()?;
@@ -115,7 +115,8 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         }
         Claim::Ours(listener) => listener,
     };
-    // The socket must be this process's own, because this process is still listening on it.
+    // The path refers to this process's own socket, because no other process replaces a socket on which a process
+    // listens.
     let abandon = |_: &Failure| _ = rustix::fs::unlink(path.as_str());
     let settings = Settings::read(args).inspect_err(abandon)?;
     let daemon = Daemon {
