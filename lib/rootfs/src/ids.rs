@@ -143,9 +143,9 @@ impl Judge {
 /// A leased range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Its first id.
+    /// The first id of the range.
     pub first: u32,
-    /// Its owner.
+    /// The owner of the range.
     pub owner: Owner,
     /// The inode of the mount namespace in which the owner's directory has its path, or 0 if unknown.
     pub mount_namespace: u64,
