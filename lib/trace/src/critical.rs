@@ -37,7 +37,7 @@ pub struct PathSum<'a> {
     pub row: usize,
     /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// The total time of these steps on the path, in nanoseconds.
+    /// The total time on the path of the steps with this name in this row, in nanoseconds.
     pub took: u64,
     /// The number of pieces of the path.
     pub pieces: usize,
@@ -358,7 +358,8 @@ mod tests {
                 for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
                     let covers = |span: &Span| span.start <= at && at < span.end;
                     let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
-                    // Of the spans that began at the same time, the shortest one; of equally short spans, the last one.
+                    // If several spans began at the same time, this is the shortest of them; if several are equally
+                    // short, the last.
                     let last = open.max_by_key(|(_, span)| {
                         (span.start.max(row.start), u64::MAX - span.end.min(finish))
                     });
