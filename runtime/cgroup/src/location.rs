@@ -44,7 +44,7 @@ pub struct Place {
 pub struct LegacyPlace {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// The directory in this hierarchy.
+    /// The cgroup's directory in the hierarchy.
     pub place: Place,
 }
 
