@@ -41,7 +41,7 @@ pub(crate) fn remove(
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // Not dayfly's file but a directory: it is removed below with everything else.
+            // This is not dayfly's file but a directory. It is removed below with everything else.
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }

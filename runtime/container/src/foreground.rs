@@ -71,7 +71,7 @@ impl Signals {
                 Err(Errno::INTR) => continue,
                 result => result.context("poll", "")?,
             };
-            // A container that has run for this long leaves time to reap the helpers.
+            // poll(2) has timed out: the container has run for `A_WHILE`, so its helpers have exited and can be reaped.
             if let (Some(pending), 0) = (&mut pending, ready) {
                 pending.tidy();
                 patience = None;

@@ -40,7 +40,7 @@ pub(crate) struct Record {
     pub id: String,
     pub bundle: String,
     pub rootfs: String,
-    /// Nanoseconds since 1970.
+    /// The time of creation, in nanoseconds since 1970.
     pub created: u64,
     /// The uid of the user who created the container.
     pub owner: u32,

@@ -137,7 +137,7 @@ impl Store {
             Found::Whole(stored) if is_locked(directory.as_fd()) => {
                 self.assemble(directory, stored, true)
             }
-            // Its creation may have completed between reading the record and checking the lock.
+            // The container's creation may have completed between reading the record and checking the lock.
             Found::Whole(_) => match record::read(directory.as_fd(), id)? {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
                 Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),

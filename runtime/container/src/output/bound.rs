@@ -16,7 +16,8 @@ use rustix::process::{Resource, getrlimit};
 const START: &str = "log/start";
 /// The magic numbers of file systems whose files have holes (statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, overlayfs.
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
-/// The output begins at a multiple of this size, so that its first block contains no zeros before the output.
+/// The output begins at a multiple of this size, so that the file contains no zeros before the output in the output's
+/// first block.
 const BLOCK: u64 = 4096;
 /// The size of the largest block of a tmpfs in bytes: a huge page.
 const LAST: u64 = 2 << 20;
