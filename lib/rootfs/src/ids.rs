@@ -54,8 +54,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns the state of the owner's directory. The directory is also missing if the owning process was killed
-    /// before it created the directory.
+    /// Returns the state of the owner's directory. It is `NotSeen` also if the owning process was killed before it
+    /// created the directory.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -308,7 +308,7 @@ impl Leases {
     }
 
     fn free(&self, is_meant: impl Fn(&Lease) -> bool) -> Result<Freed, Error> {
-        // With the lock held, the examined link is the one that is unlinked.
+        // The lock ensures that the link that is unlinked is the one that was examined.
         let _lock = self.lock()?;
         let mut judge = Judge::default();
         let mut freed = Freed::default();
