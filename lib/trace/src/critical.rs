@@ -37,7 +37,7 @@ pub struct PathSum<'a> {
     pub row: usize,
     /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// The total time on the path of the steps with this name in this row, in nanoseconds.
+    /// The total time of the row's steps with this name, as far as they are on the path, in nanoseconds.
     pub took: u64,
     /// The number of pieces of the path.
     pub pieces: usize,
