@@ -6,8 +6,8 @@
 //! any other cgroup. Only creation, removal and changes of limits go through systemd, because systemd would undo other
 //! changes at its next `daemon-reload`.
 //!
-//! A user's own systemd instance provides the same below the cgroup that the host's systemd has delegated to it. This
-//! module also calls that instance for operations for which the user has no write permission.
+//! A user's own systemd instance manages scopes in the same way, below the cgroup that the host's systemd has delegated
+//! to it. This module also calls that instance for operations for which the user has no write permission.
 
 pub(crate) mod properties;
 
