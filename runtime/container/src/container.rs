@@ -113,7 +113,8 @@ impl Container {
         let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // If init exited before the file was opened, another process may have had the pid in its path.
+        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
+        // process.
         match sys::signal::send(pidfd.as_fd(), 0) {
             Ok(()) => Ok(network),
             Err(_) => Err(Error::NotRunning),

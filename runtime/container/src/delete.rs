@@ -39,7 +39,7 @@ impl Store {
         self.delete_found(id, self.container(id), force, warn)
     }
 
-    /// Does the same as [`Store::delete`] with the result of [`Store::container`] for `id`.
+    /// Removes a container as [`Store::delete`] does, given the result of [`Store::container`] for `id`.
     ///
     /// # Errors
     /// Those of [`Store::delete`].

@@ -201,7 +201,7 @@ impl Container {
             }),
         };
         if status.is_err() {
-            // This command fails, so the caller would not learn of the running process.
+            // Kills the process: this command fails, so the caller would not learn that the process is running.
             let _ = sys::signal::send(child.pidfd.as_fd(), 9);
             let _ = launch::wait(&child.pidfd);
             forget(options.pid_file);

@@ -39,7 +39,7 @@ fn start_time(pid: Pid) -> Result<u64, Errno> {
     rest.split_whitespace().nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
 }
 
-/// Opens the process if it has the same identity and has not exited.
+/// Opens the process `pid` if it has this identity and has not exited.
 pub(crate) fn open_alive(pid: Pid, identity: Identity) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let same = Identity::of(pid, &pidfd).ok()? == identity;

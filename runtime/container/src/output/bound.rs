@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, fstatfs, ftruncate, openat};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// The file with the offset at which the output begins, in the container's directory.
+/// A file in the container's directory, which contains the offset at which the output begins.
 const START: &str = "log/start";
 /// The magic numbers of file systems whose files have holes (statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, overlayfs.
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
