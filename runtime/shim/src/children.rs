@@ -201,7 +201,8 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // The process was started while the container's other processes were being killed.
+            // The process was started while the container's other processes were being killed, so the killing must be
+            // repeated.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -251,7 +252,7 @@ impl Shim {
         let stray = stray.map(|at| self.strays.swap_remove(at).1);
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         process.pid = pid;
-        // Its pid cannot be reused until it is reaped, which only this process can do.
+        // The process's pid cannot be reused until the process is reaped, which only this shim can do.
         let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
         process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         if let Some(socket) = process.console.take() {

@@ -22,7 +22,7 @@ const ALLOWED_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 /// Returns the shim's description. `input` contains options, encoded as an Any, or is empty.
 ///
 /// # Errors
-/// Invalid options.
+/// If the options are invalid.
 pub fn info(input: &[u8]) -> Result<RuntimeInfo, Failure> {
     let asked = match input {
         [] => None,

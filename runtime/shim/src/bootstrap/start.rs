@@ -192,7 +192,7 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
 /// the daemon's own descriptors stay open.
 fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Error> {
     setsid().context("setsid", "")?;
-    // containerd waits for the end of the original process's standard output.
+    // containerd waits until no process has the original process's standard output open.
     sys::stdio::replace(sys::stdio::stdin(), null.as_fd()).context("dup3", "stdin")?;
     sys::stdio::replace(sys::stdio::stdout(), null.as_fd()).context("dup3", "stdout")?;
     let log = daemon.log.fd().unwrap_or(null.as_fd());
@@ -202,7 +202,8 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     kept.extend(daemon.log.fd().map(|fd| fd.as_raw_fd()));
     sys::exec::close_all_but(3, &kept).context("close_range", "")?;
     sys::signal::hear_of_children();
-    // The group's other containers may exist longer than this container's bundle.
+    // The group's other containers may exist longer than this container's bundle, which must not stay in use as the
+    // working directory.
     chdir("/").context("chdir", "/")
 }
 

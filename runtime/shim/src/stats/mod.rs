@@ -28,7 +28,7 @@ pub fn metrics(location: &Location) -> Result<Any, Error> {
 }
 
 /// Reads a file that contains one number. Returns 0 if the file is missing or contains something else, so that one
-/// unexpected file does not prevent the report of all others.
+/// unexpected file does not prevent reading the others.
 fn number(files: &Files, name: &str) -> Result<u64, Error> {
     match files.number(name) {
         Err(Error::Unreadable { .. }) => Ok(0),
