@@ -120,7 +120,8 @@ impl Cgroup {
         }
     }
 
-    /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write.
+    /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write to
+    /// the files.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
             // systemd would not check this, and the kernel would then kill processes of the container.

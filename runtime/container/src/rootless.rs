@@ -29,7 +29,7 @@ use crate::{Container, Error, Trace, owner};
 /// The files that grant ids.
 const GRANTS: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 
-/// Moves this process, unless it runs as root, into a new user and mount namespace, as root of the user namespace.
+/// If this process does not run as root, moves it into a new user and mount namespace, as root of the user namespace.
 ///
 /// # Errors
 /// If the host does not allow users to create user namespaces, or if newuidmap or newgidmap fail.
