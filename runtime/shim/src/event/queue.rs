@@ -31,7 +31,7 @@ const ALLOCATION: usize = 16;
 /// The number of events for which an empty queue keeps memory allocated.
 const KEPT: usize = 16;
 
-/// A number of events and their memory.
+/// A number of events, and their total size in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Room {
     events: usize,
