@@ -147,8 +147,8 @@ impl Boxes {
 }
 
 impl Outer {
-    /// Lays out the trays in a box of this width. Returns their positions relative to the upper left corner of the box,
-    /// and the height of the box.
+    /// Lays out the inner boxes in an outer box of this width. Returns their positions relative to the upper left
+    /// corner of the outer box, and the height of the outer box.
     fn flow(&self, width: i32) -> (Vec<Place>, i32) {
         let inner = width - 2 * GAP;
         let (mut x, mut y, mut row) = (GAP, LINE + GAP, 0);
@@ -183,7 +183,7 @@ impl Outer {
 }
 
 impl Tray {
-    /// Returns the number of cells in the tray's largest group.
+    /// Returns the number of cells in the largest group.
     fn largest(&self) -> i32 {
         to_pixels(self.groups.iter().map(Vec::len).max().unwrap_or(0)).max(1)
     }
@@ -193,12 +193,12 @@ impl Tray {
         CELL.0.saturating_mul(self.largest()).saturating_add(GAP / 2)
     }
 
-    /// Returns the number of groups that fit side by side into a box of this width.
+    /// Returns the number of groups that fit side by side if the box is `width` wide.
     fn in_a_line(&self, width: i32) -> usize {
         usize::try_from((width - GAP - GAP / 2) / self.group()).unwrap_or(1).max(1)
     }
 
-    /// Returns the width and the height of the tray. It is at most `inner` wide, unless a single group is wider.
+    /// Returns the width and the height of the box. It is at most `inner` wide, unless a single group is wider.
     fn size(&self, inner: i32) -> (i32, i32) {
         let columns = to_pixels(self.in_a_line(inner).min(self.groups.len().max(1)));
         let cells = self.group().saturating_mul(columns) + GAP + GAP / 2;
@@ -207,7 +207,7 @@ impl Tray {
         (width, (CELL.1 + GAP / 2).saturating_mul(lines) + LINE + GAP / 2)
     }
 
-    /// Iterates over the cells and their positions, for a tray at `place`.
+    /// Iterates over the cells and their positions, if the box is at `place`.
     fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
         let columns = self.in_a_line(place.width);
         let groups = self.groups.iter().enumerate();

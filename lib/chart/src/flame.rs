@@ -25,8 +25,8 @@ pub struct Flame {
     pub title: String,
     /// The sampled stacks, each with its number of samples. The outermost function of a stack comes first.
     pub stacks: Vec<(Vec<String>, u64)>,
-    /// The classes by which functions are coloured: a name for the legend, and substrings of function names. All
-    /// callees of a matching function have its colour too, except those that an earlier class matches.
+    /// The classes by which functions are coloured. A class is a name for the legend, and substrings of function names.
+    /// All callees of a matching function have its colour too, except those that an earlier class matches.
     pub classes: Vec<(String, Vec<String>)>,
 }
 

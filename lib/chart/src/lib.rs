@@ -51,9 +51,9 @@ const MARK: RGBColor = RGBColor(120, 120, 120);
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Linear, starting at 0.
+    /// A linear scale that begins at 0.
     Linear,
-    /// Logarithmic; values that are 0 or negative are left out.
+    /// A logarithmic scale. Values that are 0 or negative are left out.
     Logarithmic,
 }
 

@@ -51,7 +51,7 @@ impl core::fmt::Display for Address {
     }
 }
 
-/// Returns an address, in that format, of the bus whose socket is at `path`.
+/// Returns the address of the bus whose socket is at `path`, in the format of DBUS_SYSTEM_BUS_ADDRESS.
 pub fn address_of(path: &str) -> String {
     let mut address = String::from("unix:path=");
     for byte in path.bytes() {

@@ -137,7 +137,7 @@ impl Bus {
                     return Err(Error::Answer { name: message.error_name, text });
                 }
                 Kind::Signal => {
-                    // Drop the oldest signal; it belongs to a job that this client did not start.
+                    // The queue is full: drop the oldest signal. It concerns a job that this client did not start.
                     if self.signals.len() == MAX_SIGNALS {
                         self.signals.remove(0);
                     }
@@ -148,7 +148,8 @@ impl Bus {
         }
     }
 
-    /// Subscribes to the signals that match `rule`. Does nothing without a bus, because then all signals arrive anyway.
+    /// Subscribes to the signals that match `rule`. On a peer-to-peer connection, does nothing, because all signals
+    /// arrive there anyway.
     ///
     /// # Errors
     /// See [`Error`].

@@ -18,7 +18,7 @@ pub enum Error {
         /// The address as given.
         address: String,
     },
-    /// The peer rejected the authentication of this user.
+    /// The peer rejected the client's authentication.
     Rejected {
         /// The peer's answer.
         answer: String,

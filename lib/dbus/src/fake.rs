@@ -69,7 +69,7 @@ pub fn signals(interface: &str, member: &str, arguments: &[Value]) -> Vec<u8> {
 }
 
 /// Returns a socket and a thread. The thread is the peer of the socket: it answers the authentication with `line`, and
-/// each call with the result of `answer`. After the socket is closed, it returns the received calls.
+/// each call with the result of `answer`. After the socket is closed, the thread returns the received calls.
 pub fn serve(
     line: &'static str,
     mut answer: impl FnMut(&Asked) -> Vec<u8> + Send + 'static,

@@ -91,7 +91,7 @@ fn a_header_that_lies_about_itself_is_refused() {
     for end in 0..good.len() {
         assert!(Message::parse(&good[..end]).is_err());
     }
-    // The signature in the header field differs from the type of this field.
+    // The type of this header field's value is changed to one that the field must not have.
     let mut bad = good.clone();
     bad[18] = b's';
     assert!(Message::parse(&bad).is_err());

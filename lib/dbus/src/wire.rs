@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// Writes values in little-endian order. Offset 0 must be aligned to 8 bytes in the message, as it is in headers and
-/// bodies.
+/// Writes values in little-endian order. Alignment is relative to the writer's first byte, so that byte must be at a
+/// multiple of 8 in the message, as it is in headers and bodies.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub bytes: Vec<u8>,

@@ -1,6 +1,6 @@
 //! A default config.json, equal to the one that Podman 4 and 5 write.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a later
+//! `ociVersion` is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a later
 //! version.
 
 pub mod seccomp;

@@ -75,8 +75,7 @@ impl Limit {
         let set = Set::find(KEY).ok()?;
         let status = set.status().ok()?;
         let own = geteuid().as_raw();
-        // A set that has never been changed is still being created, or its creator was killed before setting the
-        // permits.
+        // If a set was never changed, its creator has not set the permits yet, or was killed before it could.
         let is_ours = status.owner == own && status.maker == own && status.mode & 0o077 == 0;
         (is_ours && status.changed > 0).then_some(Self { set })
     }

@@ -17,7 +17,7 @@ pub enum Second {
     Ends,
 }
 
-/// The error that one of these signals has arrived.
+/// The error that SIGINT, SIGTERM or SIGHUP has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -29,8 +29,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Catches these signals from now on, so that they do not kill the program. SIGHUP stays ignored if it was ignored when
-/// the program started (nohup(1)).
+/// Catches SIGINT, SIGTERM and SIGHUP from now on: instead of killing the program, they set the flag that `check` reads
+/// between the program's steps. SIGHUP stays ignored if it was ignored when the program started (nohup(1)).
 ///
 /// # Errors
 /// Those of sigaction(2).
@@ -47,7 +47,7 @@ pub fn catch(second: Second) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of these signals, with a stream that becomes readable when the signal arrives.
+/// SIGINT, SIGTERM or SIGHUP, with a stream that becomes readable when the signal arrives.
 #[derive(Debug)]
 pub struct Stream {
     /// The signal's number.
@@ -56,8 +56,8 @@ pub struct Stream {
     pub came: UnixStream,
 }
 
-/// Catches each of these signals with its own stream, for programs that forward signals. The signals no longer kill
-/// this program.
+/// Catches SIGINT, SIGTERM and SIGHUP, each with its own stream, for programs that forward signals. The signals no
+/// longer kill this program.
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -71,8 +71,8 @@ pub fn streams() -> Result<Vec<Stream>, Error> {
     signals().map(stream).collect()
 }
 
-/// Returns a stream that becomes readable when any of these signals arrives, for programs that also poll other
-/// descriptors. It requires an earlier call of [`catch`].
+/// Returns a stream that becomes readable when SIGINT, SIGTERM or SIGHUP arrives, for programs that also poll other
+/// descriptors. [`catch`] must have been called before.
 ///
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
@@ -100,13 +100,13 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Returns whether one of these signals has arrived.
+/// Returns whether SIGINT, SIGTERM or SIGHUP has arrived.
 #[must_use]
 pub fn came() -> bool {
     CAME.get().is_some_and(|came| came.load(Ordering::Relaxed))
 }
 
-/// Returns an error if one of these signals has arrived.
+/// Returns an error if SIGINT, SIGTERM or SIGHUP has arrived.
 ///
 /// # Errors
 /// [`Interrupted`].

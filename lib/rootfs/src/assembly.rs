@@ -28,8 +28,8 @@ use crate::{Error, Mode, Upper, copy, look};
 pub struct Assembled {
     /// The number of operations on the host's mount table.
     pub counts: Counts,
-    /// Clones of the layers' parents. They should be closed only after the container has started, because the kernel
-    /// waits for an RCU grace period when a detached mount is closed.
+    /// Clones of the mounts of the layers' parent directories. They should be closed only after the container has
+    /// started, because the kernel waits for an RCU grace period when a detached mount is closed.
     pub copies: Vec<OwnedFd>,
 }
 
@@ -37,7 +37,7 @@ pub struct Assembled {
 #[derive(Debug)]
 pub struct Assembly<'a> {
     recipe: &'a Recipe,
-    /// Clones of the layers' parents, in order.
+    /// Clones of the mounts of the layers' parent directories, in order.
     parents: Vec<OwnedFd>,
     /// The filesystem context of overlayfs.
     context: Option<OwnedFd>,
@@ -63,8 +63,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Clones the parents of the layers, id-mapped by the user namespace if one is given. In attached modes, the clones
-    /// are attached on the host.
+    /// Clones the mounts of the layers' parent directories, id-mapped by the user namespace if one is given. In
+    /// attached modes, the clones are attached on the host.
     ///
     /// # Errors
     /// EINVAL for a filesystem that does not support idmapped mounts; errors of open_tree(2) and move_mount(2).
@@ -283,7 +283,7 @@ fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), E
     Ok(())
 }
 
-/// Sets a directory of overlayfs: by descriptor, or by its path in our procfs.
+/// Sets a directory of overlayfs: by descriptor, or by the descriptor's path in this process's procfs.
 fn set_directory(
     context: BorrowedFd<'_>,
     key: &'static CStr,

@@ -77,7 +77,7 @@ impl Attached {
         self.attach(tree.as_fd(), name)
     }
 
-    /// Attaches a parent's clone at the next mount point.
+    /// Attaches the clone of a parent directory's mount at the next mount point.
     pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         let name = parent_name(self.parents);
         self.parents += 1;
@@ -89,7 +89,7 @@ impl Attached {
         self.attach(tree, String::from(TMPFS))
     }
 
-    /// Creates a symbolic link with the next short name, to a layer below its parent's mount point.
+    /// Creates a symbolic link with the next short name, to a layer below the mount point of its parent directory.
     pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
         let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
         let name = format!("{}", self.layers);

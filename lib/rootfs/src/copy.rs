@@ -243,8 +243,8 @@ impl Copier<'_> {
     }
 }
 
-/// Maps an id of the image to the host's id, where root of the image is `first`. An id beyond the range becomes the
-/// overflow id.
+/// Maps an id of the image to an id of the host, where root of the image is mapped to `first`. An id beyond the range
+/// becomes the overflow id.
 fn shifted(id: u32, first: Option<u32>) -> u32 {
     const NOBODY: u32 = 65534;
     match first {

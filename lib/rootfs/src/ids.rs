@@ -34,8 +34,8 @@ pub const RANGE: u32 = 65536;
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the owner's directory: the record of a container. An owner with this file outlives the process that
-/// created it.
+/// A file in the owner's directory: the record of a container. A directory with this file remains an owner after the
+/// process that created the directory has ended.
 const RECORD: &str = "record";
 
 /// The owner of a range: a directory. The process that creates the directory holds a lock on it (flock(2)) until the
@@ -54,8 +54,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns the state of the owner's directory. The directory is also missing if the owning process was killed
-    /// before it created the directory.
+    /// Returns the state of the owner's directory. It is `NotSeen` also if the owning process was killed before it
+    /// created the directory.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -143,9 +143,9 @@ impl Judge {
 /// A leased range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Its first id.
+    /// The first id of the range.
     pub first: u32,
-    /// Its owner.
+    /// The owner of the range.
     pub owner: Owner,
     /// The inode of the mount namespace in which the owner's directory has its path, or 0 if unknown.
     pub mount_namespace: u64,
@@ -308,7 +308,7 @@ impl Leases {
     }
 
     fn free(&self, is_meant: impl Fn(&Lease) -> bool) -> Result<Freed, Error> {
-        // With the lock held, the examined link is the one that is unlinked.
+        // The lock ensures that the link that is unlinked is the one that was examined.
         let _lock = self.lock()?;
         let mut judge = Judge::default();
         let mut freed = Freed::default();

@@ -11,13 +11,14 @@ use crate::layers::Layers;
 /// How a root filesystem is assembled from its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// One detached, idmapped clone of the layers' parent; each layer is passed to overlayfs by descriptor. The clone
-    /// is in no mount table. Needs Linux 6.15.
+    /// One detached, idmapped clone of the layers' parent directory; each layer is passed to overlayfs by descriptor.
+    /// The clone is in no mount table. Needs Linux 6.15.
     Fd,
-    /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Each layer is passed
-    /// as a path through /proc/self/fd, and the overlay itself stays detached. Needs Linux 6.7.
+    /// One idmapped clone of the layers' parent directory, attached on the host while overlayfs is mounted. Each layer
+    /// is passed as a path through /proc/self/fd, and the overlay itself stays detached. Needs Linux 6.7.
     Path,
-    /// One idmapped clone of the layers' parent, attached on the host while overlayfs is mounted. Needs Linux 5.19.
+    /// One idmapped clone of the layers' parent directory, attached on the host while overlayfs is mounted. Needs Linux
+    /// 5.19.
     Parent,
     /// One idmapped mount per layer, attached on the host while overlayfs is mounted. Needs Linux 5.19.
     PerLayer,
@@ -105,7 +106,7 @@ fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     const SQUASHFS: u32 = 0x7371_7368;
     const FUSE: u32 = 0x6573_5546;
     const NEVER: (u32, u32) = (u32::MAX, 0);
-    /// overlayfs, NFS, SMB and 9P.
+    /// The magic numbers of overlayfs, NFS, SMB and 9P, for which no kernel supports idmapped mounts.
     const UNMAPPABLE: [u32; 4] = [0x794c_7630, 0x6969, 0xff53_4d42, 0x0102_1997];
     let Ok(filesystem) = statfs(directory) else { return true };
     let since = match filesystem.f_type as u32 {

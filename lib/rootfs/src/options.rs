@@ -37,7 +37,8 @@ pub struct Recipe {
     pub user_xattr: bool,
     /// Overlay options from another program, which replace the default ones.
     pub foreign: Option<Foreign>,
-    /// The files that are added to /etc; not empty only if changes can be written somewhere.
+    /// The files that are added to /etc. They are written to the upper layer or to the copy, so the list is empty if
+    /// there is neither.
     pub files: Vec<EtcFile>,
 }
 

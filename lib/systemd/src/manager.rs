@@ -21,7 +21,7 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
 /// The interface by which properties of any object are read.
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// What errors name as the object if a call does not concern a unit.
+/// The object that errors name if a call concerns the user's systemd itself instead of a unit.
 const USER_INSTANCE: &str = "user instance";
 
 /// The result of a successful job.

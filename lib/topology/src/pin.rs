@@ -33,7 +33,7 @@ pub struct Pin {
 pub struct Placement {
     /// The CPUs.
     pub cpus: List,
-    /// The memory nodes nearest to these CPUs.
+    /// The memory nodes nearest to the CPUs in `cpus`.
     pub mems: List,
 }
 

@@ -118,8 +118,8 @@ impl Topology {
         self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
     }
 
-    /// Returns the memory nodes nearest to `cpus`: the nodes that contain these CPUs. For those that have no memory,
-    /// returns the nearest nodes that have.
+    /// Returns the memory nodes nearest to `cpus`: the nodes that contain these CPUs. For each of these nodes that has
+    /// no memory, returns the nearest node that has memory.
     pub fn memory_of(&self, cpus: &List) -> List {
         let with_memory = self.memory_nodes();
         let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());

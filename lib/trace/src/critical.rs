@@ -37,7 +37,7 @@ pub struct PathSum<'a> {
     pub row: usize,
     /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// The total time of these steps on the path, in nanoseconds.
+    /// The total time of the row's steps with this name, as far as they are on the path, in nanoseconds.
     pub took: u64,
     /// The number of pieces of the path.
     pub pieces: usize,
@@ -99,8 +99,8 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns the time at which `row` ended another row's wait for it. This is the time when the row ended or sent a
-/// message; otherwise the end of its last work during the wait, but at most the end of the wait.
+/// Returns the time at which `row` ended another row's wait for it: the time when `row` ended or sent a message. If it
+/// did neither during the wait, returns the end of its last work in that period, but at most the end of the wait.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);
@@ -358,7 +358,8 @@ mod tests {
                 for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
                     let covers = |span: &Span| span.start <= at && at < span.end;
                     let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
-                    // Of the spans that began at the same time, the shortest one; of equally short spans, the last one.
+                    // If several spans began at the same time, this is the shortest of them; if several are equally
+                    // short, the last.
                     let last = open.max_by_key(|(_, span)| {
                         (span.start.max(row.start), u64::MAX - span.end.min(finish))
                     });

@@ -76,9 +76,9 @@ pub enum Awaited {
 /// A point where a process lets another one proceed; shown as an arrow in pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
-    /// The index of the row that lets the other one proceed, and the time when it does.
+    /// The index of the row that lets another row proceed, and the time at which that happens.
     pub from: (usize, u64),
-    /// The index of the row that proceeds, and the time when it does.
+    /// The index of the row that proceeds, and the time at which it proceeds.
     pub to: (usize, u64),
 }
 

@@ -251,7 +251,8 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that was created at `start`, and records the command's wait for it, which lasted until its end.
+    /// Adds a process that was created at `start`, and records that the command waited for it from `start` until it
+    /// ended.
     pub fn lived_awaited(&self, name: &'static str, pid: Pid, object: &str, time: (u64, u64)) {
         self.lived(name, pid, Phase::Bootstrap, object, time);
         if self.is_on() {

@@ -22,8 +22,8 @@ pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = 
 /// of Damerau-Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
-    // The distances from the letters of `one` read so far to each prefix of `other`: without the last letter read, and
-    // with it.
+    // Two rows of the table of distances. `above` contains the distances from the letters of `one` read so far to each
+    // prefix of `other`; `before` contains the distances without the last of these letters.
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=other.len()).collect();
     let mut last = None;

@@ -172,7 +172,7 @@ impl Cgroup {
     }
 
     /// Returns whether the cgroup enables controllers for its children, because of which it cannot contain processes
-    /// itself (cgroup v2, "no internal processes"). False if unknown.
+    /// itself (cgroup v2, "no internal processes"). Returns false if this is unknown.
     pub fn hands_down(&self) -> bool {
         let handed = self.only_unified().map(|directory| directory.read("cgroup.subtree_control"));
         handed.and_then(Result::ok).is_some_and(|text| !text.trim().is_empty())
@@ -224,8 +224,8 @@ impl Cgroup {
     }
 
     /// Moves the existing process `pid` into the cgroup in every hierarchy. This is slow: each move waits for an RCU
-    /// grace period. A user lacks the permission to move a process that is outside the cgroup of the user's systemd,
-    /// for example one in a session; in that case, that systemd is asked to move it.
+    /// grace period. A user may not move a process that is outside the cgroup of the user's systemd, for example in a
+    /// login session. In that case, the user's systemd is asked to move the process.
     ///
     /// # Errors
     /// Failing system calls; [`Error::Systemd`].
@@ -253,7 +253,8 @@ impl Cgroup {
         self.make_where(location, resources, |_| false)
     }
 
-    /// Like [`make`](Self::make), but skips v1 hierarchies whose error `passes_over` accepts, unless none remains.
+    /// Like [`make`](Self::make), but skips v1 hierarchies whose error `passes_over` accepts. If no v1 hierarchy
+    /// remains, returns that error.
     fn make_where(
         &mut self,
         location: &Location,
@@ -331,8 +332,9 @@ impl Cgroup {
         self.made.iter().any(|path| path == directory.path())
     }
 
-    /// Returns an error if the cgroup already contains processes or is frozen. With processes in it, two containers
-    /// would share limits, and the end of one would kill the other. In a frozen cgroup, the start would hang.
+    /// Returns an error if the cgroup already contains processes or is frozen. If it contained processes of another
+    /// container, the two containers would share limits, and the removal of one would kill the other. In a frozen
+    /// cgroup, the start would hang.
     pub(crate) fn check_unused(&self) -> Result<(), Error> {
         let primary = self.primary()?;
         if !self.is_new(primary) {
@@ -418,8 +420,8 @@ impl Cgroup {
         if let (Some(unit), true) = (&self.unit, self.started) {
             let _ = self.kill_all(SIGKILL);
             let _ = scope::stop_unit(unit);
-            // If systemd finds processes in the scope even for a moment, it does not remove the directory and forgets
-            // the scope.
+            // If systemd finds processes in the scope, even for a moment, it forgets the scope and leaves its directory
+            // in place.
             if let Some(unified) = &self.unified {
                 let _ = remove::remove(self, &[unified.place.directory().to_string()]);
             }

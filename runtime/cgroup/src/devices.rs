@@ -224,8 +224,8 @@ pub const DEFAULT_RULES: [(Option<&str>, Rule); 11] = [
     (None, device(200, 10)),
 ];
 
-/// Returns [`DEFAULT_RULES`] in the form of entries of `linux.resources.devices`, without those for whose path
-/// `is_replaced` returns true, because `linux.devices` creates another device there.
+/// Returns [`DEFAULT_RULES`] in the form of entries of `linux.resources.devices`. Omits a rule if `is_replaced` returns
+/// true for its path, because `linux.devices` then creates another device at that path.
 pub fn default_rules(is_replaced: impl Fn(&str) -> bool) -> impl Iterator<Item = DeviceRule> {
     DEFAULT_RULES
         .iter()

@@ -62,8 +62,8 @@ impl Hierarchies {
                 .context("open", root)?;
         for entry in Dir::new(fd).context("read", root)? {
             let entry = entry.context("read", root)?;
-            // Controllers that are mounted together share one directory such as `cpu,cpuacct`, to which symbolic links
-            // refer.
+            // Controllers that are mounted together share one directory such as `cpu,cpuacct`. The symbolic links to
+            // that directory are skipped.
             if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 continue;
             }

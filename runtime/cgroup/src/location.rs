@@ -35,7 +35,7 @@ pub struct Location {
 pub struct Place {
     /// The directory's absolute path.
     directory: String,
-    /// The length of the hierarchy's mount point, in bytes, which is a prefix of the directory's path.
+    /// The length in bytes of the path of the hierarchy's mount point, which is a prefix of the directory's path.
     mount: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct Place {
 pub struct LegacyPlace {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// The directory in this hierarchy.
+    /// The cgroup's directory in the hierarchy.
     pub place: Place,
 }
 
@@ -338,7 +338,7 @@ impl<'a> OwnCgroups<'a> {
     }
 
     /// Returns the directory to which relative paths are relative, as a path below the mount point, without a trailing
-    /// slash. On a hybrid host, this is the root for v2, as with runc.
+    /// slash. For v2 on a hybrid host, this is the root, as with runc.
     fn base(
         &self,
         hierarchies: &Hierarchies,

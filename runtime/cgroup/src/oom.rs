@@ -87,7 +87,7 @@ impl Cgroup {
             return OomWatch::legacy(memory);
         };
         let directory = &unified.directory;
-        // This open is only made for its error, which names the controller.
+        // This call is made only for its error, which names the controller.
         limits::open(directory, "memory.events", OFlags::RDONLY)?;
         OomWatch::unified(directory)
     }
@@ -315,8 +315,8 @@ mod tests {
         assert_eq!(kills(true), Ok(Some(1)));
         put(5);
         assert_eq!(kills(false), Ok(Some(0)));
-        // First, the host ran out of memory: the kill is counted, but the eventfd is not signalled. Then one kill of
-        // each kind.
+        // First, the host ran out of memory: the kill is counted, but the eventfd is not signalled. Then there is one
+        // kill of each kind.
         put(6);
         assert_eq!(kills(false), Ok(Some(1)));
         put(8);

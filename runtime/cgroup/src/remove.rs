@@ -16,7 +16,7 @@ use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 /// because of an NFS server that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time limit for processes that were killed before to finish exiting.
+/// The time that `remove_empty` gives already killed processes to exit.
 const GRACE: Duration = Duration::from_millis(100);
 
 const SIGKILL: i32 = 9;

@@ -6,8 +6,8 @@
 //! any other cgroup. Only creation, removal and changes of limits go through systemd, because systemd would undo other
 //! changes at its next `daemon-reload`.
 //!
-//! A user's own systemd instance provides the same below the cgroup that the host's systemd has delegated to it. This
-//! module also calls that instance for operations for which the user has no write permission.
+//! A user's own systemd instance manages scopes in the same way, below the cgroup that the host's systemd has delegated
+//! to it. This module also calls that instance for operations for which the user has no write permission.
 
 pub(crate) mod properties;
 
@@ -120,7 +120,8 @@ impl Cgroup {
         }
     }
 
-    /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write.
+    /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write to
+    /// the files.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
             // systemd would not check this, and the kernel would then kill processes of the container.

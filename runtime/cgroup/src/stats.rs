@@ -51,21 +51,21 @@ pub struct CpuStats {
 /// CPU time used, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CpuUsage {
-    /// In total.
+    /// The total CPU time.
     #[serde(skip_serializing_if = "is_default")]
     pub total: u64,
-    /// For each CPU; cgroup v1 only.
+    /// The CPU time on each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu: Vec<u64>,
-    /// In the kernel, for each CPU; cgroup v1 only.
+    /// The CPU time in the kernel on each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_kernel: Vec<u64>,
-    /// In user mode, for each CPU; cgroup v1 only.
+    /// The CPU time in user mode on each CPU; cgroup v1 only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_user: Vec<u64>,
-    /// In the kernel, on all CPUs.
+    /// The CPU time in the kernel on all CPUs.
     pub kernel: u64,
-    /// In user mode, on all CPUs.
+    /// The CPU time in user mode on all CPUs.
     pub user: u64,
 }
 
@@ -221,22 +221,22 @@ pub struct HugetlbStats {
 /// Pressure stall information (Documentation/accounting/psi.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Pressure {
-    /// For the time in which some tasks were stalled.
+    /// The values for the time in which some tasks were stalled.
     pub some: PressureData,
-    /// For the time in which all tasks were stalled.
+    /// The values for the time in which all tasks were stalled.
     pub full: PressureData,
 }
 
 /// The share of stalled time in percent, and the total stalled time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PressureData {
-    /// Over the last ten seconds.
+    /// The share of the last ten seconds, in percent.
     pub avg10: f64,
-    /// Over the last minute.
+    /// The share of the last minute, in percent.
     pub avg60: f64,
-    /// Over the last five minutes.
+    /// The share of the last five minutes, in percent.
     pub avg300: f64,
-    /// The total in microseconds.
+    /// The total stalled time, in microseconds.
     pub total: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::{Controller, Controllers, Error};
 pub(crate) struct Legacy {
     /// The hierarchy's controllers.
     pub controllers: Controllers,
-    /// The directory in this hierarchy.
+    /// The cgroup's directory in the hierarchy.
     pub directory: Directory,
 }
 

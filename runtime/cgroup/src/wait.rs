@@ -1,4 +1,4 @@
-//! Functions that wait, always until a deadline at the latest.
+//! Functions that wait, each of them until a deadline at the latest.
 
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};

@@ -138,14 +138,14 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
 /// Where options are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Anywhere before `--`.
+    /// Options are accepted anywhere before `--`.
     Mixed,
-    /// Anywhere before `--`. If this option is given, then only before the first argument, and any number of arguments
-    /// is accepted.
+    /// Options are accepted anywhere before `--`. But if the option in this variant is given, options are accepted only
+    /// before the first argument, and any number of arguments is accepted.
     MixedUnless(&'static Opt),
-    /// Only before the first argument; all following words are passed to another program.
+    /// Options are accepted only before the first argument; all following words are passed to another program.
     OptionsFirst,
-    /// Nowhere. All words are passed to another program, which prints its own help.
+    /// Options are accepted nowhere: all words are passed to another program, which prints its own help.
     PassedOn,
 }
 
@@ -237,7 +237,8 @@ impl Command {
     /// `run --image` or `events --all`.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
-            // If this option is a flag, no arguments may follow. If it has a value, a command may follow.
+            // The option replaces the arguments: no arguments follow a flag, and a command may follow an option with a
+            // value.
             Order::MixedUnless(option) if option.kind == Kind::Flag => {
                 Some(format!("[options] --{}", option.long))
             }

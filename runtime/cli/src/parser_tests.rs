@@ -308,6 +308,6 @@ fn letters_that_share_a_dash() {
     assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
     assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");
     assert_eq!(refusal("run -itv"), "flag needs an argument: -volume");
-    // As in runc, a word after an argument that is not a defined option is an argument.
+    // As in runc, a word that follows an argument and is not a defined option is an argument, too.
     assert_eq!(read(&["kill", "web", "-9"]).2.arguments, ["web", "-9"]);
 }

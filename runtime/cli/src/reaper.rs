@@ -19,8 +19,7 @@ use sys::exec::{StringArray, execve};
 use sys::signal::{self, SignalSet};
 use sys::stdio::{Stderr, stderr, stdin, stdout};
 
-/// The exit status if the program was not found, as in shells. The other exit status is for a program that was found
-/// but cannot be executed.
+/// The exit statuses, as in shells, for a program that was not found and for one that was found but cannot be executed.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -7,9 +7,9 @@ use crate::duration::decimal;
 /// The reason why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidSize<'a> {
-    /// Not a number.
+    /// The number is missing, invalid or too large.
     Number(&'a str),
-    /// A number with an unknown unit.
+    /// The number is followed by an unknown unit.
     Suffix(&'a str),
 }
 

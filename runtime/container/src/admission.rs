@@ -9,7 +9,7 @@ use trace::Phase;
 use crate::{Error, Trace, Warn};
 
 /// Waits for a permit if the host has a limit. Dropping the returned permit lets another start continue. After the
-/// host's maximum waiting time, returns without a permit, and the start continues.
+/// host's maximum waiting time, returns no permit, and the start continues without one.
 ///
 /// # Errors
 /// Only faults injected by tests.

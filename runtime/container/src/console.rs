@@ -13,11 +13,13 @@ use crate::{Error, Trace};
 /// Where init sends the master of a process's terminal.
 #[derive(Debug)]
 pub(crate) enum Console<'a> {
-    /// No terminal.
+    /// The process has no terminal.
     None,
-    /// To a socket of the caller; the descriptor is the connection to it, if an earlier attempt has made one.
+    /// Init sends the master to the caller's socket with this path. The descriptor is the connection to that socket, if
+    /// an earlier attempt has connected to it.
     Socket(&'a str, Option<OwnedFd>),
-    /// To this process, over a socket pair: init's end, and this process's end until `take_receiver` takes it.
+    /// Init sends the master to this process, over a socket pair. The descriptors are init's end and, until
+    /// `take_receiver` takes it, this process's end.
     Own(OwnedFd, Option<OwnedFd>),
 }
 

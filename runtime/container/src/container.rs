@@ -113,7 +113,8 @@ impl Container {
         let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // If init exited before the file was opened, another process may have had the pid in its path.
+        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
+        // process.
         match sys::signal::send(pidfd.as_fd(), 0) {
             Ok(()) => Ok(network),
             Err(_) => Err(Error::NotRunning),
@@ -159,8 +160,9 @@ impl Container {
         })
     }
 
-    /// Returns the uid of the container's creator in the user namespace of this process. A creator in another user
-    /// namespace recorded its id there, so that the owner of the directory is used instead.
+    /// Returns the uid of the container's creator in the user namespace of this process. A creator without root's
+    /// rights on the host may have recorded its uid in another user namespace, so for such a creator the owner of the
+    /// container's directory is returned.
     fn owner(&self) -> u32 {
         match self.record.confined {
             true => fstat(&self.directory).map_or(self.record.owner, |stat| stat.st_uid),
@@ -275,8 +277,8 @@ impl Container {
         Ok(())
     }
 
-    /// Returns the error to report if init exited without a message. The kernel may have killed init because it was
-    /// created in a cgroup after a write to cgroup.kill; otherwise returns `error` unchanged.
+    /// Returns the error to report if init exited without a message: `Stillborn` if the kernel may have killed init
+    /// because init was created in a cgroup after a write to cgroup.kill, otherwise `error` unchanged.
     #[cold]
     pub(crate) fn reason_of(
         &self,
@@ -297,7 +299,7 @@ impl Container {
         CloneFlags::from_bits_retain(self.record.own_namespaces).contains(kind)
     }
 
-    /// Returns whether init has exited or does so within `limit`.
+    /// Returns whether init has exited or exits within `limit`.
     pub fn ends_within(&self, limit: Duration) -> bool {
         self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
     }
@@ -358,9 +360,9 @@ impl Container {
         }
     }
 
-    /// Adds the last requested limit on the sum of memory and swap to `memory` if only the memory limit changes: on
-    /// cgroup v2, memory.swap.max is the difference between the two limits. Returns the limit on the sum for the record
-    /// if it changes.
+    /// Completes an update that changes only the memory limit: on cgroup v2, adds to `memory` the limit on the sum of
+    /// memory and swap that was requested last, because memory.swap.max is the difference between the two limits. If
+    /// the update changes the limit on the sum, returns its new value, for the record.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.

@@ -26,7 +26,7 @@ pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error
 
 /// Calls `make`, and calls it again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
 /// write to cgroup.kill. The second call uses the first one's connection to the console socket, since the listener may
-/// accept only one connection. If the caller requests the pidfd, the first call already does without CLONE_INTO_CGROUP,
+/// accept only one connection. If the caller requests the pidfd, there is only one call, without CLONE_INTO_CGROUP,
 /// since the pidfd of a killed process could not be withdrawn.
 fn attempt<'a, T>(
     options: &CreateOptions<'a>,
@@ -96,7 +96,8 @@ fn try_run(
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
     let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
-    // In these cases, this process need not be woken at the program's start: it learns of the start at the exit.
+    // If nothing here depends on the program's start, this process need not be woken at the start: it learns of the
+    // start at the program's exit.
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()

@@ -39,7 +39,7 @@ impl Store {
         self.delete_found(id, self.container(id), force, warn)
     }
 
-    /// Does the same as [`Store::delete`] with the result of [`Store::container`] for `id`.
+    /// Removes a container as [`Store::delete`] does, given the result of [`Store::container`] for `id`.
     ///
     /// # Errors
     /// Those of [`Store::delete`].
@@ -98,7 +98,8 @@ impl Container {
 
     /// Locks the container against other commands. Returns `None` if another command has removed the container, even if
     /// a new one with the same id exists by now. Waits at most [`identity::PATIENCE`] for a command that hangs.
-    /// Afterwards the caller removes everything that the hanging command created, so that this command fails.
+    /// Afterwards the caller removes everything that the hanging command created, so that the hanging command fails
+    /// when it continues.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
         let is_held = directory::lock(self.directory.as_fd()).is_err();
         if is_held {

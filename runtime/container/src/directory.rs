@@ -41,7 +41,7 @@ pub(crate) fn remove(
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // Not dayfly's file but a directory: it is removed below with everything else.
+            // This is not dayfly's file but a directory. It is removed below with everything else.
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }
@@ -72,7 +72,8 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 /// Locks a container's directory until `directory` and its duplicates are closed.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
     let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // A command that checks the lock holds it in shared mode for a moment; no command is working on the container.
+        // No command works on the container: another command only checks the lock, for which it holds the lock in
+        // shared mode for a moment.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }

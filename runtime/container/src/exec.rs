@@ -25,9 +25,9 @@ use crate::{Container, Error, Warn, foreground, pid_file};
 /// The source of a process's JSON.
 #[derive(Debug, Clone, Copy)]
 pub enum ProcessDocument<'a> {
-    /// In a file at this path.
+    /// The file at this path contains the JSON.
     File(&'a str),
-    /// In this text.
+    /// This text is the JSON.
     Text(&'a str),
 }
 
@@ -39,13 +39,13 @@ pub struct ExecOptions<'a> {
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
-    /// Working directory.
+    /// The working directory.
     pub cwd: Option<&'a str>,
     /// Environment entries to add.
     pub env: Vec<&'a str>,
     /// Whether the process has a terminal.
     pub tty: Option<bool>,
-    /// `uid` or `uid:gid`.
+    /// The user, and optionally the group: `uid` or `uid:gid`.
     pub user: Option<&'a str>,
     /// Supplementary groups to add.
     pub additional_gids: Vec<u32>,
@@ -53,9 +53,9 @@ pub struct ExecOptions<'a> {
     pub caps: Vec<&'a str>,
     /// Whether the process may gain privileges.
     pub no_new_privs: Option<bool>,
-    /// AppArmor profile.
+    /// The AppArmor profile.
     pub apparmor: Option<&'a str>,
-    /// SELinux label.
+    /// The SELinux label.
     pub process_label: Option<&'a str>,
     /// Whether to return once the process is running.
     pub detach: bool,
@@ -100,7 +100,7 @@ impl Container {
 
     fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
         let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        // Without CLONE_INTO_CGROUP: if the kernel killed the process, its pidfd could not be withdrawn.
+        // CLONE_INTO_CGROUP is not used: if the kernel killed the process, its pidfd could not be withdrawn.
         if options.pidfd_socket.is_some() {
             return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
         }
@@ -201,7 +201,7 @@ impl Container {
             }),
         };
         if status.is_err() {
-            // This command fails, so the caller would not learn of the running process.
+            // Kills the process: this command fails, so the caller would not learn that the process is running.
             let _ = sys::signal::send(child.pidfd.as_fd(), 9);
             let _ = launch::wait(&child.pidfd);
             forget(options.pid_file);

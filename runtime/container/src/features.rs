@@ -96,7 +96,8 @@ struct Annotations {
     test_build: Option<&'static str>,
     #[serde(rename = "org.opencontainers.runc.checkpoint.enabled")]
     checkpoint: &'static str,
-    /// The version of runc whose command line is implemented, as features.md permits other runtimes.
+    /// The version of runc whose command line is implemented. features.md permits runtimes other than runc to report
+    /// it.
     #[serde(rename = "org.opencontainers.runc.version")]
     runc_version: &'static str,
 }

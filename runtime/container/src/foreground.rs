@@ -42,7 +42,8 @@ impl Signals {
     }
 
     /// Waits for the exit of `child`; returns its exit status, 128 + n for signal n. Signals to a `pending` init are
-    /// held back until it has executed its program. `notify` is forwarded to the service manager.
+    /// held back until it has executed its program. The messages that `notify` receives are forwarded to the service
+    /// manager.
     pub fn wait(
         &self,
         child: &Child,
@@ -71,7 +72,7 @@ impl Signals {
                 Err(Errno::INTR) => continue,
                 result => result.context("poll", "")?,
             };
-            // A container that has run for this long leaves time to reap the helpers.
+            // poll(2) has timed out: the container has run for `A_WHILE`, so its helpers have exited and can be reaped.
             if let (Some(pending), 0) = (&mut pending, ready) {
                 pending.tidy();
                 patience = None;
@@ -158,7 +159,7 @@ impl<'a> Carrier<'a> {
         Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
     }
 
-    /// Writes the descriptors to poll to the last two entries; returns the number of entries used.
+    /// Stores the descriptors that must be polled in the last two entries of `fds`; returns the number of entries used.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
         // A descriptor that is not to be read now is left out: poll(2) would report a hang-up of its pipe even if no

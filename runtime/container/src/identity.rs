@@ -39,14 +39,14 @@ fn start_time(pid: Pid) -> Result<u64, Errno> {
     rest.split_whitespace().nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
 }
 
-/// Opens the process if it has the same identity and has not exited.
+/// Opens the process `pid` if it has this identity and has not exited.
 pub(crate) fn open_alive(pid: Pid, identity: Identity) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let same = Identity::of(pid, &pidfd).ok()? == identity;
     (same && !has_exited(&pidfd)).then_some(pidfd)
 }
 
-/// Returns whether the process behind a pidfd has exited; a zombie has.
+/// Returns whether the process behind a pidfd has exited. A zombie counts as exited.
 pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)

@@ -25,7 +25,8 @@ const NAME: &str = "run.dayfly.image";
 const LONGEST_NAME: usize = 64;
 /// The period of the CPU quota, in microseconds.
 const PERIOD: u64 = 100_000;
-/// The path of `--init`'s program in the container. /dev is a tmpfs, so that the root filesystem is not changed.
+/// The path of `--init`'s program in the container. It is on the tmpfs /dev, so that the root filesystem is not
+/// changed.
 pub const REAPER: &str = "/dev/init";
 
 /// An image, and the changes to its configuration for one container.
@@ -162,8 +163,9 @@ impl<'a> ImageRun<'a> {
         }
     }
 
-    /// Refuses `--init` in two cases. The container's root with CAP_SYS_ADMIN could make the read-only bind mount of
-    /// dayfly's binary writable. If /dev is a bind mount, dayfly would create the mount point on the host.
+    /// Refuses `--init` in two cases: if a container without a user namespace has CAP_SYS_ADMIN, with which it could
+    /// make the read-only bind mount of dayfly's binary writable; and if /dev is not a tmpfs, because dayfly could then
+    /// create the mount point on the host.
     fn check_reaper(&self, spec: &Spec<'a>) -> Result<(), Error> {
         if self.reaper.is_none() {
             return Ok(());

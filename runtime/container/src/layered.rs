@@ -58,13 +58,13 @@ pub struct LayeredOptions<'a> {
 /// How the ids of a container are mapped to the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
-    /// By the mappings in the configuration.
+    /// The ids are mapped by the mappings in the configuration.
     Configured,
-    /// Not at all: the container uses the host's ids.
+    /// The ids are not mapped: the container uses the host's ids.
     Host,
-    /// To a range that no other container uses.
+    /// The ids are mapped to a range that no other container uses.
     Auto,
-    /// To one range that all containers with this setting share.
+    /// The ids are mapped to one range that all containers with this setting share.
     Shared,
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn prepare(
     };
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Nothing but missing mount points is created in this upper directory.
+        // Only missing mount points are created in this upper layer.
         true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };

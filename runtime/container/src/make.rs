@@ -61,8 +61,9 @@ impl Made {
 /// A container's directory that this command has created and locked.
 pub(crate) struct Claimed {
     pub directory: OwnedFd,
-    /// The descriptor that holds the directory's lock, if this command releases the lock when init continues. If
-    /// `None`, `directory` holds the lock.
+    /// A second descriptor of the directory, which holds the lock, for a command that does not wait for `start`. The
+    /// command closes it when init continues; init's duplicate keeps the lock until execve(2). If `None`, `directory`
+    /// holds the lock.
     pub lock: Option<OwnedFd>,
 }
 
@@ -286,7 +287,7 @@ fn await_release(container: &Container) -> Result<(), Error> {
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
 }
 
-/// The data of a launch that `finish` makes into a container.
+/// The results of a launch, from which `finish` creates the value `Made`.
 struct Recorded {
     header: Header,
     record: Record,

@@ -36,7 +36,7 @@ pub struct CreateOptions<'a> {
     pub console: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
-    /// Whether to do without pivot_root(2).
+    /// Whether pivot_root(2) must not be used.
     pub no_pivot: bool,
     /// Whether to keep the caller's session keyring.
     pub no_new_keyring: bool,
@@ -47,7 +47,7 @@ pub struct CreateOptions<'a> {
     /// Whether the container may start without a cgroup if the caller cannot create one; `None` decides by the caller's
     /// privileges.
     pub rootless: Option<bool>,
-    /// The environment of the command, for LISTEN_FDS.
+    /// The environment of the command, which may contain LISTEN_FDS, NOTIFY_SOCKET and others.
     pub env: sys::Args,
     /// The CPUs on which the start runs: a list, or words such as `node:0`. The program's affinity is not affected.
     pub start_cpus: Option<&'a str>,

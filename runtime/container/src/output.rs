@@ -198,14 +198,15 @@ impl Container {
     }
 }
 
-/// Copies a file from `at` to its end, or from its beginning if it was truncated (a shell's `>/dev/stdout`).
+/// Copies a log to standard output: from the offset `at` to the end, or from the beginning if the log was truncated (a
+/// shell's `>/dev/stdout`).
 fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     if fstat(log)?.st_size.unsigned_abs() < *at {
         *at = 0;
     }
     let mut bytes = [0u8; PIECE];
     loop {
-        // A program can give the file any length, with holes that occupy no space of the tmpfs: holes are skipped.
+        // A program can give the file any length, with holes that occupy no space of the tmpfs. So holes are skipped.
         match seek(log, SeekFrom::Data(*at)) {
             Ok(data) => *at = data,
             Err(Errno::NXIO) if bound::is_at_the_end(*at) => {}
@@ -228,7 +229,8 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
 }
 
-/// Returns the offset of the last lines of output that begins at `start`, or at 0 if the file is shorter.
+/// Returns the offset at which the last `lines` lines of the output begin. The output itself begins at `start`, or at 0
+/// if the file is shorter than that.
 fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno> {
     let stat = fstat(log)?;
     let end = stat.st_size.unsigned_abs();

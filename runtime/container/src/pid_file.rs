@@ -32,7 +32,7 @@ pub(crate) fn write(path: &str, pid: Pid) -> Result<(), sys::Error> {
 
 fn put_in_place(temporary: &str, path: &str, pid: Pid) -> Result<(), sys::Error> {
     // If `path` does not exist, this single call suffices. Old file systems, and seccomp filters that apply to dayfly,
-    // refuse the call.
+    // may refuse the call.
     if renameat_with(CWD, temporary, CWD, path, RenameFlags::NOREPLACE).is_ok() {
         return Ok(());
     }

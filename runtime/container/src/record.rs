@@ -40,7 +40,7 @@ pub(crate) struct Record {
     pub id: String,
     pub bundle: String,
     pub rootfs: String,
-    /// Nanoseconds since 1970.
+    /// The time of creation, in nanoseconds since 1970.
     pub created: u64,
     /// The uid of the user who created the container.
     pub owner: u32,
@@ -211,7 +211,7 @@ pub(crate) fn write(
     Ok(Draft { file, header })
 }
 
-/// Returns the header, and the bytes of a whole record including that header, before the container has a process.
+/// Returns the header and all bytes, including the header, of the record of a container that has no process yet.
 fn draft(
     record: &Record,
     swap: i64,
@@ -278,8 +278,8 @@ pub(crate) fn read(directory: BorrowedFd<'_>, id: &str) -> Result<Found, Error> 
     match sys::fs::read_owned_at(directory, RECORD, |owner| owner == 0 || owner == euid, LONGEST) {
         Ok(Owned::Read(bytes)) => Ok(parse(&bytes, id)),
         Ok(Owned::Foreign(owner)) => Err(Error::Foreign { id: id.into(), owner }),
-        // A FIFO, device, link, directory or socket, or a file that is too long. Opening never blocks
-        // or follows a link.
+        // The record is a FIFO, device, link, directory or socket, or it is too long. Opening it never blocks or
+        // follows a link.
         Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR | Errno::FBIG) => {
             Ok(Found::Damaged(None, Damage::Altered))
         }

@@ -29,7 +29,7 @@ use crate::{Container, Error, Trace, owner};
 /// The files that grant ids.
 const GRANTS: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 
-/// Moves this process, unless it runs as root, into a new user and mount namespace, as root of the user namespace.
+/// If this process does not run as root, moves it into a new user and mount namespace, as root of the user namespace.
 ///
 /// # Errors
 /// If the host does not allow users to create user namespaces, or if newuidmap or newgidmap fail.
@@ -161,8 +161,8 @@ fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
 
 impl Container {
     /// Joins the user namespace that [`enter`] created for the command that created the container: only in this user
-    /// namespace does the caller have the right to enter the container. Does nothing if the container was created
-    /// without it or has its own user namespace, or if the caller is root.
+    /// namespace does the caller have the right to enter the container. Does nothing if that command had no such user
+    /// namespace, if the container has its own user namespace, or if the caller is root.
     ///
     /// # Errors
     /// Those of setns(2).

@@ -68,8 +68,8 @@ pub fn is_supported(kind: &str) -> bool {
 }
 
 /// Returns whether the root filesystem must be mounted in the bundle's directory before the container is created. The
-/// reasons are hooks that run outside the container and access the root filesystem there, the annotation [`PLACE`], a
-/// mount that covers another one, or the caller's wish (`is_set`). Without mounts, there is nothing to mount.
+/// possible reasons are hooks that run outside the container and access the root filesystem there, the annotation
+/// [`PLACE`], a mount that covers another one, and the caller's wish (`is_set`). Returns false if there are no mounts.
 pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>], is_set: bool) -> bool {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];

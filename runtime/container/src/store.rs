@@ -137,7 +137,7 @@ impl Store {
             Found::Whole(stored) if is_locked(directory.as_fd()) => {
                 self.assemble(directory, stored, true)
             }
-            // Its creation may have completed between reading the record and checking the lock.
+            // The container's creation may have completed between reading the record and checking the lock.
             Found::Whole(_) => match record::read(directory.as_fd(), id)? {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
                 Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),
@@ -198,7 +198,7 @@ impl Store {
                         Ok(record) => return Ok(Claim { directory, record }),
                         // The directory belongs to the command that created the record.
                         Err(Errno::EXIST) => return Err(Error::Exists),
-                        // The directory was removed by a command that meant an earlier one of this name.
+                        // Another command has removed the directory, which it took for an earlier one of this name.
                         Err(Errno::NOENT) => {}
                         Err(errno) => {
                             let _ = remove_directory(self.root.as_fd(), id);

@@ -36,7 +36,7 @@ impl Takeover {
         Self { changes, deadline: Deadline::after(identity::PATIENCE), next: FIRST }
     }
 
-    /// Discards the events until now: the reading of the record by this process causes one, too.
+    /// Discards all events until now, because this process itself has caused one by reading the record.
     pub fn forget(&self) {
         let mut events = [0; 1024];
         if let Some(changes) = &self.changes {

@@ -173,7 +173,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Returns the time of the program's first instruction; if it executed itself again, that of the first execution.
+    /// Returns the time of the program's first instruction. If the program has executed itself again, this is the first
+    /// instruction of its first execution.
     fn first(&self) -> u64 {
         self.sealed.map_or_else(|| self.entered(), |sealed| sealed.entered)
     }

@@ -12,9 +12,9 @@ pub const MOST: usize = 1 << 16;
 
 /// The methods that `message!` implements for each struct.
 pub trait Message: Default {
-    /// Merges the fields in `reader` into the message. For a single value, the last one counts; nested messages are
-    /// merged, and lists are extended. Fields with an unknown number, or whose value has an unexpected wire type, are
-    /// skipped.
+    /// Merges the fields in `reader` into the message. If a field with a single value is repeated, its last value
+    /// counts; nested messages are merged, and lists are extended. Fields with an unknown number, or whose value has an
+    /// unexpected wire type, are skipped.
     ///
     /// # Errors
     /// If the bytes are not a valid message. Fields that were read before the error keep their new values.

@@ -52,8 +52,8 @@ impl Shim {
                 None => self.ended(pid, exit),
             }
         }
-        // No worker is running whose answer could report these children as processes: they are orphans from a container
-        // without its own PID namespace.
+        // Without a running worker, no answer can report these children as processes of a container: they are orphans
+        // from a container without its own PID namespace.
         if self.workers.is_empty() {
             self.strays.clear();
         }
@@ -201,7 +201,8 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // The process was started while the container's other processes were being killed.
+            // The process was started while the container's other processes were being killed, so the killing must be
+            // repeated.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -251,7 +252,7 @@ impl Shim {
         let stray = stray.map(|at| self.strays.swap_remove(at).1);
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         process.pid = pid;
-        // Its pid cannot be reused until it is reaped, which only this process can do.
+        // The process's pid cannot be reused until the process is reaped, which only this shim can do.
         let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
         process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         if let Some(socket) = process.console.take() {
@@ -286,8 +287,8 @@ impl Shim {
         Empty {}.encode()
     }
 
-    /// Reports the exit of a process, unless the report must wait: for a pending start of this process, or, if the
-    /// process is init, until the exits of all other processes of the container are reported.
+    /// Reports the exit of a process, unless the report must wait: until a pending start of this process has completed
+    /// or, if the process is init, until the exits of all other processes of the container are reported.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;

@@ -80,7 +80,8 @@ enum Slot<'f, 'a> {
 impl<'a> Flags<'a> {
     /// Parses the arguments after the program's name.
     ///
-    /// The first argument that Go's package flag would refuse.
+    /// # Errors
+    /// Returns the first argument that Go's package flag would refuse.
     pub fn parse(arguments: impl IntoIterator<Item = &'a str>) -> Result<Self, Refusal<'a>> {
         let mut flags = Self::default();
         let mut arguments = arguments.into_iter();

@@ -77,7 +77,8 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         shim.end_drained();
         shim.end_late();
         shim.flush();
-        // Connections made after the shutdown began belong to another container, or will be closed soon.
+        // The loop continues for connections made after the shutdown began: they belong to another container, or will
+        // be closed soon.
         if !shim.is_shutting_down || shim.has_guests() {
             last = None;
         } else {

@@ -154,10 +154,10 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process, whose streams are not open yet.
+    /// Opens the streams of a process. They must not be open yet.
     ///
     /// # Errors
-    /// A stream that cannot be opened.
+    /// If a stream cannot be opened.
     pub fn open_streams(&mut self, key: u32) -> Result<Opened, Status> {
         let task = self.tasks.of_process(key).ok_or_else(|| Status::not_found("process"))?;
         let process = task.processes.iter().find(|process| process.key == key);

@@ -173,7 +173,7 @@ pub(crate) struct Task {
 /// The progress of killing those processes of a container that do not end with init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clearing {
-    /// Not begun.
+    /// The killing has not begun.
     Due,
     /// A worker is killing them.
     UnderWay,

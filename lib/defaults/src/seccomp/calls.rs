@@ -17,26 +17,27 @@
 /// The condition on the container or machine under which a group applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// In every container.
+    /// The group applies in every container.
     Always,
-    /// On machines that run programs of one of these architectures, given by Go's names.
+    /// The group applies on machines that run programs of one of these architectures, given by Go's names.
     On(&'static [&'static str]),
-    /// In containers that have any of these capabilities.
+    /// The group applies in containers that have any of these capabilities.
     With(&'static [&'static str]),
-    /// In containers that do not have this capability.
+    /// The group applies in containers that do not have this capability.
     Without(&'static str),
 }
 
 /// A condition on the first argument of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// Any value.
+    /// The argument may have any value.
     Nothing,
-    /// One of these values.
+    /// The argument must be one of these values.
     First(&'static [u64]),
-    /// A small number other than this one. A value does not match if only its low bits are equal to this number.
+    /// The argument must be a small number other than this one. A value whose low bits alone are equal to this number
+    /// does not match.
     NotFirst(u64),
-    /// A value in which none of these bits is set.
+    /// The argument must have none of these bits set.
     NoneOf(u64),
 }
 

@@ -12,8 +12,8 @@ use std::path::Path;
 /// EPERM, the errno of calls that no rule allows.
 const EPERM: u32 = 1;
 
-/// A machine architecture, with the architectures whose programs it also runs. The architectures are given by the
-/// kernel's name, Go's names and libseccomp's names.
+/// A machine architecture, and all architectures whose programs such a machine runs: `kernel` is the kernel's name of
+/// the machine, `engines` and `filters` are the architectures' names in Go and in libseccomp.
 struct Family {
     kernel: &'static str,
     engines: &'static [&'static str],
@@ -33,7 +33,8 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// Returns the family of a machine architecture; dayfly supports no others.
+/// Returns the family of the machine architecture with the kernel's name `kernel`, or the first family for a machine
+/// that dayfly does not support.
 fn family(kernel: &str) -> &'static Family {
     FAMILIES.iter().find(|family| family.kernel == kernel).unwrap_or(&FAMILIES[0])
 }
@@ -44,7 +45,7 @@ pub fn own(capabilities: &[&str]) -> Value {
     own_for(std::env::consts::ARCH, capabilities)
 }
 
-/// Returns dayfly's own profile for the architecture of another machine, which is given by the kernel's name.
+/// Returns dayfly's own profile for another machine, whose architecture has the kernel's name `kernel`.
 #[must_use]
 pub fn own_for(kernel: &str, capabilities: &[&str]) -> Value {
     let family = family(kernel);

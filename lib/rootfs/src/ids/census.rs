@@ -22,7 +22,8 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 /// A snapshot of the processes of a host.
 #[derive(Debug)]
 pub(super) struct Census {
-    /// One entry per line of each process's uid_map(5): the first id outside, the count, and the process.
+    /// One entry per line of each process's uid_map(5): the line's first id in the parent namespace, its count of ids,
+    /// and the process.
     maps: Vec<(u64, u64, Pid)>,
     /// The mount namespaces of the processes.
     mount_namespaces: Vec<u64>,
@@ -104,7 +105,7 @@ fn mount_namespace_of(proc: &OwnedFd, name: &str) -> Result<Option<u64>, Errno> 
     Ok(None)
 }
 
-/// Iterates over the second and third number of each line.
+/// Iterates over the second and third number of each line of a uid_map.
 fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let text = core::str::from_utf8(text).unwrap_or_default();
     text.lines().filter_map(|line| {

@@ -80,7 +80,7 @@ impl Buffer {
         self.cell(number, None, width);
     }
 
-    /// Appends tenths with a decimal point, as [`Self::right`] does.
+    /// Appends a number given in tenths, such as 123 as `12.3`, right-aligned like the numbers of [`Self::right`].
     pub fn tenths(&mut self, tenths: u64, width: usize) {
         self.cell(tenths / 10, Some(tenths % 10), width);
     }

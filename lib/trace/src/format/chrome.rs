@@ -193,7 +193,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Returns a time of an event, which is in microseconds, in nanoseconds.
+    /// Converts a time of an event from microseconds to nanoseconds.
     fn time(event: &Value, key: &str) -> u64 {
         let text = event[key].as_number().expect(key).to_string();
         let micros: f64 = text.parse().unwrap();

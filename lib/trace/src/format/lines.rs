@@ -1,5 +1,5 @@
 //! JSON Lines: a header, then a line per row and per span. The lines contain everything in the time line; times are
-//! nanoseconds of CLOCK_MONOTONIC_RAW. The key `kind` tells the kinds of lines apart; a span refers to its row by the
+//! nanoseconds of CLOCK_MONOTONIC_RAW. The key `kind` contains the kind of the line; a span refers to its row by the
 //! row's index.
 
 use core::fmt;

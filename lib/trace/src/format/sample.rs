@@ -170,7 +170,7 @@ fn run(program: u64) -> Timeline {
     }
 }
 
-/// Returns a start that failed in a mount, with a host actor some of whose steps were not recorded.
+/// Returns a start that failed in a mount. Some steps of its first row were not recorded.
 pub fn failed() -> Timeline {
     let mut timeline = start();
     timeline.rows.truncate(3);

@@ -186,8 +186,8 @@ pub(crate) fn attach(
 }
 
 /// Returns the programs attached to a cgroup, except those that have vanished meanwhile or that the caller may not
-/// open, for example because a security module hides them. `attach` does not detach the latter. That is safe, because
-/// an access must be allowed by every attached program.
+/// open, for example because a security module hides them. A program that the caller may not open stays attached. That
+/// is safe, because an access must be allowed by every attached program.
 fn attached(directory: &Directory) -> Result<Vec<OwnedFd>, Error> {
     let ids = bpf::query_device_programs(directory.fd())
         .context("bpf", format_args!("BPF_PROG_QUERY {}", directory.path()))?;

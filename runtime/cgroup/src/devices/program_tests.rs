@@ -71,7 +71,8 @@ fn rule() -> impl Strategy<Value = Rule> {
         4 => Just(DeviceKind::Block),
         4 => Just(DeviceKind::Char),
     ];
-    // There are few different numbers, so that rules overlap, and some that a wrong comparison would confuse.
+    // Only a few different numbers are generated, so that rules overlap. u32::MAX is among them, because a wrong
+    // comparison could confuse it with other numbers.
     let number =
         || prop_oneof![2 => Just(None), 4 => (0..3u32).prop_map(Some), 1 => Just(Some(u32::MAX))];
     (any::<bool>(), kind, number(), number(), access())

@@ -18,7 +18,7 @@ use crate::v2::{limits::task_limit, weight};
 
 /// The kernel's default for the CPU bandwidth period, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// Microseconds of CPU time per second that are 1 % of a CPU, the unit in which systemd counts.
+/// 1 % of a CPU, in microseconds of CPU time per second. systemd rounds quotas to multiples of it.
 const PERCENT: u64 = 10_000;
 /// The maximum length of a CPU mask; more than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;
@@ -195,9 +195,10 @@ fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     if bits.is_empty() { Err(invalid()) } else { Ok(bits) }
 }
 
-/// Adds the device rules as a list of allowed devices; the unit denies all others. For rules that systemd cannot
-/// express: on v2, systemd checks nothing, because our own eBPF program checks all rules; on v1, systemd writes its
-/// list again at every `daemon-reload`, so the list allows too little rather than too much.
+/// Adds the device rules as a list of allowed devices; the unit denies all others. If systemd cannot express a rule,
+/// the result depends on the cgroup version. On v2, systemd checks nothing, because dayfly's own eBPF program checks
+/// all rules. On v1, the list omits what systemd cannot express, so that it allows too little rather than too much when
+/// systemd writes it again at every `daemon-reload`.
 fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<Property>, Error> {
     if rules.is_empty() {
         return Ok(Vec::new());

@@ -13,7 +13,7 @@ use crate::{Controller, Error, Location, Place, parse};
 const PAGE: usize = 4096;
 
 /// Reads files of a cgroup, one after another, into one buffer, which grows to the size of the longest file. A missing
-/// file is returned as `None`, because it depends on controllers, kernel version and configuration which files exist.
+/// file is returned as `None`, because controllers, kernel version and configuration determine which files exist.
 #[derive(Debug)]
 pub struct Files {
     directory: Directory,

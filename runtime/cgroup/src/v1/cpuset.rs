@@ -26,8 +26,8 @@ pub(crate) fn inherit(
     fill(directory, place, ("cpuset.mems", "../cpuset.mems"), mems, is_new)
 }
 
-/// Fills one file with the parent's value. The ancestors are visited only if the parent's file is empty, because the
-/// parent is new too.
+/// Fills one file with the parent's value. If the parent's file is empty, the parent is new too, and its file and those
+/// of its ancestors are filled first.
 fn fill(
     directory: &Directory,
     place: &Place,

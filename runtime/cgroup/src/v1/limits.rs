@@ -211,8 +211,9 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     late(directory, "cpu.rt_period_us", late_period)
 }
 
-/// Writes a value whose validity depends on the current value of another file. If the kernel refuses it, and `other`,
-/// the new value for that file, will be written next, returns the value for [`late`].
+/// Writes a value whose validity depends on the current value of another file. `other` is the new value for that file,
+/// if it will be written next. In that case, a value that the kernel refuses is not an error, but is returned for
+/// [`late`].
 fn early(
     directory: &Directory,
     file: &str,

@@ -10,9 +10,9 @@ use crate::{Error, Place};
 ///
 /// All controllers are enabled, not only those of the specified limits, for three reasons: engines read the accounting
 /// of memory, pids, cpu and io; `update` may set limits later; and an engine inside the container can only enable
-/// controllers that are available there. The cost arises once per parent. Each write to cgroup.subtree_control takes a
-/// host-wide lock and visits all children, so controllers that are already enabled are not written again; from the
-/// second start on, that is all of them.
+/// controllers that are available there. Each write to cgroup.subtree_control takes a host-wide lock and visits all
+/// children, so controllers that are already enabled are not written again. The cost therefore arises once per parent:
+/// from the second start on, all controllers are enabled already.
 ///
 /// As in runc, a controller that cannot be enabled is ignored. If one of its limits is specified, the missing file
 /// causes an error later.
@@ -67,8 +67,9 @@ fn hand_down(directory: &Directory) -> Result<(), Error> {
     Ok(())
 }
 
-/// In a threaded subtree, returns an error if limits of domain controllers are specified. Otherwise, if the cgroup's
-/// type is `domain invalid`, makes it threaded, the only valid type there (cgroup-v2.rst, "Threads").
+/// Returns an error if the cgroup is in a threaded subtree and limits of domain controllers are specified. Without such
+/// limits, a cgroup of the type `domain invalid` is made threaded, the only valid type there (cgroup-v2.rst,
+/// "Threads").
 fn check_mode(directory: &Directory, resources: &Resources) -> Result<(), Error> {
     let mut page = [0; 32];
     let mode = directory.read_short("cgroup.type", &mut page)?.trim_end();

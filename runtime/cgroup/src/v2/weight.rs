@@ -2,9 +2,9 @@
 
 /// Converts cpu.shares (2 to 262144, default 1024) to cpu.weight (1 to 10000, default 100).
 ///
-/// Uses the same function as current runc and crun: a quadratic function of log₂(shares) that maps minimum, default and
-/// maximum to each other. The former linear function converted the default to a weight of only 39. 0 means not
-/// specified.
+/// Uses the same function as current runc and crun: a quadratic function of log₂(shares) that maps the minimum, the
+/// default and the maximum of one setting to those of the other. The former linear function converted the default to a
+/// weight of only 39. 0 means not specified.
 pub fn cpu_weight(shares: u64) -> Option<u64> {
     match shares {
         0 => None,

@@ -59,7 +59,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
     })
 }
 
-/// Parses `--rootless`. Returns `None` for `auto` and if the option is missing: then it depends on the caller.
+/// Parses `--rootless`. Returns `None` for `auto` or if the option is missing; the caller's privileges then decide.
 fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
     match boolean(text) {

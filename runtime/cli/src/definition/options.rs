@@ -236,7 +236,7 @@ pub static FORMAT: Opt =
 /// The format: text or JSON.
 pub static PLAN_FORMAT: Opt =
     Opt::text("format", "FORMAT", "text (default) or json").short('f').choices(&["text", "json"]);
-/// Prints the rules of order instead of the steps.
+/// Prints the rules for the order of the steps instead of the steps.
 pub static PLAN_CHECK: Opt =
     Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
 /// Prints a table without truncation.

@@ -68,7 +68,7 @@ fn created(time: &str) -> String {
     seconds.replace('T', " ")
 }
 
-/// Returns the table. Lines are at most `width` characters long, unless `width` is less than the minimum widths need.
+/// Returns the table. Lines are at most `width` characters long, unless the minimum widths of the columns need more.
 pub fn table(rows: &[Row<'_>], width: usize) -> String {
     let rows: Vec<[String; COLUMNS]> =
         [TITLE.map(String::from)].into_iter().chain(rows.iter().map(Row::cells)).collect();

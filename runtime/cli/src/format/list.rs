@@ -24,7 +24,7 @@ pub fn table(list: &[State]) -> String {
     table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>())
 }
 
-/// Returns the containers as one line of JSON. Without containers it is `null`, since Go prints an empty list so.
+/// Returns the containers as one line of JSON. Without containers it is `null`, as Go prints an empty list.
 ///
 /// # Errors
 /// As [`super::json`].

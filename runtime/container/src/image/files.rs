@@ -63,7 +63,8 @@ fn of_host(path: &str) -> Option<String> {
     }
 }
 
-/// Adds a line with the container's name and the part of it before the first dot.
+/// Adds a line with the container's name to `hosts`. If the name contains a dot, the line also contains the part before
+/// it.
 fn with_name(hosts: &str, name: &str) -> String {
     let end = if hosts.ends_with('\n') || hosts.is_empty() { "" } else { "\n" };
     match name.split_once('.') {

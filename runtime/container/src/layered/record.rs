@@ -13,8 +13,8 @@ use sys::Context;
 
 use crate::Error;
 
-/// Symbolic links in a container's directory in a store, besides the changed files: to the container's directory in the
-/// state root, and to the container's image.
+/// The names of two symbolic links in a container's directory in a store: `owner` points to the container's directory
+/// in the state root, `image` to the container's image.
 const OWNER: &str = "owner";
 const IMAGE: &str = "image";
 

@@ -12,11 +12,12 @@ use rustix::fs::{Mode, OFlags, fstatfs, ftruncate, openat};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// The file with the offset at which the output begins, in the container's directory.
+/// A file in the container's directory, which contains the offset at which the output begins.
 const START: &str = "log/start";
 /// The magic numbers of file systems whose files have holes (statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, overlayfs.
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
-/// The output begins at a multiple of this size, so that its first block contains no zeros before the output.
+/// The output begins at a multiple of this size, so that the file contains no zeros before the output in the output's
+/// first block.
 const BLOCK: u64 = 4096;
 /// The size of the largest block of a tmpfs in bytes: a huge page.
 const LAST: u64 = 2 << 20;
@@ -76,8 +77,8 @@ pub fn readable(at: u64, length: usize) -> usize {
     usize::try_from(LARGEST.saturating_sub(at)).map_or(length, |left| left.min(length))
 }
 
-/// Returns whether an offset is in the last block below the largest offset. In this block on tmpfs, lseek(2) with
-/// SEEK_DATA finds no data, even if it contains data.
+/// Returns whether an offset is in the last 2 MiB below `LARGEST`, the largest offset that a file can have. There,
+/// lseek(2) with SEEK_DATA finds no data on tmpfs, even if the file contains data.
 pub fn is_at_the_end(at: u64) -> bool {
     LARGEST.saturating_sub(at) < LAST
 }

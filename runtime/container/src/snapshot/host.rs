@@ -29,9 +29,9 @@ use crate::Error;
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Mounts a root filesystem at `bundle_rootfs`, an absolute path, whose directory is created if missing. The mounts are
-/// attached in order, each over or below the former ones. Links in a mount's target are not followed. On failure,
-/// nothing stays mounted.
+/// Mounts a root filesystem at the absolute path `bundle_rootfs`. The directory at that path is created if it is
+/// missing. The mounts are attached in order, each over or below the former ones. Links in a mount's target are not
+/// followed. On failure, nothing stays mounted.
 ///
 /// # Errors
 /// If a mount is of an unsupported type or cannot be created; the message contains type and reason.

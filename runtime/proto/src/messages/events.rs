@@ -1,5 +1,6 @@
-//! The events that a shim sends to containerd. The event is sent in an [`Any`], which is part of an [`Envelope`]. This
-//! is sent in a [`ForwardRequest`] to the service [`SERVICE`], which answers [`Empty`](crate::messages::time::Empty).
+//! The events that a shim sends to containerd. The event is sent in an [`Any`], which is part of an [`Envelope`]. The
+//! envelope is sent in a [`ForwardRequest`] to the service [`SERVICE`], which answers
+//! [`Empty`](crate::messages::time::Empty).
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -57,13 +57,13 @@ message! {
 
     /// The contents of cpuacct.usage, .stat and .usage_percpu, in nanoseconds.
     pub struct CPUUsage {
-        /// In total.
+        /// The total CPU time.
         1 => total: u64,
-        /// In the kernel.
+        /// The CPU time in the kernel.
         2 => kernel: u64,
-        /// In user mode.
+        /// The CPU time in user mode.
         3 => user: u64,
-        /// On each CPU.
+        /// The CPU time on each CPU.
         4 => per_cpu: Vec<u64>,
     }
 
@@ -251,15 +251,15 @@ message! {
 
     /// The numbers of tasks in each state.
     pub struct CgroupStats {
-        /// Sleeping.
+        /// The number of sleeping tasks.
         1 => nr_sleeping: u64,
-        /// Running.
+        /// The number of running tasks.
         2 => nr_running: u64,
-        /// Stopped.
+        /// The number of stopped tasks.
         3 => nr_stopped: u64,
-        /// In uninterruptible sleep.
+        /// The number of tasks in uninterruptible sleep.
         4 => nr_uninterruptible: u64,
-        /// Waiting for I/O.
+        /// The number of tasks that wait for I/O.
         5 => nr_io_wait: u64,
     }
 }

@@ -30,13 +30,13 @@ message! {
 
     /// A line of a `.pressure` file: how long tasks were stalled.
     pub struct PSIData {
-        /// Over the last 10 seconds, in percent.
+        /// The share of the last 10 seconds, in percent.
         1 => avg10: f64,
-        /// Over the last 60 seconds, in percent.
+        /// The share of the last 60 seconds, in percent.
         2 => avg60: f64,
-        /// Over the last 300 seconds, in percent.
+        /// The share of the last 300 seconds, in percent.
         3 => avg300: f64,
-        /// In total, in microseconds.
+        /// The total time, in microseconds.
         4 => total: u64,
     }
 

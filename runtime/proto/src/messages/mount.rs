@@ -22,7 +22,7 @@ message! {
     /// [`BootstrapResult`](crate::messages::bootstrap::BootstrapResult). It lists the mounts that a shim performs
     /// itself (containerd 2.4).
     pub struct MountCapabilities = "containerd.types.MountCapabilities" {
-        /// The types of these mounts.
+        /// The types of the mounts that the shim performs.
         1 => types: Vec<String>,
         /// The transformations, for example `format` and `mkdir`.
         2 => transforms: Vec<String>,

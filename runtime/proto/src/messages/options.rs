@@ -14,7 +14,7 @@ message! {
         3 => shim_cgroup: String,
         /// The uid of the owner of the pipes for standard streams.
         4 => io_uid: u32,
-        /// The gid of these pipes.
+        /// The gid of the owner of the pipes for standard streams.
         5 => io_gid: u32,
         /// The path or name of the runtime's program.
         6 => binary_name: String,
@@ -30,7 +30,7 @@ message! {
         11 => criu_work_path: String,
         /// The address of the task service, for sandboxes. Deprecated.
         12 => task_api_address: String,
-        /// The version of the task service at that address, 2 or 3. Deprecated.
+        /// The version of the task service at `task_api_address`, 2 or 3. Deprecated.
         13 => task_api_version: u32,
     }
 
@@ -54,7 +54,7 @@ message! {
         8 => image_path: String,
         /// criu's working directory.
         9 => work_path: String,
-        /// The directory with the parent of the images that will be written.
+        /// The directory with the images of an earlier checkpoint, on which the new images are based.
         10 => parent_path: String,
     }
 

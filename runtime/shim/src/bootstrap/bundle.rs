@@ -43,8 +43,8 @@ pub struct Exit {
     pub at: u64,
 }
 
-/// Returns the root directory of the state of all containers in `namespace`: a subdirectory of `root`, the value of
-/// `Options.root`, or of [`ROOT`] if that value is empty.
+/// Returns the root directory of the state of all containers in `namespace`. It is a subdirectory of `root`, which is
+/// the value of `Options.root`; if that value is empty, it is a subdirectory of [`ROOT`].
 pub fn state_root(root: &str, namespace: &str) -> String {
     let root = if root.is_empty() { ROOT } else { root.trim_end_matches('/') };
     format!("{root}/{namespace}")

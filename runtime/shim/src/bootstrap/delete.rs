@@ -66,8 +66,9 @@ pub fn delete(
     })
 }
 
-/// Returns the bundle's absolute path. If the flag is missing, the bundle is the directory named after the id next to
-/// the working directory, which is the bundle of this or of another container (as in containerd-shim-runc-v2).
+/// Returns the bundle's absolute path. Without the flag, the bundle is the directory named after the id beside the
+/// working directory, because the working directory is the bundle of this or of another container (as in
+/// containerd-shim-runc-v2).
 fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     if flags.bundle.starts_with('/') {
         return Ok(flags.bundle.to_string());

@@ -10,9 +10,9 @@ use proto::messages::specs::FEATURES;
 
 use super::{Failure, NAME, REVISION, VERSION, options};
 
-/// The types of mounts that the shim performs itself, for example `erofs` or `loop`: containerd's mount manager (2.2
-/// and later) leaves these to the shim. Types for which containerd has no mount handler, such as `overlay` and `bind`,
-/// need not be listed.
+/// The types of mounts that containerd's mount manager (2.2 and later) should leave to the shim: none. `erofs` or
+/// `loop` would be examples; containerd performs these mounts before it calls the shim. Types for which containerd has
+/// no mount handler, such as `overlay` and `bind`, need not be listed.
 pub const MOUNT_TYPES: &[&str] = &[];
 
 /// The annotation that contains [`MOUNT_TYPES`] for containerd 2.2 and 2.3. Later versions read these types from the
@@ -22,7 +22,7 @@ const ALLOWED_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 /// Returns the shim's description. `input` contains options, encoded as an Any, or is empty.
 ///
 /// # Errors
-/// Invalid options.
+/// If the options are invalid.
 pub fn info(input: &[u8]) -> Result<RuntimeInfo, Failure> {
     let asked = match input {
         [] => None,

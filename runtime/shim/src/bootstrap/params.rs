@@ -64,7 +64,7 @@ impl Params {
     /// Reads the parameters from standard input, the command line and the environment.
     ///
     /// # Errors
-    /// If the input has neither format, or the options are invalid.
+    /// If the input is neither BootstrapParams nor an Any, or the options are invalid.
     pub fn read(
         input: &[u8],
         flags: &Flags<'_>,
@@ -75,7 +75,7 @@ impl Params {
             given.or_else(|| env(TTRPC_ADDRESS)).filter(|it| !it.is_empty()).map(str::to_string)
         };
         // An Any with options may also be decodable as BootstrapParams. Its type URL then appears as the id, so the id
-        // is compared.
+        // is compared with that of the command line.
         let is_meant = |params: &BootstrapParams| {
             params.instance_id == flags.id && params.namespace == flags.namespace
         };

@@ -98,7 +98,7 @@ pub enum Started {
 /// # Errors
 /// If the group has no shim.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
-    // This may execute the program again, so it must precede reading standard input, which would then be empty.
+    // This must come before standard input is read: it may execute the program again, which would find the input empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
     let bundle = super::working_directory()?;
@@ -115,7 +115,8 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         }
         Claim::Ours(listener) => listener,
     };
-    // The socket must be this process's own, because this process is still listening on it.
+    // The path refers to this process's own socket, because no other process replaces a socket on which a process
+    // listens.
     let abandon = |_: &Failure| _ = rustix::fs::unlink(path.as_str());
     let settings = Settings::read(args).inspect_err(abandon)?;
     let daemon = Daemon {
@@ -191,7 +192,7 @@ fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, F
 /// the daemon's own descriptors stay open.
 fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Error> {
     setsid().context("setsid", "")?;
-    // containerd waits for the end of the original process's standard output.
+    // containerd waits until no process has the original process's standard output open.
     sys::stdio::replace(sys::stdio::stdin(), null.as_fd()).context("dup3", "stdin")?;
     sys::stdio::replace(sys::stdio::stdout(), null.as_fd()).context("dup3", "stdout")?;
     let log = daemon.log.fd().unwrap_or(null.as_fd());
@@ -201,7 +202,8 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     kept.extend(daemon.log.fd().map(|fd| fd.as_raw_fd()));
     sys::exec::close_all_but(3, &kept).context("close_range", "")?;
     sys::signal::hear_of_children();
-    // The group's other containers may exist longer than this container's bundle.
+    // The group's other containers may exist longer than this container's bundle, which must not stay in use as the
+    // working directory.
     chdir("/").context("chdir", "/")
 }
 

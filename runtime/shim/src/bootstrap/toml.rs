@@ -19,7 +19,7 @@ pub enum Value {
     Boolean(bool),
     /// A whole number.
     Number(u32),
-    /// A string in either kind of quotes.
+    /// A string in single or double quotes.
     Text(String),
 }
 

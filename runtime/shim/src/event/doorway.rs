@@ -8,7 +8,8 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-/// The size of the buffer for inotify events. It holds a few: one may contain a name of 255 bytes.
+/// The size of the buffer for inotify events. It holds at least a few events, each of which may contain a name of 255
+/// bytes.
 const EVENTS: usize = 1024;
 
 /// An inotify watch for the creation of a path's first missing component.

@@ -31,7 +31,7 @@ const ALLOCATION: usize = 16;
 /// The number of events for which an empty queue keeps memory allocated.
 const KEPT: usize = 16;
 
-/// A number of events and their memory.
+/// A number of events, and their total size in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Room {
     events: usize,
@@ -140,8 +140,8 @@ impl Queue {
         usize::from(self.is_sent)
     }
 
-    /// Drops the oldest event of this weight, but neither one that was sent nor the newest event. Returns whether there
-    /// was one.
+    /// Drops the oldest event of this weight. An event that was sent and the newest event are never dropped. Returns
+    /// whether an event was dropped.
     fn lose(&mut self, weight: Weight) -> bool {
         let first = self.first_waiting();
         let end = self.items.len().saturating_sub(1).max(first);

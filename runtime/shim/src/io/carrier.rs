@@ -1,8 +1,8 @@
 //! One direction of one stream: copies data from a source to a sink as long as the sink has space.
 //!
 //! The poller contains only one of the two at a time, the source or the sink: the one that the carrier waits for. If
-//! the poller contained both, epoll(7) could report a hang-up of the other one again and again, without anything to do,
-//! because hang-ups are reported even if they are not requested.
+//! the poller contained both, epoll(7) could report a hang-up of the other one again and again, although the carrier
+//! could do nothing about it: hang-ups are reported even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -236,8 +236,8 @@ impl Carrier {
         let (fd, interest) = match (end, &self.to) {
             (End::From, _) => (self.from.as_fd(), Interest::IN),
             (End::Hung, _) => (self.from.as_fd(), Interest::IN | Interest::ET),
-            // A terminal that no program has open reports a hang-up again and again, even while its buffer is full: it
-            // is polled edge-triggered.
+            // A terminal that no program has open reports a hang-up again and again, even while its buffer is full. So
+            // it is polled edge-triggered.
             (End::To, Sink::Flow(to)) if self.manner == Manner::TerminalInput => {
                 (to.as_fd(), Interest::OUT | Interest::ET)
             }

@@ -69,6 +69,7 @@ pub(super) struct Logger {
 impl Logger {
     /// Starts a logger that reads `stdout` and `stderr`.
     ///
+    /// # Errors
     /// Those of clone3(2), pipe2(2) and other system calls. If the program cannot be executed, [`Logger::is_ready`]
     /// returns the error.
     pub fn start(

@@ -81,7 +81,7 @@ pub struct Asked<'a> {
     pub stderr: &'a str,
     /// Whether the program has a terminal.
     pub terminal: bool,
-    /// containerd's namespace, for loggers.
+    /// containerd's namespace; passed to loggers.
     pub namespace: &'a str,
     /// The exec id, or for init the container's id; passed to loggers.
     pub process: &'a str,
@@ -114,13 +114,13 @@ struct Outlook {
 #[derive(Debug, Default)]
 pub struct Streams {
     process: u32,
-    /// The carriers, indexed by part: standard input, output, error.
+    /// The carriers, indexed by part: standard input, standard output, standard error.
     carriers: [Option<Carrier>; 3],
     /// The shim's own writing end of standard input's FIFO, open until Task.CloseIO.
     stdin_writer: Option<OwnedFd>,
-    /// The shim's own reading ends of the output FIFOs: standard output, error.
+    /// The shim's own reading ends of the output FIFOs: standard output's, then standard error's.
     readers: [Option<Held>; 2],
-    /// The FIFOs that wait for a reader: standard output, error.
+    /// The FIFOs that wait for a reader: standard output's, then standard error's.
     partings: [Option<Parting>; 2],
     /// The source and sink for a future terminal; `None` once the terminal is connected.
     outlook: Option<Outlook>,

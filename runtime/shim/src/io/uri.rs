@@ -26,8 +26,8 @@ pub(super) struct Logger {
     pub path: CString,
     /// The program's arguments: each key of the query, followed by its value.
     pub args: Vec<CString>,
-    /// Whether the program writes a byte once it is ready (`binary-v2`, containerd 2.2). A program of the other scheme
-    /// reports that it is ready by closing the pipe.
+    /// Whether the program writes a byte once it is ready (`binary-v2`, containerd 2.2). A program of the scheme
+    /// `binary` closes the pipe instead.
     pub says_ready: bool,
 }
 

@@ -17,8 +17,9 @@ use proto::messages::any::Any;
 
 /// Returns the resource usage of the container whose cgroup is at `location`.
 ///
+/// # Errors
 /// If the cgroup does not exist or was removed meanwhile, an error for which [`Error::is_gone`] is true. It corresponds
-/// to `NotFound`, with which containerd skips the task. Failing system calls.
+/// to `NotFound`, with which containerd skips the task. Otherwise, failing system calls.
 pub fn metrics(location: &Location) -> Result<Any, Error> {
     match location.is_unified() {
         true => Ok(Any::pack(&v2::metrics(&mut Files::unified(location)?)?)),
@@ -27,7 +28,7 @@ pub fn metrics(location: &Location) -> Result<Any, Error> {
 }
 
 /// Reads a file that contains one number. Returns 0 if the file is missing or contains something else, so that one
-/// unexpected file does not prevent the report of all others.
+/// unexpected file does not prevent reading the others.
 fn number(files: &Files, name: &str) -> Result<u64, Error> {
     match files.number(name) {
         Err(Error::Unreadable { .. }) => Ok(0),

@@ -51,7 +51,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         terminal: request.terminal,
     };
     let init = shim.next_key();
-    // The client that requested the shutdown did not know of this container.
+    // The client that requested the shutdown did not know of this container, so the shutdown is cancelled.
     shim.is_shutting_down = false;
     shim.tasks.add(Task {
         key,

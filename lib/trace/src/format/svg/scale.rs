@@ -157,7 +157,7 @@ fn scaled(part: u64, whole: u64, width: u64) -> u64 {
 /// The label of a time on the axis. All labels have the same unit, and as many decimals as the step between ticks
 /// needs.
 pub struct Tick {
-    /// Nanoseconds from the start.
+    /// The time in nanoseconds from the start.
     pub time: u64,
     /// The distance between ticks.
     pub step: u64,

@@ -18,7 +18,7 @@ use super::*;
 /// The key of the process.
 const KEY: u32 = 7;
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// Longer than any operation takes.
+/// A timeout that is longer than any operation takes.
 const EVER: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
 /// A directory with FIFOs, and the streams of a process with a loop that serves them.
