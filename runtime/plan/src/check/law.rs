@@ -51,6 +51,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Returns the result before any law is weighed.
+    pub const fn new() -> Self {
+        Self { applies: false, holds: true, steps: Vec::new() }
+    }
+
     /// Records a step that breaks the rule.
     pub fn blame(&mut self, number: usize) {
         self.holds = false;

@@ -6,6 +6,7 @@
 //! --check` prints the verdicts. Release builds do not check plans when they start a container.
 
 mod law;
+mod nature;
 mod pick;
 mod rules;
 
@@ -67,6 +68,18 @@ impl Place {
     }
 }
 
+impl Rule {
+    /// Returns for each law of the rule whether a plan follows it.
+    pub fn laws(&self, plan: &Plan) -> impl Iterator<Item = bool> {
+        let look = Look::new(plan);
+        self.laws.iter().map(move |law| {
+            let mut finding = Finding::new();
+            law.weigh(&look, &mut finding);
+            finding.holds
+        })
+    }
+}
+
 /// Returns all rules.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::ALL.into_iter().flatten()
@@ -79,7 +92,7 @@ pub fn verdicts(plan: &Plan) -> impl Iterator<Item = (&'static Rule, Outcome)> {
 }
 
 fn outcome(look: &Look<'_>, rule: &Rule) -> Outcome {
-    let mut finding = Finding { applies: false, holds: true, steps: Vec::new() };
+    let mut finding = Finding::new();
     for law in rule.laws {
         law.weigh(look, &mut finding);
     }

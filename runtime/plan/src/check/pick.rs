@@ -1,8 +1,8 @@
 //! Predicates that select steps for rules.
 
 use crate::check::law::Step;
+use crate::check::nature::{Nature, is_source};
 use crate::step::{InitStep, ParentStep, Slot};
-use sys::clone::CloneFlags;
 
 /// Selects steps of the parent.
 macro_rules! parent {
@@ -22,28 +22,19 @@ macro_rules! init {
 
 pub(super) use {init, parent};
 
+/// Returns the nature of a step of init; a step of the parent is [`Nature::Other`].
+fn nature(step: Step<'_>) -> Nature<'_> {
+    step.init.map_or(Nature::Other, Nature::of)
+}
+
 /// Selects steps in which the parent opens or creates a mount source of the host.
 pub fn parent_takes(step: Step<'_>) -> bool {
-    matches!(
-        step.parent,
-        Some(
-            ParentStep::CloneTree(_)
-                | ParentStep::MakeTree { .. }
-                | ParentStep::CloneDevice(_)
-                | ParentStep::MakeNodes(_)
-                | ParentStep::MapLayers { .. }
-                | ParentStep::OpenLayers
-                | ParentStep::MakeUpper
-                | ParentStep::AssembleRootfs
-                | ParentStep::DetachLayers
-                | ParentStep::CopyLayers
-        )
-    )
+    step.parent.is_some_and(is_source)
 }
 
 /// Selects steps in which init opens a mount source of the host.
 pub fn init_takes(step: Step<'_>) -> bool {
-    matches!(step.init, Some(InitStep::CloneTree(_) | InitStep::CloneDevice(_)))
+    nature(step) == Nature::Source
 }
 
 /// Selects steps in which either actor opens a mount source.
@@ -53,46 +44,22 @@ pub fn takes(step: Step<'_>) -> bool {
 
 /// Selects steps that mount something.
 pub fn mounts(step: Step<'_>) -> bool {
-    matches!(
-        step.init,
-        Some(
-            InitStep::AttachRoot { .. }
-                | InitStep::AttachTree { .. }
-                | InitStep::AttachBind(_)
-                | InitStep::MountFs(_)
-        )
-    )
+    nature(step).is_mount()
 }
 
 /// Selects steps that create something in the root filesystem.
 pub fn fills(step: Step<'_>) -> bool {
-    mounts(step)
-        || matches!(
-            step.init,
-            Some(
-                InitStep::MakeDevices { .. }
-                    | InitStep::MakeLinks { .. }
-                    | InitStep::MakeDirectory { .. }
-            )
-        )
+    nature(step).is_filling()
 }
 
 /// Selects steps that make the root filesystem the root.
 pub fn enters_root(step: Step<'_>) -> bool {
-    matches!(
-        step.init,
-        Some(InitStep::PivotRoot | InitStep::ChangeRoot { .. } | InitStep::EnterRoot)
-    )
+    nature(step) == Nature::Root
 }
 
 /// Selects steps that make the root filesystem the root, also for processes added to a container.
 pub fn gets_root(step: Step<'_>) -> bool {
-    let joined = match step.init {
-        Some(InitStep::JoinProcess { kinds, .. }) => kinds.contains(CloneFlags::NEWNS),
-        Some(InitStep::EnterRootOf { .. }) => true,
-        _ => false,
-    };
-    joined || enters_root(step)
+    matches!(nature(step), Nature::Root | Nature::RootOfContainer)
 }
 
 /// Selects steps in which init joins namespaces shared with others.
@@ -129,7 +96,7 @@ pub fn executes(step: Step<'_>) -> bool {
 
 /// Selects steps that make a path masked or read-only.
 pub fn protects(step: Step<'_>) -> bool {
-    matches!(step.init, Some(InitStep::MaskPath { .. } | InitStep::ReadonlyPath { .. }))
+    nature(step) == Nature::Cover
 }
 
 /// Selects steps that need privileges which are lost with the change of user.
@@ -138,25 +105,5 @@ pub fn sets_up(step: Step<'_>) -> bool {
         || gets_root(step)
         || protects(step)
         || container_hooks(step)
-        || matches!(
-            step.init,
-            Some(
-                InitStep::JoinCgroups
-                    | InitStep::JoinNamespace { .. }
-                    | InitStep::JoinNetwork
-                    | InitStep::BecomeRoot
-                    | InitStep::Unshare(_)
-                    | InitStep::LoopbackUp
-                    | InitStep::SetHostname(_)
-                    | InitStep::SetDomainname(_)
-                    | InitStep::OpenConsole { .. }
-                    | InitStep::FreezeTmpfs { .. }
-                    | InitStep::Reconfigure { .. }
-                    | InitStep::SetMountAttr { .. }
-                    | InitStep::WriteSysctl { .. }
-                    | InitStep::SetScheduler(_)
-                    | InitStep::SetIoPriority(_)
-                    | InitStep::SetMemoryPolicy { .. }
-            )
-        )
+        || nature(step) == Nature::Privileged
 }

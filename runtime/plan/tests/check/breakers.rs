@@ -2,6 +2,7 @@
 
 use dayfly_plan::step::{Capabilities, InitStep, Memory, ParentStep};
 use dayfly_plan::{Labelled, Plan};
+use rootfs::Mode;
 use serde_json::json;
 use sys::clone::CloneFlags;
 
@@ -256,6 +257,67 @@ pub const BREAKERS: &[Breaker] = &[
             }
         },
     ),
+    ("proc-first", Case::new, |plan| remove(&mut plan.parent, "open proc")),
+    ("cgroup-before-trees", Case::new, |plan| remove(&mut plan.parent, "enter cgroup")),
+    (
+        "layers-in-order",
+        || Case::new().layered(Mode::PerLayer),
+        |plan| {
+            before(&mut plan.parent, "detach layers", "assemble rootfs");
+        },
+    ),
+    (
+        "outside-before-admit",
+        || Case::new().in_scope(),
+        |plan| {
+            before(&mut plan.parent, "release scope", "clone");
+        },
+    ),
+    ("recorded-before-it-runs", Case::new, |plan| remove(&mut plan.parent, "record")),
+    ("recorded-before-it-runs", Case::new, |plan| before(&mut plan.parent, "record", "clone")),
+    (
+        "hooks-in-place",
+        || Case::new().hooks(&["startContainer"]),
+        |plan| {
+            after(&mut plan.init, "await start", "run hooks startContainer");
+        },
+    ),
+    (
+        "program-before-start",
+        || Case::new().filter(false),
+        |plan| {
+            before(&mut plan.init, "load seccomp", "find program");
+        },
+    ),
+    ("admitted-before-root", rootless, |plan| {
+        after(&mut plan.init, "await admission", "undumpable");
+    }),
+    ("cgroup-before-its-namespace", Case::new, |plan| remove(&mut plan.init, "join cgroups")),
+    ("ipc-made-by-root", in_user, |plan| {
+        with_clone(plan, |clone| {
+            if let ParentStep::Clone { flags, .. } = clone {
+                flags.insert(CloneFlags::NEWIPC);
+            }
+        })
+    }),
+    (
+        "one-way-into-root",
+        || Case::new().namespace("network", Some("/net")),
+        |plan| {
+            after(&mut plan.init, "join namespace net", "enter root");
+        },
+    ),
+    ("privileged-before-user", Case::new, |plan| remove(&mut plan.init, "change user")),
+    ("umask-after-nodes", Case::new, |plan| remove(&mut plan.init, "set umask")),
+    ("cwd-verified", Case::new, |plan| after(&mut plan.init, "chdir to cwd", "change user")),
+    ("close-fds-last", Case::new, |plan| remove(&mut plan.init, "close descriptors")),
+    (
+        "filter-may-be-loaded",
+        || Case::new().filter(false),
+        |plan| {
+            before(&mut plan.init, "load seccomp", "no new privileges");
+        },
+    ),
 ];
 
 fn rootless() -> Case {
@@ -279,7 +341,7 @@ fn hooked() -> Case {
 }
 
 fn layered() -> Case {
-    Case::new().layered()
+    Case::new().layered(Mode::Fd)
 }
 
 fn joining() -> Case {

@@ -4,6 +4,7 @@ use dayfly_plan::{
     Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot, Kernel, Plan,
     Request,
 };
+use rootfs::Mode;
 use serde_json::{Value, json};
 use spec::{NumberSet, Process, Spec};
 use sys::clone::CloneFlags;
@@ -19,7 +20,7 @@ pub struct Case {
     template: bool,
     attended: bool,
     start_cpus: bool,
-    layers: Option<rootfs::Mode>,
+    layers: Option<Mode>,
     unit: bool,
     legacy: bool,
     exec: Option<CloneFlags>,
@@ -123,8 +124,8 @@ impl Case {
     }
 
     /// Uses a root filesystem from layers.
-    pub fn layered(mut self) -> Self {
-        self.layers = Some(rootfs::Mode::Fd);
+    pub fn layered(mut self, mode: Mode) -> Self {
+        self.layers = Some(mode);
         self
     }
 
@@ -316,7 +317,7 @@ impl Case {
             case.fast_paths = FastPaths::empty();
         }
         if dice.roll(5) == 0 {
-            let modes = [rootfs::Mode::Fd, rootfs::Mode::PerLayer, rootfs::Mode::Copy];
+            let modes = [Mode::Fd, Mode::PerLayer, Mode::Copy];
             case.layers = Some(modes[dice.roll(3)]);
         }
         if dice.roll(5) == 0 {

@@ -4,6 +4,7 @@ use sys::mount::attr;
 
 use crate::check::Rule;
 use crate::check::law::{Finding, Law, Look};
+use crate::check::nature::Nature;
 use crate::check::pick::{enters_root, gets_root, init, init_takes, joins, mounts, protects};
 use crate::step::{InitStep, Slot};
 
@@ -91,25 +92,12 @@ fn is_above(place: &[u8], below: &[u8]) -> bool {
         || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Returns the path in the root where a step creates something.
-fn place(step: &InitStep) -> Option<&[u8]> {
-    Some(match step {
-        InitStep::AttachTree { target, .. } => target.path.to_bytes(),
-        InitStep::AttachBind(bind) => bind.target.path.to_bytes(),
-        InitStep::MountFs(mount) => mount.target.path.to_bytes(),
-        InitStep::MakeDevices { directory, .. } | InitStep::MakeLinks { directory, .. } => {
-            directory.to_bytes()
-        }
-        InitStep::MakeDirectory { path } => path.to_bytes(),
-        _ => return None,
-    })
-}
-
 /// Blames steps after `number` that create something at or below `at`, or optionally above it.
 fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
     for other in number + 1..look.steps().end {
-        let Some(made) = look.step(other).init.and_then(place) else { continue };
+        let nature = look.step(other).init.map(Nature::of);
+        let Some(made) = nature.and_then(Nature::place) else { continue };
         if is_above(at, made) || above && is_above(made, at) {
             finding.blame(number);
             finding.blame(other);

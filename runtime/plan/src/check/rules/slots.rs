@@ -50,7 +50,35 @@ impl ParentStep {
             Self::CloneDevice(DeviceSource { slot, .. }) => fill(*slot),
             Self::MakeNodes(made) => made.nodes.iter().for_each(|own| fill(own.host.slot)),
             Self::MakeNetwork => fill(Slot::NETWORK),
-            _ => {}
+            Self::Undumpable
+            | Self::RequireModule(_)
+            | Self::MapLayers { .. }
+            | Self::OpenLayers
+            | Self::MakeUpper
+            | Self::DetachLayers
+            | Self::ConnectConsole { .. }
+            | Self::CreateCgroup
+            | Self::EnterPidNamespace { .. }
+            | Self::EnterNamespace { .. }
+            | Self::RunOn(_)
+            | Self::Clone { .. }
+            | Self::ReleaseScope { .. }
+            | Self::MoveNetDevices { .. }
+            | Self::MapIds(_)
+            | Self::MapOwnId(_)
+            | Self::MapIdsThrough(_)
+            | Self::LimitResources(_)
+            | Self::Admit
+            | Self::AdjustOomScore(_)
+            | Self::InheritOomScore(_)
+            | Self::RestoreOomScore
+            | Self::EnterResctrl
+            | Self::RecordBirth
+            | Self::RunHooks
+            | Self::SendListener(_)
+            | Self::AwaitReady
+            | Self::Commit
+            | Self::AwaitExec => {}
         }
     }
 
@@ -84,7 +112,32 @@ impl ParentStep {
                     read(*slot);
                 }
             }
-            _ => {}
+            Self::Undumpable
+            | Self::OpenProc
+            | Self::RequireModule(_)
+            | Self::OpenLayers
+            | Self::MakeUpper
+            | Self::AssembleRootfs
+            | Self::DetachLayers
+            | Self::CopyLayers
+            | Self::CloneDevice(_)
+            | Self::OpenNamespace { foreign: None, .. }
+            | Self::ConnectConsole { .. }
+            | Self::CreateCgroup
+            | Self::RunOn(_)
+            | Self::ReleaseScope { .. }
+            | Self::MakeNetwork
+            | Self::MapIdsThrough(_)
+            | Self::LimitResources(_)
+            | Self::Admit
+            | Self::RestoreOomScore
+            | Self::EnterResctrl
+            | Self::RecordBirth
+            | Self::RunHooks
+            | Self::SendListener(_)
+            | Self::AwaitReady
+            | Self::Commit
+            | Self::AwaitExec => {}
         }
     }
 }
