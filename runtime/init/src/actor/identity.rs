@@ -122,8 +122,8 @@ impl Init<'_> {
         }
     }
 
-    /// Changes groups before the user, since the change of user removes root's right to change them; capabilities stay
-    /// until [`set_capabilities`].
+    /// Changes groups before the user, because only root may change groups. Capabilities stay until
+    /// [`set_capabilities`].
     pub(super) fn change_user(
         &mut self,
         uid: u32,

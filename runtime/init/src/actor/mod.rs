@@ -347,8 +347,9 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Our own copy
-    /// must be closed first: the kernel returns ENOSYS for a missing agent only once no process holds the listener.
+    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Then closes
+    /// our own copy: if the agent exits, the kernel fails filtered system calls with ENOSYS only once no process holds
+    /// the listener.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -356,9 +357,8 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. The CPU affinity of
-    /// dayfly's caller must not apply to the container. If it cannot be reset, that is not an error, as in runc. Init
-    /// has one thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
+    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. Init has one thread,
+    /// so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: the descriptor is open in this process, which is still to execute its program.

@@ -167,8 +167,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Calls `make` to create a file of another type at `path`, where the kernel has reported an existing file. If that
-    /// is a dangling link, the file is created at the link's target.
+    /// Calls `make` to create a device node or another special file at `path`, where the kernel has reported an
+    /// existing file. If the existing file is a dangling link, the new file is created at the link's target.
     pub(crate) fn make_behind_link(
         &self,
         path: &CStr,
