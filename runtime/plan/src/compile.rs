@@ -92,7 +92,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Ids of any other namespace could not be mapped (namespaces.rs).
+    // Whether a rootless caller writes the mappings of a new user namespace. If so, it becomes undumpable only
+    // afterwards (`maps-before-undumpable`).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -259,7 +260,8 @@ fn compile_handshake(
     process: &Process<'_>,
     memory: Memory,
 ) {
-    // It has released the container's lock: commands that enter must find a complete container.
+    // If an intermediate has closed what init does not need, init no longer holds the container's lock. Then commands
+    // that enter could get in before the container is complete, so init waits for the parent.
     let is_stripped = builder.parent.iter().any(
         |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
     );

@@ -56,8 +56,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses file systems that cannot be created for a detached root: mount(2) cannot reach such a root, which is not the
-/// working directory yet.
+/// Refuses file systems that cannot be created for a detached root. mount(2) cannot reach such a root, and relative
+/// paths do not begin at it, because it is not the working directory yet.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
