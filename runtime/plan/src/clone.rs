@@ -192,7 +192,7 @@ pub fn compile(
 /// and for descriptors that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// Removes the limit on open descriptors from the list, and returns it, if it is too low for init's work
+/// If the limit on open descriptors is too low for init's work, removes it from the list and returns it
 /// (`low-nofile-last`). Init sets that limit last, which needs no privileges, because it only lowers the limit. Until
 /// then the soft limit equals the hard limit, if the hard limit is high enough.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {

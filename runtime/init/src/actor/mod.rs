@@ -55,7 +55,7 @@ pub(crate) struct Init<'a> {
     starter: Option<OwnedFd>,
     /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
-    /// Whether root could not enter the working directory; the user then tries again later.
+    /// Whether root could not enter the working directory. If so, init tries again later as the user.
     cwd_denied: bool,
     /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
@@ -388,7 +388,7 @@ impl<'a> Init<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            // If `start` was killed after it sent its message, init does not continue. If it did, the state could be
+            // If `start` was killed after it sent its message, init does not continue. If init did, the state could be
             // "created" and later change to running without a command.
             if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
                 let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
@@ -398,8 +398,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs hooks. If only the loading of the filter follows, the hooks run under the filter. Each hook's process loads
-    /// it itself, so that the filter need not permit the system calls with which init runs a hook.
+    /// Runs hooks. If init loads the filter right after the hooks, the hooks run under the filter as well. Each hook's
+    /// process loads it itself, so that the filter need not permit the system calls with which init runs a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,

@@ -158,7 +158,7 @@ fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
     options.propagation.last().map(|propagation| propagation.kind)
 }
 
-/// Returns the option that sets the SELinux label of the container's mounts on the files of such a file system.
+/// Returns the option that gives the files of a file system of type `kind` the SELinux label of the container's mounts.
 pub(super) fn context_of(
     kind: &str,
     context: &Context<'_, '_>,
