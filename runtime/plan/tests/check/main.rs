@@ -1,5 +1,5 @@
-//! Tests of the rules of order (`plan::check`): for each rule there is a plan that breaks it and for which it is
-//! reported; each rule applies to some plan; and plans of all kinds follow the rules.
+//! Tests of the rules of order (`plan::check`): for each rule, a plan that breaks it is reported; each rule applies to
+//! some plan; and plans of all kinds follow the rules.
 
 mod breakers;
 mod cases;

@@ -85,7 +85,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns whether one place equals or is above the other.
+/// Returns whether the path `place` equals the path `below`, or is one of its parent directories.
 fn is_above(place: &[u8], below: &[u8]) -> bool {
     place.is_empty()
         || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -105,7 +105,8 @@ fn place(step: &InitStep) -> Option<&[u8]> {
     })
 }
 
-/// Blames steps after `number` that create something at or below `at`, or optionally above it.
+/// Blames steps after `number` that create something at or below `at`. If `above` is set, also blames steps that create
+/// something above `at`.
 fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
     for other in number + 1..look.steps().end {
