@@ -65,7 +65,8 @@ impl Caller {
         self.uid != 0 || self.nested
     }
 
-    /// Refuses settings that this caller cannot give to a container, in runc's words.
+    /// Returns an error for settings that this caller cannot give to a container. Where runc has an error for a setting,
+    /// the text begins as runc's.
     pub(crate) fn check(
         &self,
         spec: &Spec<'_>,
