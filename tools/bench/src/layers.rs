@@ -93,8 +93,8 @@ pub fn experiment(
     })
 }
 
-/// Makes the layers in the stand, and returns an entrant for each way and number of layers. Each is the first of
-/// `entrants`, which must be a dayfly.
+/// Makes the layers in the stand, and returns an entrant for each way and number of layers. Each entrant is a copy of
+/// the first of `entrants`, which must be a dayfly.
 ///
 /// # Errors
 /// Those of making layers.

@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the names of the samples of one repetition ("go").
+    /// Returns the names of the samples of one *go* (a repetition of the operation).
     #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
@@ -52,7 +52,7 @@ impl Operation {
     }
 }
 
-/// The number of goes.
+/// The number of goes (repetitions of an operation).
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
     /// The number of goes before the measured ones, which fill the kernel's and the runtimes' caches.
@@ -163,8 +163,8 @@ pub fn in_turns<T>(
     Ok(given)
 }
 
-/// Times a container's run in each of its steps: in a round, every entrant runs all of them, with the pause before
-/// each. `change` modifies the configuration for an entrant and a step, by their indices.
+/// Times the run of a container in several variants (steps): in each round, every entrant runs all variants, with the
+/// pause before each run. `change` modifies the configuration for an entrant and a step, by their indices.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.

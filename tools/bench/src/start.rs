@@ -60,7 +60,7 @@ pub fn experiment(
     })
 }
 
-/// The weight of a step by an entrant.
+/// The weight (system calls, instructions, peak memory) of one step by one entrant.
 #[derive(Debug, Clone, Serialize)]
 pub struct Weighed {
     /// The step.

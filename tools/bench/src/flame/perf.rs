@@ -42,7 +42,8 @@ impl Perf {
         };
         let (to, from) = (open(&commands)?, open(&answers)?);
         let mut perf = Command::new("perf");
-        // Uses the CPUs' clocks, because virtual machines often have no counters. Recording starts when it is enabled.
+        // Uses the CPUs' clocks, because virtual machines often have no performance counters. perf records nothing
+        // until the command "enable".
         perf.args(["record", "--quiet", "-e", "cpu-clock", "-g", "--delay=-1", "-F"])
             .arg(frequency.to_string())
             .args(["-p", &std::process::id().to_string(), "-o"])
