@@ -33,7 +33,7 @@ use std::time::Duration;
 /// Options of an import.
 #[derive(Debug)]
 pub struct Options {
-    /// Its names; by default those of the source.
+    /// The image's names; by default those of the source.
     pub names: Vec<Reference>,
     /// Limits on the unpacked size.
     pub limits: Limits,
@@ -244,8 +244,8 @@ impl Importer<'_> {
         Ok(layers)
     }
 
-    /// Returns whether the directories that have no entry in a layer have, in the layers below, the attributes that
-    /// were assumed, or do not exist there.
+    /// Checks the directories that have no entry in a layer: returns whether each of them either has the assumed
+    /// attributes in the layers below, or does not exist there.
     fn fits(&self, layer: &LayerInfo, below: &Merged) -> Result<bool> {
         if below.is_empty() {
             return Ok(true);
