@@ -355,7 +355,7 @@ fn events_interval(bed: &Bed) {
         assert_eq!(serde_json::from_str::<Value>(line).expect("JSON")["type"], "stats");
     }
     c.delete_force().ok();
-    // The stream may end with the container; if it does not, this ends it.
+    // The stream may end with the container; if it does not, this signal ends it.
     running.signal(rustix::process::Signal::TERM);
     let _ = running.wait();
     c.id_call("events", &["--interval", "0s", "--stats"], &[]).run().exits(1);

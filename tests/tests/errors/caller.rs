@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     case!(pid_file_that_is_no_file).unlike_runc(),
 ];
 
-/// Returns a call of the runtime by way of another program: `through` is the command line that executes it.
+/// Returns a call of the runtime by way of another program: `through` is the command line that executes the runtime.
 fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
