@@ -114,7 +114,7 @@ pub struct Outside {
     pub held_us: f64,
     /// The time that tracing adds to all processes, estimated from the number of calls.
     pub tracing_us: f64,
-    /// The part of that time that appears as the time of calls.
+    /// The part of `tracing_us` that appears as the time of calls.
     pub within_us: f64,
 }
 

@@ -402,7 +402,7 @@ const fn policy(what: &'static str, only: &'static [(&'static str, &'static str)
     Line { what, published: &[], take, unit }
 }
 
-/// A figure of a policy.
+/// A figure by which policies are compared.
 enum Of {
     P99,
     ColdShare,
