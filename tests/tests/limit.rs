@@ -68,7 +68,7 @@ fn free(limit: &Limit) -> usize {
 fn held_up(bed: &Bed) -> (Container<'_>, File) {
     let path = bed.dir.join("go");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
-    // Opened for both, so that neither this open nor the hook's waits.
+    // The FIFO is opened for reading and writing, so that neither this open(2) nor the hook's blocks.
     let pipe = File::options().read(true).write(true).open(&path).expect("open pipe");
     let hook = format!("read line < {}", path.display());
     let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", hook] });

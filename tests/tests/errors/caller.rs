@@ -203,7 +203,7 @@ fn pid_file_that_is_no_file(bed: &Bed) {
     let c = bed.bundle().make();
     c.create_with(&["--pid-file", &path("null")]).ok();
     c.delete_force().ok();
-    // Opened for reading and writing, so that the open does not block.
+    // The FIFO is opened for reading and writing, so that open(2) does not block.
     let mut reader = File::options().read(true).write(true).open(path("fifo")).expect("open");
     c.create_with(&["--pid-file", &path("fifo")]).ok();
     let mut bytes = [0; 16];

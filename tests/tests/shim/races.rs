@@ -201,7 +201,7 @@ fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::pat
     let create = shim.send(Method::Create, &request);
     // The first creation's hook may still exist and read the line, so the line is written until the answer arrives.
     let answer = loop {
-        // Opened for reading and writing, so that open(2) does not block.
+        // The FIFO is opened for reading and writing, so that open(2) does not block.
         let mut file = fs::OpenOptions::new();
         let file = file.read(true).write(true).open(gate).expect("open the gate");
         std::io::Write::write_all(&mut &file, b"go\n").expect("write");

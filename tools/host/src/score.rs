@@ -50,7 +50,7 @@ const FORMULA: &str = "carried = the most starts at once with which nine tenths 
 /// The document.
 #[derive(Debug, Clone, Serialize)]
 pub struct Document {
-    /// [`VERSION`].
+    /// The version of the document: [`VERSION`].
     pub version: u32,
     /// The score from 0 to 100.
     pub score: u32,

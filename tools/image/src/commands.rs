@@ -173,7 +173,7 @@ fn rm(options: &Rm) -> Result<()> {
         };
         let one = refs.iter().filter(|(name, _)| Some(name) == found.name.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == found.image.digest);
-        // A name removes only itself, a digest all names of the image.
+        // A name given by the user removes only that name; a digest removes all names of the image.
         let names: Vec<_> =
             if one.clone().next().is_some() { one.collect() } else { all.collect() };
         gone.extend(names.into_iter().map(|(name, _)| name.clone()));

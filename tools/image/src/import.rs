@@ -99,7 +99,8 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
             "the image has no layers, so nothing could be run in it".to_owned(),
         ));
     }
-    // Held so that layers that belong to no image yet, newly unpacked or found in the store, are not removed.
+    // The lock is held so that layers that belong to no image yet, newly unpacked or found in the store, are not
+    // removed.
     let _rely = store.rely(options.patience)?;
     let importer = Importer {
         store,

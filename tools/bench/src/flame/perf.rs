@@ -36,7 +36,7 @@ impl Perf {
             let mode = Mode::RUSR | Mode::WUSR;
             mknodat(CWD, fifo, FileType::Fifo, mode, 0).map_err(Error::errno("make fifo", fifo))?;
         }
-        // Read and write, so that neither end waits for the other to open it.
+        // Both FIFOs are opened for reading and writing, so that neither end waits for the other to open it.
         let open = |path: &PathBuf| {
             File::options().read(true).write(true).open(path).map_err(Error::at("open", path))
         };

@@ -369,7 +369,7 @@ pub(super) fn probes(
                 }
                 samples.push(of_shims(&format!("{what} that were probed"), bench.beside(&before)));
             }
-            // Also removes what a failed hold has made.
+            // The request also removes what a failed `hold` has made.
             let dropped = bench.ask("drop", 4 * pods_u32)?;
             if let (Err(reason), None) = (dropped, &entrant.failure) {
                 entrant.failure = Some(format!("{pods} pods: {reason}"));
