@@ -63,8 +63,8 @@ fn free(limit: &Limit) -> usize {
     limit.state().expect("limit").free
 }
 
-/// Returns a container whose start is blocked by a hook, and the pipe that the hook reads: the hook exits after a line,
-/// and when the pipe is closed.
+/// Returns a container whose start is blocked by a hook, and the pipe that the hook reads: the hook exits when it has
+/// read a line, or when the pipe is closed.
 fn held_up(bed: &Bed) -> (Container<'_>, File) {
     let path = bed.dir.join("go");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");

@@ -123,7 +123,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Returns habits after these idle times, one after the other, with classes of 100 ms.
+    /// Returns a function's habits after these idle times, one after the other, with classes of 100 ms.
     fn after(idle: impl IntoIterator<Item = u64>) -> Habits {
         let mut habits = Habits::new(ms(1000));
         let mut now = ms(0);
