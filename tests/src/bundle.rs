@@ -21,8 +21,8 @@ impl<'a> Bundle<'a> {
     pub(crate) fn new(bed: &'a Bed, dir: PathBuf) -> Self {
         let mut bundle = Self { bed, dir, config: base() };
         if bed.view.has_v1() {
-            // The rule applies only if v1 has the controllers. On v2 a device rule is an eBPF program; cases that need
-            // one set a rule.
+            // A device rule is set only if v1 has the controllers. On v2 a device rule is an eBPF program; cases that
+            // need one set a rule themselves.
             bundle = bundle.set(
                 "/linux/resources",
                 json!({ "devices": [{ "allow": false, "access": "rwm" }] }),

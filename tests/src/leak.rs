@@ -12,7 +12,8 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let bed = bed.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // Mounts in the cache are ignored: the runtime itself evicts the cache's entries for a runtime that was copied.
+    // Mounts in the cache are ignored: the runtime itself evicts those that belong to a copy of the runtime in this
+    // directory.
     let left = |line: &&str| line.contains(&*bed) && !line.contains(CACHE);
     for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));

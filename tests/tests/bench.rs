@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     case!(learned_profiles_are_timed).needs(bench).unlike_runc(),
 ];
 
-/// Checks for the program behind `dayfly bench`, beside dayfly.
+/// Checks that the program that `dayfly bench` executes is in dayfly's directory.
 fn bench() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());

@@ -355,7 +355,7 @@ fn events_interval(bed: &Bed) {
         assert_eq!(serde_json::from_str::<Value>(line).expect("JSON")["type"], "stats");
     }
     c.delete_force().ok();
-    // The stream may end with the container; if it does not, this ends it.
+    // The stream may end with the container; if it does not, this signal ends it.
     running.signal(rustix::process::Signal::TERM);
     let _ = running.wait();
     c.id_call("events", &["--interval", "0s", "--stats"], &[]).run().exits(1);
@@ -375,7 +375,7 @@ pub const HUNGRY: &str = "head -c 40000000 /dev/zero | tail -c 40000000 | wc -c"
 /// Starts 20 sleepers, and prints a message at the end.
 const CROWD: &str = "for i in $(seq 20); do sleep 100 & done; echo reached the end";
 
-/// A limit with a misspelt key is reported, on standard error and in the log, with the right key.
+/// A limit whose key is misspelt is reported, on standard error and in the log, together with the right key.
 fn keys_in_another_case(bed: &Bed) {
     let c = bed
         .bundle()

@@ -169,7 +169,7 @@ fn pids_unlimited(bed: &Bed) {
 }
 
 fn pids_limit_zero(bed: &Bed) {
-    // A valid limit since runtime-spec 1.3, which runc 1.5 writes as 1.
+    // 0 is a valid limit since runtime-spec 1.3; runc 1.5 writes 1 for it.
     let c = limited(bed, json!({ "pids": { "limit": 0 } })).make().detached();
     assert_eq!(c.cgroup_read("pids", "pids.max"), "1");
     c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();

@@ -33,7 +33,7 @@ const CASES: &[Case] = &[
     case!(refused).needs(tool),
 ];
 
-/// Checks for the program behind `dayfly cgroup`, beside dayfly.
+/// Checks that the program that `dayfly cgroup` executes is in dayfly's directory.
 pub fn tool() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root".to_owned());
@@ -397,7 +397,8 @@ fn all_or_nothing(bed: &Bed) {
         args.extend([a.as_str(), b.as_str()]);
         cgroup(bed, &args)
     };
-    // The kernel refuses a memory limit above that of memory and swap together; pids.max was written before.
+    // The kernel refuses a memory limit above that of memory and swap together. pids.max is written before, and must be
+    // restored.
     set(&["memory.limit_in_bytes=64M", "memory.memsw.limit_in_bytes=64M"]).ok();
     set(&["pids.max=7", "memory.limit_in_bytes=128M"]).fails_without_log("memory.limit_in_bytes");
     for group in ["a", "b"] {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Kills per command, spread evenly over its duration.
+/// The number of kills per command, spread evenly over its duration.
 const ROUNDS: u32 = 40;
 
 dayfly_tests::subject!(Runtime, CASES);

@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
     case!(start_cpus_that_are_none).unlike_runc(),
 ];
 
-/// Checks for the program behind `dayfly host`.
+/// Checks that the program that `dayfly host` executes is in dayfly's directory.
 pub fn tool() -> Result<(), String> {
     let runtime = std::env::var("DAYFLY").unwrap_or_else(|_| "target/release/dayfly".to_owned());
     let tool = Path::new(&runtime).with_file_name("dayfly-host");
@@ -382,7 +382,7 @@ fn start_cpus_are_left_again(bed: &Bed) {
     assert_eq!(c.run_with(&["--start-cpus", &one, "--trace", file]).ok().stdout, expected);
     let trace = fs::read_to_string(&trace).expect("trace");
     assert!(trace.contains("run on every cpu"), "{trace}");
-    // With `create`, this happens before init waits for `start`.
+    // With `create`, init has got all CPUs back before it waits for `start`.
     let c = bed.bundle().sh(CPUS).make();
     c.create_with(&["--start-cpus", &one]).ok();
     let status = fs::read_to_string(format!("/proc/{}/status", c.pid())).expect("status");

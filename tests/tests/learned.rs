@@ -44,7 +44,7 @@ const CASES: &[Case] = &[
         .unlike_runc(),
 ];
 
-/// Checks for the program behind `dayfly profile`.
+/// Checks that the program that `dayfly profile` executes is in dayfly's directory.
 fn tool() -> Result<(), String> {
     let tool = dayfly_tests::runner::runtime_path().with_file_name("dayfly-profile");
     let missing = || format!("no {}: cargo build --release -p dayfly-profile", tool.display());

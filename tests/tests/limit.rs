@@ -63,12 +63,12 @@ fn free(limit: &Limit) -> usize {
     limit.state().expect("limit").free
 }
 
-/// Returns a container whose start is blocked by a hook, and the pipe that the hook reads: the hook exits after a line,
-/// and when the pipe is closed.
+/// Returns a container whose start is blocked by a hook, and the pipe that the hook reads: the hook exits when it has
+/// read a line, or when the pipe is closed.
 fn held_up(bed: &Bed) -> (Container<'_>, File) {
     let path = bed.dir.join("go");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
-    // Opened for both, so that neither this open nor the hook's waits.
+    // The FIFO is opened for reading and writing, so that neither this open(2) nor the hook's blocks.
     let pipe = File::options().read(true).write(true).open(&path).expect("open pipe");
     let hook = format!("read line < {}", path.display());
     let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", hook] });

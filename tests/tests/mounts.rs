@@ -106,7 +106,7 @@ fn tmpfs_over_existing_mode(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "710\n");
 }
 
-/// If the mount point does not exist before, everyone may write to the tmpfs, as in /tmp.
+/// If the mount point did not exist before, everyone may write to the tmpfs, as in /tmp.
 fn tmpfs_where_nothing_was(bed: &Bed) {
     let c = bed
         .bundle()
@@ -565,8 +565,8 @@ fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
         .mount("tmpfs", "tmpfs", "/deep", &[])
         .sh("ls -A /deep | wc -l")
         .make();
-    // Without the check for other starts: on a host with busy CPUs init would make its network itself, and nothing
-    // would be deferred.
+    // The check for concurrent starts is disabled: on a host with busy CPUs it would make init create its network
+    // itself, and nothing would be deferred.
     let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "crowd-check");
     assert_eq!(call.run().ok().stdout, "0\n");
     let c = bed

@@ -142,7 +142,7 @@ fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     session(c.bed, script, &["run", "--bundle", &*bundle, &*c.id])
 }
 
-/// Does the same with another command line of the runtime.
+/// Runs `script` like `in_a_terminal`, with another command line of the runtime.
 fn session(bed: &Bed, script: &str, args: &[&str]) -> Outcome {
     let master =
         rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY)

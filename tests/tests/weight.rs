@@ -147,7 +147,7 @@ fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
     // The environment is fixed, since a program processes each variable.
     let command =
         Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    // Without this check, the steps do not depend on how busy the host is.
+    // Without the check for concurrent starts, the steps do not depend on how busy the host is.
     let command = command.env("DAYFLY_WITHOUT", "crowd-check");
     let command = command.arg("--root").arg(bed.root()).args(args);
     follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))

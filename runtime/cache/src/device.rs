@@ -1,8 +1,8 @@
 //! Loaded device programs, pinned on a bpf file system of the cache.
 //!
-//! Opening a pinned program takes two system calls. When a program is loaded, the kernel has to verify and translate
-//! it. A pin's name is a hash, which need not be unique: the kernel returns the instructions of the pinned program,
-//! which are compared with those of the requested one.
+//! Opening a pinned program takes two system calls. If the program were loaded again, the kernel would have to verify
+//! and translate it. A pin's name is a hash, which need not be unique. So the instructions of the pinned program, which
+//! the kernel returns, are compared with those of the requested one.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -74,7 +74,7 @@ fn get(cache: BorrowedFd<'_>, path: &str, program: &[Instruction]) -> Result<Own
     if is_device_program(pinned.as_fd(), program)? { Ok(pinned) } else { Err(Errno::NOENT) }
 }
 
-/// Pins `loaded`, unless the kernel returns instructions other than `program`'s, so that the pin could not be used
+/// Pins `loaded`. Does nothing if the kernel returns instructions other than `program`'s: such a pin could not be used
 /// later.
 fn keep(
     lock: &Lock<'_>,

@@ -38,7 +38,7 @@ pub enum Message {
     },
     /// The socket is closed.
     Closed,
-    /// The socket was closed with unread messages of the parent: init has exited before exec.
+    /// The socket was closed before init had read every message from the parent: init exited before exec.
     Died,
 }
 
@@ -47,8 +47,8 @@ pub enum Message {
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// The parent has moved init to its cgroups. An intermediate could not create init there: the PID limit left no
-    /// room for both.
+    /// The parent has moved init to its cgroups. An intermediate could not create init there, because the PID limit
+    /// left no room for both.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
@@ -153,8 +153,8 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     let length = loop {
         match read(fd.as_fd(), &mut bytes) {
             Err(Errno::INTR) => {}
-            // The other end closed with unread messages of ours. This error comes first; earlier messages from it can
-            // still be read.
+            // Init closed the socket before it had read all our messages. The first read returns this error; later
+            // reads return what init sent before.
             Err(Errno::CONNRESET) if !unread => unread = true,
             result => break result?,
         }
@@ -168,7 +168,8 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
 /// Returns the last message from init if it reports a failure; does not wait.
 pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
     let mut bytes = [0u8; LONGEST];
-    // The last message follows unread ones, and possibly ECONNRESET because of unread messages of ours.
+    // The last message follows messages not read yet, and possibly ECONNRESET because init did not read all our
+    // messages.
     for _ in 0..4 {
         match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return None,

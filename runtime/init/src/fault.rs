@@ -34,7 +34,7 @@ mod point {
     use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// Place and step of the fault, and whether it kills; 0 for none.
+    /// Place and step of the fault, and whether it kills; 0 if no fault is set.
     static ARMED: AtomicU32 = AtomicU32::new(0);
     const KILL: u32 = 1 << 31;
     const ALLOCATE: u32 = 1 << 30;

@@ -57,8 +57,8 @@ impl Job {
         self.intermediate.is_some() && self.relay.is_none()
     }
 
-    /// Returns the number of the step that creates a cgroup namespace, if the intermediate leaves that to init: the
-    /// namespace is rooted at init's cgroup after the move.
+    /// Returns the number of the step that creates a cgroup namespace, if the intermediate leaves that step to init:
+    /// the namespace must be rooted at the cgroup to which the parent moves init.
     pub fn late_cgroup_namespace(&self) -> Option<usize> {
         let steps = self.intermediate.filter(|_| self.is_moved)?.steps;
         let mut first = self.steps.iter().take(steps);

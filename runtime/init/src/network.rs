@@ -2,8 +2,8 @@
 //!
 //! A network namespace takes longer to create than any other, about half a millisecond, and is first needed when sysfs
 //! is mounted.
-//! The network process shares the parent's memory, passes the namespace to init over a socket of their own, and exits.
-//! If a CPU is idle, its work takes place in parallel; if not, it adds to the duration of the start.
+//! The network process shares the parent's memory, passes the namespace to init over a socket that only these two use,
+//! and exits. If a CPU is idle, its work takes place in parallel; if not, it adds to the duration of the start.
 
 use core::ffi::c_void;
 

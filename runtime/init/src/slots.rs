@@ -36,11 +36,10 @@ impl Slots {
         Self { numbers: places, closes: true }
     }
 
-    /// Returns the same table for a process that is about to be cloned. Dropping that table closes nothing.
+    /// Returns the same table for a process that is about to be cloned. Dropping the returned table closes nothing.
     ///
-    /// # Safety
-    /// Only a process with a copy of the descriptors uses it, and closes them only by exec or exit, or does not use the
-    /// table afterwards.
+    /// # Safety The returned table is used only by a process that has its own copies of the descriptors. If that
+    /// process closes one of them by other means than exec or exit, it does not use the table afterwards.
     pub unsafe fn of_init(&self) -> Self {
         Self { numbers: self.numbers, closes: false }
     }

@@ -119,9 +119,9 @@ pub fn map_ids(
     })
 }
 
-/// The attributes of bound device nodes. The inode is the host's, and the container's root (uid 0 owns it) could
-/// otherwise change its mode, owner, times and attributes. A device on a read-only mount can still be written to. The
-/// mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and
+/// The attributes of bound device nodes. The inode is the host's and belongs to uid 0, so without these attributes,
+/// root of the container could change its mode, owner, times and attributes. A device on a read-only mount can still be
+/// written to. The mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and
 /// /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };

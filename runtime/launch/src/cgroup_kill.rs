@@ -1,11 +1,11 @@
 //! Cgroups in which the kernel kills every new process.
 //!
 //! Since Linux 6.14, a fork that races with cgroup.kill is killed as well: the kernel compares a cgroup's kill count
-//! before and after the fork. With CLONE_INTO_CGROUP, which creates a process in another cgroup than the caller's, it
-//! reads the count of the caller's cgroup before the fork, and the count of the other cgroup after it (`kill_seq` in
-//! kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, the new process is killed before its first
-//! instruction. They differ, for example, if cgroup.kill of the caller's cgroup was once written to, before the caller
-//! entered that cgroup. Then every process that the caller creates in the other cgroup is killed.
+//! before and after the fork. With CLONE_INTO_CGROUP, a process is created in another cgroup than the caller's, but the
+//! kernel reads the count of the caller's cgroup before the fork, and the count of the other cgroup after it
+//! (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, the new process is killed before its
+//! first instruction. They differ, for example, if cgroup.kill of the caller's cgroup was once written to, before the
+//! caller entered that cgroup. Then every process that the caller creates in the other cgroup is killed.
 
 use init::hooks;
 use plan::Plan;

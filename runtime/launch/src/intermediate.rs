@@ -84,7 +84,8 @@ pub(crate) fn receive(
 
 /// Waits until the intermediate has sent a message or has exited; returns whether it has sent a message.
 fn answers(intermediate: &OwnedFd, relay: &OwnedFd) -> Result<bool, Errno> {
-    // poll(2) checks the relay last: if it finds that the intermediate has exited, all its messages are there already.
+    // poll(2) checks the relay last: if it finds that the intermediate has exited, it also finds every message that the
+    // intermediate has sent.
     let mut fds = [PollFd::new(intermediate, PollFlags::IN), PollFd::new(relay, PollFlags::IN)];
     loop {
         match poll(&mut fds, None) {

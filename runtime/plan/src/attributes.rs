@@ -22,7 +22,7 @@ impl Execution {
     /// Reads the settings from the configuration.
     ///
     /// # Errors
-    /// An unknown word.
+    /// Fails for a domain, flag, mode or node list that is invalid.
     pub fn of(linux: &Linux<'_>) -> Result<Self, Error> {
         let personality = linux.personality.as_ref().map(spec::Personality::number).transpose()?;
         let memory_policy = match &linux.memory_policy {

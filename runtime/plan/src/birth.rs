@@ -9,8 +9,9 @@ use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
 
-/// Bytes. With a lower memory limit, the OOM killer may kill init during the setup. It also kills every process that
-/// shares init's memory, including the parent, which has to report the failure.
+/// The lowest memory limit, in bytes, with which init may share the parent's memory. With a lower limit, the OOM killer
+/// may kill init during the setup. It also kills every process that shares init's memory, including the parent, which
+/// has to report the failure.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
 /// How init is created.
@@ -26,7 +27,7 @@ pub struct Birth {
     pub mounts_in_turn: bool,
     /// The memory init works in.
     pub memory: Memory,
-    /// The memory an intermediate works in, unless another rule forbids it the parent's memory.
+    /// The memory an intermediate works in, unless it joins a user or time namespace, which requires memory of its own.
     pub intermediate_memory: Memory,
     /// Init is created in its cgroup.
     pub into_cgroup: bool,
@@ -45,8 +46,8 @@ impl Birth {
         request: &Request<'_>,
     ) -> Self {
         let fast_paths = request.kernel.fast_paths;
-        // A user namespace owns only namespaces created by a process in it, so processes outside it must not create
-        // any.
+        // A user namespace owns only namespaces that a process in it has created, so no process outside it may create
+        // the container's namespaces.
         let confined = request.caller.is_confined();
         let plain = !namespaces.user() && !confined && !needs_mount_table(spec, linux);
         // setns(2) back to the old time namespace fails with EUSERS if the memory is shared, so a new time namespace
@@ -65,7 +66,8 @@ impl Birth {
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
-            // An init that opens mounts itself keeps a descriptor table of its own.
+            // An init that opens mounts itself stores their descriptors in the slot table, so it needs memory of its
+            // own.
             memory: match host_time && !confined {
                 true => memory(spec, linux, namespaces, fast_paths),
                 false => Memory::Copied,

@@ -12,9 +12,9 @@ pub struct Builder {
     pub(crate) parent: Vec<ParentStep>,
     pub(crate) init: Vec<InitStep>,
     pub(crate) slots: u16,
-    /// Warnings about settings that are ignored, in runc's words.
+    /// Warnings, in runc's words, about settings that are ignored.
     pub(crate) warnings: Vec<String>,
-    /// The steps by which init opens resources of the host, before all others.
+    /// Init's steps that open resources of the host. They come before all its other steps.
     pub(crate) taken: Vec<InitStep>,
     /// Whether init opens mounts, because the parent lacks permission.
     by_init: bool,

@@ -65,7 +65,8 @@ impl Caller {
         self.uid != 0 || self.nested
     }
 
-    /// Refuses settings that this caller cannot give to a container, in runc's words.
+    /// Returns an error for settings that this caller cannot give to a container. Where runc has an error for such a
+    /// setting, the text begins as runc's.
     pub(crate) fn check(
         &self,
         spec: &Spec<'_>,
@@ -159,7 +160,7 @@ impl Caller {
     }
 }
 
-/// Refuses mount owners without an id in the user namespace.
+/// Refuses mounts with an option `uid=` or `gid=` whose id is not mapped in the user namespace.
 fn check_mounts(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Error> {
     let is_mapped = |list: &[IdMapping], id: u32| {
         let of = |map: &IdMapping| id.checked_sub(map.container_id).is_some_and(|at| at < map.size);

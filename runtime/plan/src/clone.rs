@@ -100,7 +100,8 @@ pub fn compile(
     if birth.parallel_network {
         born_in.remove(CloneFlags::NEWNET);
     }
-    // In that case only root of the container's user namespace may create it: init itself does, once it is that root.
+    // A rootless caller cannot create a time namespace for a container with a new user namespace: only root of that
+    // user namespace may. So init itself creates the time namespace, once it is that root.
     let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
     let made_inside = match &time {
         Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
@@ -191,7 +192,7 @@ pub fn compile(
 /// and for descriptors that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// Removes the limit on open descriptors from the list, and returns it, if it is too low for init's work
+/// If the limit on open descriptors is too low for init's work, removes it from the list and returns it
 /// (`low-nofile-last`). Init sets that limit last, which needs no privileges, because it only lowers the limit. Until
 /// then the soft limit equals the hard limit, if the hard limit is high enough.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
@@ -267,8 +268,8 @@ pub fn join_all(
         builder.parent(ParentStep::OpenRoot { slot, init: request.init });
     }
     let joins_pid = kinds.contains(CloneFlags::NEWPID);
-    // A caller without rights on the host joins the user namespace first. Root of another user namespace first joins
-    // the namespaces that may not be owned by the container's user namespace.
+    // A caller without rights on the host joins the user namespace first. But root of another user namespace first
+    // joins those namespaces that the container's user namespace possibly does not own.
     let confined = request.caller.is_confined();
     let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
     let joins_user = kinds.contains(CloneFlags::NEWUSER);
@@ -278,7 +279,7 @@ pub fn join_all(
     let intermediate = Intermediate {
         first: Intermediate::first(first.map(|kind| (Slot::CONTAINER, kind))),
         user: container(joins_user),
-        // Without a user namespace, the intermediate joins it in one call with the others.
+        // Without a user namespace, the intermediate joins the PID namespace in one call with the others.
         pid: container(joins_pid && joins_user),
         time: confined && joins_time,
         steps: 0,

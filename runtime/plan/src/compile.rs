@@ -86,13 +86,14 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
         (None, None) => None,
     };
-    // The filter's agent may keep init waiting right before the program, when other processes may already enter the
-    // container.
+    // The filter's agent may keep init waiting right before the program. Meanwhile, other processes may already enter
+    // the container, so init must not share the parent's memory.
     if !request.wait_for_start && filter.as_ref().is_some_and(seccomp::Program::has_listener) {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Ids of any other namespace could not be mapped (namespaces.rs).
+    // Whether a rootless caller writes the mappings of a new user namespace. If so, it becomes undumpable only
+    // afterwards (`maps-before-undumpable`).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -259,7 +260,8 @@ fn compile_handshake(
     process: &Process<'_>,
     memory: Memory,
 ) {
-    // It has released the container's lock: commands that enter must find a complete container.
+    // If an intermediate has closed what init does not need, init no longer holds the container's lock. Then a command
+    // could enter the container before it is complete, so the parent waits until init is ready.
     let is_stripped = builder.parent.iter().any(
         |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
     );

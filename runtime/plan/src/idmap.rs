@@ -33,7 +33,7 @@ pub fn compile(
     } else if let Some(path) = joined_user_namespace(context) {
         joined(builder, path)?
     } else {
-        // The container's own namespace does not exist before the clone; one with the same mappings serves.
+        // The container's own namespace does not exist before the clone, so another one with the same mappings is used.
         made(builder, maps(&context.linux.uid_mappings, &context.linux.gid_mappings))
     };
     Ok(Some(TreeIdMap { user_namespace, recursive }))

@@ -53,10 +53,11 @@ impl Kernel {
         self.version >= DETACHED
     }
 
-    /// Refuses a container without a mount namespace on kernels that would require its mounts to be in the host's.
+    /// Refuses a container without a mount namespace on kernels where its mounts would have to be attached in the
+    /// host's.
     ///
     /// # Errors
-    /// A kernel before Linux 6.15.
+    /// Fails before Linux 6.15.
     pub fn check_detached(&self) -> Result<(), Error> {
         if self.version >= DETACHED { Ok(()) } else { Err(Error::NoDetachedMounts) }
     }
@@ -64,7 +65,7 @@ impl Kernel {
     /// Refuses unsupported kernels before anything is created.
     ///
     /// # Errors
-    /// An older kernel.
+    /// Fails before Linux 5.12.
     pub fn check(&self) -> Result<(), Error> {
         if self.version >= OLDEST { Ok(()) } else { Err(Error::TooOld(self.version)) }
     }

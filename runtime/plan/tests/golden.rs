@@ -178,7 +178,8 @@ fn a_user_namespace_binds_its_devices() {
     check("podman-userns-v2", &compile_for("podman-userns", &unified_host(), true));
 }
 
-/// Init opens mounts, and ids are mapped before a process becomes undumpable.
+/// For a caller without root, init (not the parent) clones the mounts, and the id mapping is written before parent and
+/// init become undumpable.
 #[test]
 fn a_user_without_privileges() {
     let caller = Caller { uid: 1000, gid: 100, ..Caller::default() };

@@ -33,7 +33,7 @@ pub struct Group {
 pub struct Schemata {
     /// The lines to write to the schemata file.
     text: String,
-    /// The length in bytes of those lines at the beginning that must equal the limits of an existing group.
+    /// The length in bytes of the first lines of `text`: those that must equal the limits of an existing group.
     fixed: usize,
 }
 

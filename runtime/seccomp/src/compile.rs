@@ -67,8 +67,8 @@ struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
     /// Whether x32 is covered. Its numbers are above those of x86_64.
     x32: bool,
-    /// The highest number that any rule names, whatever its action. This field is for all architectures except x32, for
-    /// which there is the next one.
+    /// The highest number that any rule names, whatever its action, on any architecture except x32; `last_x32` is the
+    /// same for x32.
     last: Option<u32>,
     last_x32: Option<u32>,
 }

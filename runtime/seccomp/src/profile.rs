@@ -142,7 +142,7 @@ const NOTIFY: &str = "SCMP_ACT_NOTIFY";
 const SPEC_ALLOW: u32 = 4;
 /// The flag with which seccomp(2) returns a listener (Linux 5.0).
 const NEW_LISTENER: u32 = sys::seccomp::NEW_LISTENER;
-/// The flag because of which only a fatal signal interrupts a call once an agent has received its notification (Linux
+/// The flag that lets only a fatal signal interrupt a call once the agent has received the call's notification (Linux
 /// 5.19).
 const WAIT_KILLABLE_RECV: u32 = 32;
 

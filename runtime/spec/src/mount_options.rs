@@ -85,8 +85,8 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Removes an access time mode that an earlier option set, but no other mode. A mount with none of the modes gets
-    /// the kernel's default, relatime.
+    /// Removes the access time mode `mode` if an earlier option set it; another mode stays. A mount with none of the
+    /// modes gets the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;

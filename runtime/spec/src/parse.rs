@@ -139,8 +139,8 @@ fn describe(text: &str, error: &serde_json::Error) -> ParseError {
     let start_of_line: usize =
         text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut read = text.as_bytes().get(..start_of_line + column).unwrap_or(text.as_bytes());
-    // If the text contains a list where another type is expected, the error names the property that the list is the
-    // value of, not an element of the list.
+    // If the text contains a list where another type is expected, the error names the property whose value is the list,
+    // not an element of the list.
     if message.starts_with("invalid type: sequence") {
         let begin = read.iter().rposition(|byte| *byte == b'[');
         read = begin.and_then(|begin| read.get(..begin)).unwrap_or(read);

@@ -38,8 +38,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Returns whether there is a limit that requires a cgroup. Device rules do not count: a container in a user
-    /// namespace without device nodes of its own does not need them enforced.
+    /// Returns whether there is a limit that requires a cgroup. Device rules do not count: they need not be enforced
+    /// for a container that is in a user namespace and has no device nodes of its own.
     pub fn has_limits(&self) -> bool {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())

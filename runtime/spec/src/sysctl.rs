@@ -30,8 +30,8 @@ pub fn path(name: &str) -> String {
 }
 
 /// Returns the error to report when a joined namespace of type `kind` turns out to be the host's own, so that a
-/// parameter would be changed for the host. The configuration alone does not show this. Returns `None` if it sets no
-/// parameter that belongs to this type of namespace.
+/// parameter would be changed for the host. The configuration alone does not show whether it is. Returns `None` if the
+/// configuration sets no parameter that belongs to this type of namespace.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {

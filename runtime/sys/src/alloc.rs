@@ -13,8 +13,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether freed blocks are overwritten.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
-/// From now on, overwrites each freed block with zeros. For a long-running process whose memory contains secrets of
-/// others.
+/// From now on, overwrites each block with zeros when it is freed. Meant for a long-running process whose memory
+/// contains secrets of other programs.
 pub fn wipe_freed() {
     WIPES.store(true, Ordering::Relaxed);
 }
@@ -25,8 +25,8 @@ const ARENA: usize = 512 * 1024;
 const CHUNK: usize = 1024 * 1024;
 const SMALLEST_SHIFT: u32 = 4;
 const CLASSES: usize = 40;
-/// The largest alignment in bytes. Blocks up to this size are aligned to their size. Every page size is a multiple of
-/// this number.
+/// The largest alignment in bytes. A block of up to this size is aligned to its own size. Every page size is a multiple
+/// of this number.
 const LARGEST_ALIGN: usize = 4096;
 
 #[repr(align(4096))]

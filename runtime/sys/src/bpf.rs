@@ -58,7 +58,8 @@ struct Attach {
     replaced_fd: u32,
 }
 
-/// The attributes of BPF_PROG_QUERY, all of them: newer kernels write the revision without checking the size.
+/// All attributes of BPF_PROG_QUERY up to `revision`: newer kernels write the revision even if the size that the caller
+/// passed does not include it.
 #[repr(C)]
 #[derive(Default)]
 struct Query {

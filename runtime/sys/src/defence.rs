@@ -59,7 +59,7 @@ pub enum Defence {
     Lengths,
     /// `id-check`: a container's id must be a valid directory name.
     IdCheck,
-    /// `bare-birth`: when a process is created in an existing PID namespace, whose other processes could access it, it
+    /// `bare-birth`: a process that is created in an existing PID namespace, where other processes could access it,
     /// holds no resources of the host.
     BareBirth,
     /// `cgroup-path`: a cgroup path must not contain `..`.
@@ -150,8 +150,8 @@ mod switches {
         OFF.load(Ordering::Relaxed) & bit(defence) != 0
     }
 
-    /// Returns the index of the first of these steps before which init stops. Only the parent may call this function,
-    /// because producing the names allocates, which init must not do.
+    /// Returns the index in `steps` of the first step with the name set by `pause_before`, if any. Only the parent may
+    /// call this function, because producing the names allocates, which init must not do.
     pub fn pause_at(mut steps: impl Iterator<Item = &'static str>) -> Option<usize> {
         let wanted = PAUSE.load(Ordering::Relaxed);
         steps.position(|step| wanted != 0 && hash(step) == wanted)

@@ -139,8 +139,8 @@ fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// Walks after openat2(2) has failed. ENOSYS comes from a seccomp filter. EPERM comes from a filter or from the file
-/// itself: if the walk succeeds, it came from a filter.
+/// Walks to the path after openat2(2) has failed. ENOSYS comes from a seccomp filter. EPERM comes from a filter or from
+/// access to the file itself: if the walk succeeds, EPERM came from a filter.
 fn instead(
     refusal: Errno,
     walk: impl FnOnce() -> Result<OwnedFd, Errno>,
@@ -180,8 +180,8 @@ fn walk_to(
     Err(Errno::AGAIN)
 }
 
-/// Opens a directory inside `root`. Creates the directory and its parents with mode `mode` if they are missing, also
-/// where a dangling link points.
+/// Opens a directory inside `root`. If the directory or its parents are missing, creates them with mode `mode`, also
+/// where a dangling link points to a missing directory.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.
@@ -226,7 +226,7 @@ pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedF
 /// file. Missing parents are created with mode `mode`.
 ///
 /// # Errors
-/// Those of `make` except EEXIST, openat(2) and mkdirat(2); ELOOP for circular links.
+/// Those of openat(2) and mkdirat(2), and those of `make` except EEXIST; ELOOP for circular links.
 pub fn make_with(
     root: BorrowedFd<'_>,
     path: &CStr,

@@ -83,7 +83,7 @@ impl Recorder {
         self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
     }
 
-    /// Returns the record with times of the writer's clock before it jumped.
+    /// Returns the record with its times converted to the writer's clock as it was before the jump.
     fn unmoved(&self, record: Record) -> Record {
         let back = |time: u64, by| if time == 0 { 0 } else { time.wrapping_sub_signed(by) };
         match self.moves {

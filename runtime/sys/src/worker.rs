@@ -14,8 +14,8 @@ use crate::signal::{SignalSet, set_mask};
 /// `streams` become descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All other
 /// descriptors are closed, no signal is blocked, and the child is killed when the caller exits.
 ///
-/// The child's memory also contains the caller's `OwnedFd` values, whose descriptors are closed in the child: `work`
-/// must not use them.
+/// The child's memory also contains the caller's `OwnedFd` values, but their descriptors are closed in the child, so
+/// `work` must not use these values.
 ///
 /// # Errors
 /// Those of clone3(2).

@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     case!(pid_file_that_is_no_file).unlike_runc(),
 ];
 
-/// Returns a call of the runtime by way of another program: `through` is the command line that executes it.
+/// Returns a call of the runtime by way of another program: `through` is the command line that executes the runtime.
 fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
@@ -203,7 +203,7 @@ fn pid_file_that_is_no_file(bed: &Bed) {
     let c = bed.bundle().make();
     c.create_with(&["--pid-file", &path("null")]).ok();
     c.delete_force().ok();
-    // Opened for reading and writing, so that the open does not block.
+    // The FIFO is opened for reading and writing, so that open(2) does not block.
     let mut reader = File::options().read(true).write(true).open(path("fifo")).expect("open");
     c.create_with(&["--pid-file", &path("fifo")]).ok();
     let mut bytes = [0; 16];

@@ -66,8 +66,8 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Walks through the steps of `create` or `run` that are not in the plan's lists, and asserts that their number is
-    /// at `least` this. The container of a `run` may have ended before the failure.
+    /// Walks through the steps of `create` or `run` that are not in the plan's lists, and asserts that there are at
+    /// least `least` of them. The container of a `run` may have ended before the failure.
     pub fn besides(&self, verb: &str, call: &dyn Fn(&Container<'_>) -> Call, least: usize) {
         let c = (self.bundle)().args(&["/bin/true"]).make();
         for kind in KINDS {

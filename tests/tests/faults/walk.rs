@@ -63,7 +63,8 @@ impl<'a> Walk<'a> {
         self.c.bundle_call("create", &flags)
     }
 
-    /// Makes a step fail, and then kill its process; returns whether the step is executed after `start`.
+    /// Makes a step fail, and in a second `create` makes it kill its process; returns whether the step is executed
+    /// after `start`.
     pub fn strike(&self, step: &Step) -> bool {
         let c = &self.c;
         let mut after_start = false;

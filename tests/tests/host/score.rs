@@ -108,7 +108,7 @@ fn score_of_recorded_curves(bed: &Bed) {
     let expected = [score_of(2.0).round(), score_of(0.25).round()];
     assert_eq!([flat["score"].as_f64(), slow["score"].as_f64()], expected.map(Some), "{flat}");
     assert_eq!((flat["kept"].as_f64(), slow["kept"].as_f64()), (Some(1.0), Some(0.25)));
-    // The score of a host whose kernel can't start containers, however flat its curve.
+    // The score of a host whose kernel can't start containers is 0, however flat its curve is.
     let release = bed.dir.join("sysroot/proc/sys/kernel/osrelease");
     fs::write(release, "5.10.0\n").expect("write");
     let broken = of(10.0, 10.0);

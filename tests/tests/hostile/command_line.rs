@@ -24,7 +24,7 @@ fn exec_inherits_capabilities(bed: &Bed) -> Evidence {
     if sets.stdout != "CapInh:\t0000000000000000\n" {
         return Some(sets.stdout);
     }
-    // The same for a container with inheritable capabilities: bit 13 must be in neither set.
+    // The second container has inheritable capabilities: bit 13 must be in neither set.
     let inheritable = json!(["CAP_CHOWN"]);
     let c = bed.bundle().set("/process/capabilities/inheritable", inheritable).make().detached();
     let script = "grep -E 'Cap(Inh|Amb)' /proc/self/status";

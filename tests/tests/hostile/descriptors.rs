@@ -22,8 +22,8 @@ const CASES: &[Case] = attacks! {
     inherited_directory without "close-range",
 };
 
-/// The container makes the runtime execute itself inside the container, and blocks it with a pipe that nobody reads. It
-/// opens the runtime's executable, and writes to that file after the runtime has exited.
+/// The container makes the runtime execute itself inside the container, and blocks it with a pipe that nobody reads.
+/// The container opens the runtime's executable, and writes to that file after the runtime has exited.
 fn runtime_is_overwritten(bed: &Bed) -> Evidence {
     let script = r#"
         busybox mkfifo /tmp/pipe

@@ -231,9 +231,9 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// Attacks the file system under the root of all containers that start from the template, of which each has its own
-/// mount. A container with CAP_SYS_ADMIN on the host can reach this file system, but must not leave anything in it that
-/// others see.
+/// Attacks the file system that is under the root of every container that starts from the template; each of these
+/// containers has its own mount of it. A container with CAP_SYS_ADMIN on the host can reach this file system, but must
+/// not leave anything in it that others see.
 fn template(bed: &Bed) -> Evidence {
     // This case has a template of its own, in a separate mount namespace.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&

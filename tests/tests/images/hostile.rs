@@ -153,7 +153,7 @@ fn bombs_around_images(bed: &Bed) {
         .exits(1);
     assert!(outcome.stderr.contains("standard input has more than 1000000 bytes"), "{outcome}");
     assert_eq!(visible(bed), Vec::<PathBuf>::new());
-    // An entry whose name would be 64 GB of holes.
+    // The name of this entry would be 64 GB of holes.
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(EntryType::GNULongName);
     header.set_path("././@LongLink").expect("name");

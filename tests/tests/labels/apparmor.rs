@@ -97,7 +97,7 @@ fn exec_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let exec = c.sh(&format!("{CURRENT}; {TRY}")).ok();
     assert_eq!(exec.lines(), [&enforced(CONFINED), "0", "1", "0", "1"]);
-    // The same for a detached process.
+    // The same is tested for a detached process.
     let file = bed.dir.join("pid").to_string_lossy().into_owned();
     c.exec_with(&["--detach", "--pid-file", &file], &["sleep", "1000"]).ok();
     let pid = fs::read_to_string(&file).expect("read pid").trim().parse().expect("pid");

@@ -160,7 +160,7 @@ fn with_everything_that_restricts(bed: &Bed) {
 fn exec_has_the_containers_label(bed: &Bed) {
     let c = bed.bundle().set("/process/selinuxLabel", json!(CONTAINER)).make().detached();
     assert_eq!(shown(&c.sh(CURRENT).ok()), [CONTAINER]);
-    // The label of a process.json without one is the container's.
+    // If a process.json has no label, the process gets the container's.
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });
     assert_eq!(shown(&exec_process(bed, &c, &process).run().ok()), [CONTAINER]);
 }

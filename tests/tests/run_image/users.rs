@@ -110,7 +110,7 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     assert_eq!(logs(&["--follow"]).len(), log.len());
     delete();
 
-    // A program that truncates the log, as a shell does here, is heard nevertheless.
+    // A shell truncates the log here; what the program writes afterwards is printed nevertheless.
     start(&[], "echo one; echo two >/dev/stdout; echo three");
     wait::until_true("its end", ended);
     assert_eq!(logs(&[]), "two\nthree\n");

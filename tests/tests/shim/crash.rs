@@ -15,7 +15,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Kills per call, spread evenly over its duration.
+/// The number of kills per call, spread evenly over its duration.
 const ROUNDS: u32 = 25;
 
 dayfly_tests::subject!(Runtime, CASES);

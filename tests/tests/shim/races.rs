@@ -201,7 +201,7 @@ fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::pat
     let create = shim.send(Method::Create, &request);
     // The first creation's hook may still exist and read the line, so the line is written until the answer arrives.
     let answer = loop {
-        // Opened for reading and writing, so that open(2) does not block.
+        // The FIFO is opened for reading and writing, so that open(2) does not block.
         let mut file = fs::OpenOptions::new();
         let file = file.read(true).write(true).open(gate).expect("open the gate");
         std::io::Write::write_all(&mut &file, b"go\n").expect("write");
@@ -338,8 +338,9 @@ fn as_many_connections_as_containers(bed: &Bed) {
 /// Returns a running task, whose shim takes the socket `system_bus_socket` in the directory `bus` for the system's bus.
 fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
     let container = sleeper(bed);
-    // A /run of its own, in which systemd seems to run. The shim's socket is at its usual place. With -c, mount takes the
-    // directories that were there before the overlay, also if they are below /run.
+    // Gives the shim a /run of its own, in which the directory that marks a host run by systemd exists. The shim's
+    // socket is at its usual place. With -c, mount(8) does not canonicalize paths, so its relative sources are the
+    // directories that were there before the overlay, even those below /run.
     let script = format!(
         "cd {} && mkdir run && mount -t tmpfs none run && mkdir run/up run/work run/c \
          && mkdir -p /run/containerd && mount --bind /run/containerd run/c \

@@ -1,6 +1,6 @@
 //! `ablation`: measures what each fast path, or each of the three levers of optimization, is worth on this host.
 //!
-//! dayfly omits the fast paths that an environment variable names ([`plan::WITHOUT`]), which exists for this experiment
+//! The environment variable [`plan::WITHOUT`] names the fast paths that dayfly omits. It exists for this experiment
 //! only.
 
 use crate::Error;
@@ -19,8 +19,8 @@ use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The fast paths by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container Runtime",
-/// section VI.
+/// The fast paths, grouped by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container
+/// Runtime", section VI.
 const LEVERS: [(&str, FastPaths); 3] = [
     (
         "parallelism",
@@ -44,10 +44,10 @@ const LEVERS: [(&str, FastPaths); 3] = [
     ),
 ];
 
-/// The entrant with all fast paths.
+/// The name of the entrant with all fast paths.
 const BASELINE: &str = "everything";
 
-/// The worth of one fast path in one step.
+/// The time of one step without one fast path, compared with the time with all fast paths.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     step: String,

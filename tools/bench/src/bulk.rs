@@ -1,7 +1,8 @@
 //! `bulk`: creates many containers, and then times the starts of all of them.
 //!
-//! A prepared host comes up in this way. The effect of favordynmods on Podman has been shown in the same way: by a loop
-//! over `start` for a hundred previously created containers with limits.
+//! A host whose containers were created in advance starts them in this way when it boots. The effect of favordynmods on
+//! Podman has been shown in the same way: by a loop over `start` for a hundred previously created containers with
+//! limits.
 
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};

@@ -99,7 +99,8 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     if entrants.iter().any(|entrant| entrant.limit.is_some()) {
-        // The host's own limit must not change.
+        // The limit of starts belongs to an IPC namespace. With a namespace of its own, the experiment leaves the
+        // host's limit unchanged.
         sys::ns::unshare(CloneFlags::NEWIPC)
             .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
     }

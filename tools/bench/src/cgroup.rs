@@ -110,13 +110,13 @@ fn tell(result: Result<(), Error>) {
     }
 }
 
-/// Returns the mounted hierarchies of this view.
+/// Returns the mount points of all hierarchies in this process's view.
 #[must_use]
 pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
-/// Returns whether a controller can limit the containers of this view.
+/// Returns whether a controller is available in this process's view, to limit containers.
 #[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");
@@ -128,7 +128,7 @@ pub fn can_limit(controller: &str) -> bool {
     top.join(controller).join("cgroup.procs").exists()
 }
 
-/// Returns the mounted hierarchies.
+/// Returns the mount points of all hierarchies in a view.
 fn hierarchies(view: View) -> Vec<PathBuf> {
     let top = Path::new("/sys/fs/cgroup");
     if view == View::V2 {

@@ -74,7 +74,7 @@ impl Circumstances {
         }
     }
 
-    /// Formats some lines of text.
+    /// Formats the circumstances as a few lines of text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!(

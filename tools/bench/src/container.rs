@@ -106,7 +106,7 @@ impl<'a> Container<'a> {
     /// processes, since the runtime waits for them.
     ///
     /// # Errors
-    /// The runtime's failure, or the program's exit status.
+    /// The runtime's failure, or the program's exit status if it is not 0.
     pub fn run(&self) -> Result<Sample, Fault> {
         self.made.set(true);
         let sample = self.call("run", &self.with_bundle("run"))?;
@@ -169,7 +169,7 @@ impl<'a> Container<'a> {
     /// Runs `exec` of `program`, in the foreground.
     ///
     /// # Errors
-    /// The runtime's failure, or the program's exit status.
+    /// The runtime's failure, or the program's exit status if it is not 0.
     pub fn exec(&self, program: &str) -> Result<Sample, Fault> {
         self.call("exec", &["exec".as_ref(), self.id.as_ref(), program.as_ref()])
     }

@@ -55,7 +55,7 @@ struct Row {
     failed: usize,
     /// The reason of the first failure.
     reason: Option<String>,
-    /// The number of started containers, including those in stock or started ahead.
+    /// The number of started containers, including those of the stock and those started ahead of their invocation.
     started: usize,
     /// The maximum number of containers at a time.
     most: usize,
@@ -63,11 +63,11 @@ struct Row {
     busy_late: usize,
     /// The maximum number of idle containers at a time, after the first 30 % of the time.
     idle_late: usize,
-    /// The minimum number of containers needed, by the functions' intervals and the median cold start.
+    /// The minimum number of containers needed, computed from the functions' intervals and the median cold start.
     least: Option<usize>,
     /// The containers' total time, in seconds per round.
     container_s: f64,
-    /// The containers' memory multiplied by that time, in MiB·s per round.
+    /// The containers' memory multiplied by their time, in MiB·s per round.
     memory_mib_s: Option<f64>,
     /// How memory was measured.
     memory_by: Option<By>,

@@ -135,8 +135,8 @@ struct Host {
     is_on: bool,
 }
 
-/// Keeps the option on until dropped. The command that has turned the option on waits for the end of its input, which
-/// also comes when this process ends.
+/// Keeps the option on until dropped. The command that has turned the option on turns it off at the end of its input,
+/// which also comes when this process ends.
 struct On(Child);
 
 impl Drop for On {

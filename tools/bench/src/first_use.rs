@@ -32,7 +32,7 @@ const STEPS: [&str; 2] = ["run, profile never seen", "run, profile seen once"];
 
 /// A tmpfs over the host's cache, in this process's mount namespace, unmounted when dropped.
 struct OwnCache {
-    /// Whether the directory below was created, too.
+    /// Whether the mount point was created, too; it is then removed after the unmount.
     made: bool,
 }
 
@@ -84,7 +84,7 @@ impl Profiles {
     }
 }
 
-/// Adds this rule to a profile.
+/// Adds a rule to the seccomp profile of a configuration.
 fn add(config: &mut Value, rule: &Value) {
     let seccomp = &mut config["linux"]["seccomp"];
     if seccomp["syscalls"].is_null() {

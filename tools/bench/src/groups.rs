@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the mean rate: a group with a CPU quota works in bursts.
+    /// Returns the mean rate. The median would be misleading, because a group with a CPU quota works in bursts.
     fn rate(&self) -> f64 {
         self.rates.iter().fold(0.0, |sum, rate| sum + rate) / self.rates.len().max(1) as f64
     }
@@ -97,8 +97,8 @@ impl Shown {
     }
 }
 
-/// Makes the controllers visible if they are hidden in the view in which this program was started: on a hybrid host,
-/// controllers belong to v1.
+/// Leaves the view in which this program was started if the cpu controller is missing there, and no view is requested
+/// by an option: on a hybrid host, controllers belong to v1, and the v2 view lacks them.
 ///
 /// # Errors
 /// Those of making a mount namespace.

@@ -53,7 +53,8 @@ pub fn experiment(
     let Some(first) = entrants.first_mut() else { return Ok(Outcome::default()) };
     let most = options.layers.iter().copied().max().unwrap_or(1);
     let stack = Stack::make(&stand.directory().join("layers"), most)?;
-    // With a store in the stand, containers' changes and the mounts of killed containers stay within the experiment.
+    // With a store in the test stand's directory, containers' changes and the mounts of killed containers stay within
+    // the experiment.
     let store = stand.directory().join("store").display().to_string();
     let mut racers = Vec::new();
     for &layers in &options.layers {
@@ -93,8 +94,8 @@ pub fn experiment(
     })
 }
 
-/// Makes the layers in the stand, and returns an entrant for each way and number of layers. Each is the first of
-/// `entrants`, which must be a dayfly.
+/// Makes the layers in the test stand's directory, and returns an entrant for each way and number of layers. Each
+/// entrant is a copy of the first of `entrants`, which must be a dayfly.
 ///
 /// # Errors
 /// Those of making layers.

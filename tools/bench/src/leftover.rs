@@ -1,7 +1,7 @@
 //! What a killed experiment has left on the host: directories, cgroups, mounts.
 //!
-//! A stand has one name, used for its directory of bundles, its state directory, and the parent of its cgroups in each
-//! hierarchy. Both directories are locked while the experiment runs, and marked once they are locked; the state
+//! A test stand has one name, used for its directory of bundles, its state directory, and the parent of its cgroups in
+//! each hierarchy. Both directories are locked while the experiment runs, and marked once they are locked; the state
 //! directory is made first and removed last. A directory with such a name and mark, and without a live owner, can be
 //! removed. A name alone is not enough: a directory without the mark stays.
 
@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of all stands' names.
 pub const PREFIX: &str = "dayfly-bench-";
-/// The file that marks a stand's directory.
+/// The file that marks a test stand's directory.
 const MARK: &str = ".dayfly-bench-stand";
 
-/// Returns whether a name is that of a stand: the prefix, a process id, and for some stands a word.
+/// Returns whether a name is that of a test stand: the prefix, a process id, and for some stands a suffix.
 fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     let pid = rest.strip_suffix("-pod").unwrap_or(rest);

@@ -14,8 +14,9 @@
 //! | [`mod@report`] | all experiments on one page, beside published figures |
 //! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!
-//! Every experiment runs its entrants in turns (A B C, B C A, …), so that disturbances of the machine affect all alike.
-//! It compares medians, with an interval from a bootstrap over rounds.
+//! Every experiment runs its *entrants* (runtimes, each with its options) in turns (A B C, B C A, …), so that
+//! disturbances of the machine affect all alike. It compares medians, with an interval from a bootstrap over rounds. A
+//! *stand* is what an experiment makes on the host: directories and cgroups.
 
 pub mod ablation;
 pub mod accounting;

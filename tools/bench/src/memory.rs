@@ -103,7 +103,7 @@ fn picture(rows: &[Row]) -> Picture {
     results::bars("Memory", "KiB, median", medians)
 }
 
-/// Returns the peak of each command of an operation.
+/// Returns the peak memory of each command of an operation.
 fn peaks(
     stand: &Stand,
     entrants: &mut [Entrant],
@@ -127,7 +127,7 @@ fn peaks(
     }))
 }
 
-/// Returns the name of the figure for a command's peak.
+/// Returns the name of the figure for a command's peak memory.
 fn peak(command: &str) -> &'static str {
     match command {
         "run" => "peak of run",

@@ -100,7 +100,7 @@ fn curves(series: &[Series]) -> String {
     table.to_string()
 }
 
-/// A mount table that is lengthened until dropped.
+/// A mount table with additional mounts, which are unmounted when this is dropped.
 struct Host {
     directory: PathBuf,
     /// Its length.

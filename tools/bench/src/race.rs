@@ -29,7 +29,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the names of the samples of one repetition ("go").
+    /// Returns the names of the samples of one repetition of the operation.
     #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
@@ -40,7 +40,7 @@ impl Operation {
         }
     }
 
-    /// Returns the runtime's commands of one go, in order.
+    /// Returns the runtime's commands of one repetition, in order.
     #[must_use]
     pub fn commands(self) -> &'static [&'static str] {
         match self {
@@ -52,14 +52,14 @@ impl Operation {
     }
 }
 
-/// The number of goes.
+/// The number of repetitions of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// The number of goes before the measured ones, which fill the kernel's and the runtimes' caches.
+    /// The number of repetitions before the measured ones, which fill the kernel's and the runtimes' caches.
     pub warm_up: usize,
-    /// The number of measured goes.
+    /// The number of measured repetitions.
     pub timed: usize,
-    /// The pause before each go.
+    /// The pause before each repetition.
     pub pause: Duration,
 }
 
@@ -68,7 +68,7 @@ pub struct Rounds {
 pub struct Series {
     /// The timed step.
     pub step: String,
-    /// The pause before each go.
+    /// The pause before each repetition.
     pub pause: Duration,
     /// The entrant's name.
     pub runtime: String,
@@ -100,8 +100,8 @@ pub fn race(
     race_between(stand, entrants, operation, rounds, || Ok(()))
 }
 
-/// Runs the rounds like [`race`], but calls `between` after each go, outside the measured time and before the next
-/// pause.
+/// Runs the rounds like [`race`], but calls `between` after each repetition of the operation, outside the measured time
+/// and before the next pause.
 ///
 /// # Errors
 /// As [`race`], and those of `between`.
@@ -163,8 +163,8 @@ pub fn in_turns<T>(
     Ok(given)
 }
 
-/// Times a container's run in each of its steps: in a round, every entrant runs all of them, with the pause before
-/// each. `change` modifies the configuration for an entrant and a step, by their indices.
+/// Times the run of a container in several variants (steps): in each round, every entrant runs all variants, with the
+/// pause before each run. `change` modifies the configuration for an entrant and a step, by their indices.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.
@@ -197,7 +197,7 @@ pub fn race_in_steps(
     Ok(series_by_step(entrants, steps, rounds.pause, &goes))
 }
 
-/// Converts goes into series: for each step, one by each entrant that has not failed.
+/// Converts the samples of repetitions into series: for each step, one by each entrant that has not failed.
 pub fn series_by_step<G: AsRef<[Sample]>>(
     entrants: &[Entrant],
     steps: &[&str],
@@ -246,7 +246,7 @@ pub(crate) fn asleep<'a>(
     Ok((container, result))
 }
 
-/// The results of one go.
+/// The results of one repetition of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Go {
     /// A sample for each step.
@@ -255,7 +255,7 @@ pub(crate) struct Go {
     pub(crate) observed: Vec<Observed>,
 }
 
-/// Runs one go.
+/// Performs an operation once.
 ///
 /// # Errors
 /// Errors of the harness itself; the inner error is the runtime's.

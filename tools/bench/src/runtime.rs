@@ -118,7 +118,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// Appends the version or, if that is not enough, a number to equal names.
+/// Makes equal names distinct: appends the version or, if that is not enough, a number.
 fn tell_apart(runtimes: &mut [Runtime]) {
     let mut names = HashSet::new();
     for runtime in runtimes {

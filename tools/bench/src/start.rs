@@ -60,7 +60,7 @@ pub fn experiment(
     })
 }
 
-/// The weight of a step by an entrant.
+/// The weight (system calls, instructions, peak memory) of one step by one entrant.
 #[derive(Debug, Clone, Serialize)]
 pub struct Weighed {
     /// The step.
@@ -97,7 +97,8 @@ fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Wei
     Ok(weighed)
 }
 
-/// Traces several goes, and returns the weights of each step, one per go; `None` if the runtime can't be traced.
+/// Traces several repetitions of an operation, and returns the weights of each step, one per repetition; empty if the
+/// runtime can't be traced.
 fn weights_of(
     options: &Start,
     stand: &Stand,

@@ -1,8 +1,8 @@
 //! `pools`: measures how much time cgroups made in advance save, and checks that their counters contain no usage of
 //! earlier containers.
 //!
-//! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each go,
-//! outside the measured time: neither start nor delete makes a cgroup for it.
+//! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
+//! run, outside the measured time: neither start nor delete makes a cgroup for it.
 
 use crate::Error;
 use crate::container::{Container, Fault};

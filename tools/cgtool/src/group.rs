@@ -205,7 +205,7 @@ impl Tree {
         Err(no_group(group))
     }
 
-    /// Returns the group's location in the runtime's representation, which does not exist for the root.
+    /// Returns the group's location in the runtime's representation; the root has none.
     ///
     /// # Errors
     /// The root; unknown controllers.

@@ -73,8 +73,8 @@ pub fn migrate(tree: &Tree, group: &Group, journal: &mut Journal) -> Result<(), 
     }
 }
 
-/// Returns the group's bytes of memory on each node. memory.numa_stat contains a number of pages on v1, and bytes for
-/// each kind of memory on v2.
+/// Returns the number of bytes of the group's memory on each node. memory.numa_stat contains numbers of pages on v1,
+/// and a number of bytes for each kind of memory on v2.
 fn by_node(tree: &Tree, group: &Group) -> BTreeMap<u32, u64> {
     let Ok((directory, version)) = tree.directory(group, "memory") else { return BTreeMap::new() };
     let text = fs::read_to_string(directory.join("memory.numa_stat")).unwrap_or_default();

@@ -128,8 +128,8 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     }
 }
 
-/// Returns the content that a file of a group has at first, for a group that does not exist yet. `None` except for the
-/// files from whose content values to write are computed.
+/// Returns the initial content of a file, for a group that does not exist yet. Known are only files from whose content
+/// a value to be written is computed; `None` for all others.
 fn fresh(file: &str) -> Option<String> {
     let value = match file {
         "cpu.max" => "max 100000",
@@ -140,8 +140,8 @@ fn fresh(file: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Redirects a write to BFQ's weight file if the group has no other one. BFQ's file has v1's range of weights on v2 as
-/// well.
+/// Redirects a write to BFQ's weight file if the group has no other weight file. BFQ's file has v1's range of weights
+/// on v2 as well.
 fn with_bfq(directory: &Path, assign: Assign) -> Assign {
     let bfq = match assign.file.as_str() {
         "blkio.weight" => "blkio.bfq.weight",

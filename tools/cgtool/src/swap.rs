@@ -14,8 +14,8 @@ use topology::List;
 /// Exchanges the CPUs.
 ///
 /// # Errors
-/// Groups that don't exist or of which one contains the other; an exchange that a parent, exclusive CPUs or children
-/// forbid; changes that the kernel refuses.
+/// A group that does not exist; a group that contains the other one; an exchange that a parent, exclusive CPUs or
+/// children forbid; changes that the kernel refuses.
 pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let (one, other) = (Side::of(&tree, &options.one)?, Side::of(&tree, &options.other)?);

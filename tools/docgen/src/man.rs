@@ -36,7 +36,8 @@ pub fn write(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns all subcommands of `command`, whose name is `words`, except commands of the table, which have pages already.
+/// Returns all subcommands of `command`, whose name is `words`, except those that are in dayfly's own table of
+/// commands, which have pages already.
 fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
     let mut found = Vec::new();
     for command in shown(command) {
@@ -80,7 +81,7 @@ fn program() -> String {
     page.finish()
 }
 
-/// Returns the page of a command of the table.
+/// Returns the page of a command of dayfly's own table.
 fn of(definition: &Command) -> String {
     // The program that implements the command has the complete definition.
     let same = tools::same(definition.name);

@@ -5,7 +5,7 @@ use rustix::process::Pid;
 
 /// Receives the events of followed processes.
 pub trait Listener: Send {
-    /// Handles an event of `pid`, a process or thread. It is stopped while this function runs, unless the event is
+    /// Handles an event of `pid`, a process or thread, which is stopped while this function runs, unless the event is
     /// `Event::Gone`.
     fn hear(&mut self, pid: Pid, event: Event);
 
@@ -44,7 +44,8 @@ pub enum Event {
     Executed {
         /// The program's arguments, as /proc/PID/cmdline shows them.
         command: Vec<String>,
-        /// Whether the program is a container's: [`Event::Gone`] follows, unless containers' programs are followed.
+        /// Whether the program is a container's. If so, [`Event::Gone`] comes next, unless containers' programs are
+        /// followed.
         container: bool,
         /// Instructions since its creation or its last execve(2), if they are counted.
         instructions: u64,

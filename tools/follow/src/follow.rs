@@ -30,8 +30,8 @@ pub enum Mode {
 /// Descendants that still run when the command has ended, such as a container that it leaves behind, are followed until
 /// they are idle for 50 ms, then detached. Returns how the command ended.
 ///
-/// The process or thread that a report is about is stopped during the report, unless it is the report of its end, so a
-/// clock read at the start and end of [`Listener::hear`] shows how long it was delayed.
+/// While an event is reported, its process or thread is stopped, unless the event is its end. So a clock that is read
+/// at the start and at the end of [`Listener::hear`] shows how long the tracee was delayed.
 ///
 /// The tracees are children of this process: do not wait for any of its children meanwhile.
 ///

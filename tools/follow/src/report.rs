@@ -45,9 +45,9 @@ pub struct Image {
 /// The number of calls of a system call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All calls.
+    /// The number of all calls.
     pub calls: u64,
-    /// Failed calls.
+    /// The number of failed calls.
     pub failed: u64,
 }
 

@@ -60,7 +60,7 @@ pub struct Cpus {
     /// The CPUs that are plugged in.
     #[serde(serialize_with = "as_text")]
     pub present: List,
-    /// The CPUs that are plugged in but offline. Linux does not report their nodes, sockets and caches.
+    /// The CPUs that are online.
     #[serde(serialize_with = "as_text")]
     pub online: List,
     /// The CPUs that are plugged in but offline; their nodes, sockets and caches are unknown.

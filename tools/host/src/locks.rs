@@ -88,7 +88,8 @@ impl Work {
     }
 }
 
-/// Measures and prints the curves and the advice that follows from them.
+/// Measures lock throughput by number of threads, one curve for each placement of the threads, and prints the curves
+/// with advice on concurrent starts.
 ///
 /// # Errors
 /// Mount operations without root; a file that cannot be written; SIGINT.
@@ -129,7 +130,8 @@ pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
     Ok(measure(works, time)?.0)
 }
 
-/// The curves of each work; and each placement that equals another one on this host, with the name of the other one.
+/// The curves of each work; and the placements without curves of their own, each with the name of the measured
+/// placement that has the same CPUs.
 type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
 
 fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {

@@ -50,7 +50,7 @@ const FORMULA: &str = "carried = the most starts at once with which nine tenths 
 /// The document.
 #[derive(Debug, Clone, Serialize)]
 pub struct Document {
-    /// [`VERSION`].
+    /// The version of the document: [`VERSION`].
     pub version: u32,
     /// The score from 0 to 100.
     pub score: u32,
@@ -302,8 +302,8 @@ mod tests {
             let points = [(1, 0.01), (2, 0.2), (16, last)];
             Curve { work: "lock", ..curve("0-15", &points) }
         };
-        // Each thread waits for fifteen others. Its wait for each of them is no longer than that of a thread for the
-        // only other one.
+        // A thread waits for fifteen others, but for each of them no longer than one of two threads waits for the
+        // other.
         let fair = mark(&lock(1.6), Level::Good);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
         assert!(mark(&lock(16.0), Level::Good).score < 10);

@@ -104,7 +104,7 @@ fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>>
 
 fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
     let other_platform = other_platform(source, options)?;
-    // Checked before anything is unpacked.
+    // The profile is read and checked before anything is unpacked.
     let seccomp = runtime::seccomp(&options.seccomp)?;
     let is_named = !names.is_empty();
     let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
@@ -173,7 +173,7 @@ fn rm(options: &Rm) -> Result<()> {
         };
         let one = refs.iter().filter(|(name, _)| Some(name) == found.name.as_ref());
         let all = refs.iter().filter(|(_, digest)| *digest == found.image.digest);
-        // A name removes only itself, a digest all names of the image.
+        // A name given by the user removes only that name; a digest removes all names of the image.
         let names: Vec<_> =
             if one.clone().next().is_some() { one.collect() } else { all.collect() };
         gone.extend(names.into_iter().map(|(name, _)| name.clone()));
@@ -187,8 +187,8 @@ fn rm(options: &Rm) -> Result<()> {
         }
     }
     let claim = match store.try_claim()? {
-        // A holder that removes objects finishes soon, but may have read the names before this command removed its
-        // name.
+        // The store's lock is held by a command that removes objects. That command finishes soon, but may have read the
+        // names before this command removed some.
         None if store.holder().is_some_and(|holder| holder.removes) => {
             store.claim_within(options.waiting.patience())?
         }

@@ -33,7 +33,7 @@ use std::time::Duration;
 /// Options of an import.
 #[derive(Debug)]
 pub struct Options {
-    /// Its names; by default those of the source.
+    /// The image's names; by default those of the source.
     pub names: Vec<Reference>,
     /// Limits on the unpacked size.
     pub limits: Limits,
@@ -99,7 +99,8 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
             "the image has no layers, so nothing could be run in it".to_owned(),
         ));
     }
-    // Held so that layers that belong to no image yet, newly unpacked or found in the store, are not removed.
+    // The lock is held so that layers that belong to no image yet, newly unpacked or found in the store, are not
+    // removed.
     let _rely = store.rely(options.patience)?;
     let importer = Importer {
         store,
@@ -244,8 +245,8 @@ impl Importer<'_> {
         Ok(layers)
     }
 
-    /// Returns whether the directories that have no entry in a layer have, in the layers below, the attributes that
-    /// were assumed, or do not exist there.
+    /// Checks the directories that have no entry in a layer: returns whether each of them either has the assumed
+    /// attributes in the layers below, or does not exist there.
     fn fits(&self, layer: &LayerInfo, below: &Merged) -> Result<bool> {
         if below.is_empty() {
             return Ok(true);

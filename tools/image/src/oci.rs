@@ -63,7 +63,7 @@ pub struct Descriptor {
 pub struct Platform {
     /// Go's name of the architecture, such as `amd64`.
     pub architecture: String,
-    /// `linux`.
+    /// The operating system: `linux`.
     pub os: String,
     /// The variant of the architecture, such as `v8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct Platform {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
-    /// 2.
+    /// The version of the format: 2.
     pub schema_version: u32,
     /// Its own media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct Index {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// 2.
+    /// The version of the format: 2.
     pub schema_version: u32,
     /// Its own media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,9 +150,9 @@ impl ImageConfig {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Execution {
-    /// `user`, `uid`, `user:group`, …
+    /// The user of the process: `user`, `uid`, `user:group`, …
     pub user: Option<String>,
-    /// `NAME=value` each.
+    /// The environment variables, each as `NAME=value`.
     pub env: Option<Vec<String>>,
     /// The fixed first words of the command.
     pub entrypoint: Option<Vec<String>>,

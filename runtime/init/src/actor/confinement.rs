@@ -1,5 +1,5 @@
-//! AppArmor profiles and SELinux labels: written to our own attributes in the procfs that the parent
-//!  verified, never through the container's own (CVE-2019-16884, CVE-2019-19921).
+//! AppArmor profiles and SELinux labels. Init writes them to its own attributes in the procfs that the parent verified,
+//! never in the container's procfs (CVE-2019-16884, CVE-2019-19921).
 
 use core::ffi::CStr;
 
@@ -9,8 +9,9 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Op};
 
-/// Makes AppArmor change our profile at the next exec. AppArmor has files of its own since Linux 5.8. On older kernels
-/// it uses the files that belong to the only active module.
+/// Makes AppArmor change our profile at the next exec. Since Linux 5.8, AppArmor has a directory of its own in
+/// /proc/self/attr. On older kernels, init writes to the file in /proc/self/attr itself, which belongs to the only
+/// active module.
 pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
     let order = order.as_bytes();
     let applied = match write(proc, c"self/attr/apparmor/exec", order) {

@@ -13,8 +13,8 @@ use super::root::Root;
 use crate::failure::{Failure, Op};
 use crate::step::Target;
 
-/// Copies the contents of the directory at `target` into the mount `tree`, which is not attached yet; with `owner` also
-/// the directory's owner.
+/// Copies the contents of the directory at `target` into the mount `tree`, which is not attached yet. If `owner` is
+/// set, the root of `tree` also gets the directory's owner.
 pub(crate) fn copy_up(
     root: &Root<'_>,
     target: &Target<'_>,

@@ -22,7 +22,8 @@ pub(crate) struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    /// Returns the mount of `step` with the root `top`, if it is empty and can be filled.
+    /// Returns a record of the mount that `step` has created, whose root is `top`, if the mount is an empty tmpfs that
+    /// is not the container's root.
     pub(crate) fn of(step: &MountFs<'a>, top: OwnedFd) -> Option<Self> {
         let path = step.target.path;
         (step.kind == c"tmpfs" && !step.copy_up && !path.is_empty()).then_some(Self { path, top })

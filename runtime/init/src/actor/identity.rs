@@ -111,7 +111,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 
 impl Init<'_> {
     /// Changes the directory first as root, who may enter directories that the user may not (such as a bind mount of
-    /// the caller's own directory). If root may not enter it (a root-squashing NFS), the user tries again later.
+    /// the caller's own directory). If root may not enter it (a root-squashing NFS), init tries again later as the
+    /// user.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {
@@ -122,7 +123,7 @@ impl Init<'_> {
         }
     }
 
-    /// Changes groups before the user, since the change of user removes root's right to change them; capabilities stay
+    /// Changes groups before the user, because the change of user removes the right to change groups. Capabilities stay
     /// until [`set_capabilities`].
     pub(super) fn change_user(
         &mut self,

@@ -60,7 +60,7 @@ pub(crate) struct Init<'a> {
     starter: Option<OwnedFd>,
     /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
-    /// Whether root could not enter the working directory; the user then tries again later.
+    /// Whether root could not enter the working directory. If so, init tries again later as the user.
     cwd_denied: bool,
     /// The tmpfs being filled.
     fresh: Option<Fresh<'a>>,
@@ -352,8 +352,9 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Our own copy
-    /// must be closed first: the kernel returns ENOSYS for a missing agent only once no process holds the listener.
+    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Then closes
+    /// our own copy: if the agent exits, the kernel fails filtered system calls with ENOSYS only once no process holds
+    /// the listener.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -361,9 +362,8 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. The CPU affinity of
-    /// dayfly's caller must not apply to the container. If it cannot be reset, that is not an error, as in runc. Init
-    /// has one thread, so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
+    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. Init has one thread,
+    /// so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: the descriptor is open in this process, which is still to execute its program.
@@ -402,7 +402,7 @@ impl<'a> Init<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            // If `start` was killed after it sent its message, init does not continue. If it did, the state could be
+            // If `start` was killed after it sent its message, init does not continue. If init did, the state could be
             // "created" and later change to running without a command.
             if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
                 let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
@@ -412,8 +412,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs hooks. If only the loading of the filter follows, the hooks run under the filter. Each hook's process loads
-    /// it itself, so that the filter need not permit the system calls with which init runs a hook.
+    /// Runs hooks. If init loads the filter right after the hooks, the hooks run under the filter as well. Each hook's
+    /// process loads it itself, so that the filter need not permit the system calls with which init runs a hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,

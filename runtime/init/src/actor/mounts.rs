@@ -41,7 +41,8 @@ pub(crate) fn attach(tree: impl AsFd, place: impl AsFd) -> Result<(), Failure> {
     move_mount(tree, c"", place, c"", flags).op("move_mount")
 }
 
-/// Attaches a tree opened by the parent; the mount point gets the type of the tree's root.
+/// Attaches a tree opened by the parent. A missing mount point is created as a directory or a file, like the tree's
+/// root.
 pub(crate) fn attach_tree(
     root: &Root<'_>,
     tree: BorrowedFd<'_>,

@@ -49,8 +49,8 @@ pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Re
     }
 }
 
-/// Handles one mount. The path of a mount in the new root, resolved from the old root, leads to another mount or does
-/// not exist.
+/// Handles one mount of the list. The list also contains mounts below the new root, but their paths, resolved from the
+/// old root, lead to other mounts or do not exist.
 fn hide(line: &mut [u8], locked: bool) -> Result<(), Failure> {
     let Some((place, kind)) = parse(line) else { return Ok(()) };
     let _ = mount_change(place, MountPropagationFlags::PRIVATE);

@@ -35,7 +35,7 @@ pub(crate) struct Place {
 
 impl<'a> Root<'a> {
     /// Returns the root behind `fd`. AT_FDCWD is correct after joining an existing container: setns(2) sets the working
-    /// directory to the root of its mount namespace.
+    /// directory to the root of the container's mount namespace.
     pub(crate) fn new(fd: BorrowedFd<'a>) -> Self {
         Self(fd)
     }
@@ -107,8 +107,8 @@ impl<'a> Root<'a> {
         self.resolve(path, OFlags::PATH, links).op("openat2")
     }
 
-    /// Opens a mount point like [`Root::target`], but does not follow a final link. Fails on procfs, whose links other
-    /// steps rely on.
+    /// Opens a mount point like [`Root::target`], but does not follow a final link. Fails if the mount point is on
+    /// procfs, because other steps rely on the links of procfs.
     pub(crate) fn place_of_link(
         &self,
         path: &CStr,
@@ -167,8 +167,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Calls `make` to create a file of another type at `path`, where the kernel has reported an existing file. If that
-    /// is a dangling link, the file is created at the link's target.
+    /// Calls `make` to create a device node or another special file at `path`, where the kernel has reported an
+    /// existing file. If the existing file is a dangling link, the new file is created at the link's target.
     pub(crate) fn make_behind_link(
         &self,
         path: &CStr,

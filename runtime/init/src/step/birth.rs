@@ -28,12 +28,13 @@ pub enum TimeNamespace<'a> {
 /// The namespaces and steps of a process that creates init in place of the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intermediate {
-    /// Namespaces not owned by the user namespace, if the parent cannot join them and then return to its own.
+    /// Namespaces that the intermediate joins before the user namespace, which may not own them. None if the parent can
+    /// join them and then return to its own.
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// A user namespace, or a process in it.
     pub user: Option<Slot>,
-    /// The PID namespace for init, if the parent cannot join it and return. If it is the same slot as `user`, both
-    /// belong to the same process.
+    /// The PID namespace for init, if the parent cannot join it and then return to its own. If it is the same slot as
+    /// `user`, the slot contains the pidfd of a process in both namespaces.
     pub pid: Option<Slot>,
     /// Whether the intermediate also joins the time namespace.
     pub time: bool,

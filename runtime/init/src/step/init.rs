@@ -126,7 +126,8 @@ pub enum InitStep<'a> {
     },
     /// Makes the root filesystem the root with pivot_root(2), and detaches the host's mounts.
     PivotRoot,
-    /// Makes the root filesystem the root if no mounts of the host are below it.
+    /// Makes the root filesystem the root with chroot(2). Used if init's mount namespace is a copy of the template, or
+    /// if the container has no mount namespace.
     EnterRoot,
     /// Changes the root to the root of a container without a mount namespace.
     EnterRootOf {
@@ -239,7 +240,7 @@ pub enum InitStep<'a> {
     SetCapabilities(Capabilities),
     /// Sets no_new_privs.
     NoNewPrivileges,
-    /// Makes AppArmor change the profile at exec: `exec` and the profile.
+    /// Makes AppArmor change the profile at exec. The text is `exec` and the profile's name.
     ApplyProfile(&'a str),
     /// Makes SELinux change the label at exec.
     LabelProcess(&'a str),

@@ -7,7 +7,7 @@ pub struct StateText<'a> {
 }
 
 impl<'a> StateText<'a> {
-    /// Returns a state with this constant part.
+    /// Returns a state whose JSON text begins with `head`.
     pub fn from_head(head: &'a str) -> Self {
         Self { head }
     }

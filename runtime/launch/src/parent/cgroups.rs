@@ -43,8 +43,8 @@ impl Parent<'_> {
         Cgroup::open(&location.moved_to_by(*init)?).ok()
     }
 
-    /// Selects the current cgroup of the container's init, if the original cgroup enables controllers for its children
-    /// and so cannot contain processes. Returns whether it did so.
+    /// Selects the current cgroup of the container's init, if the plan's cgroup enables controllers for its children
+    /// and so cannot contain processes. Returns whether it has selected that cgroup.
     pub(super) fn follows_init(&mut self) -> bool {
         let is_closed = self.cgroup.as_ref().is_some_and(Cgroup::hands_down);
         match self.cgroup_of_init().filter(|_| is_closed) {

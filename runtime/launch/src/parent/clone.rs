@@ -171,7 +171,8 @@ impl Parent<'_> {
                 None => None,
             };
         if job.relay_shares() {
-            // Until the parent has opened a pidfd, it knows only init's pid, which must not be reused in the meantime.
+            // Until the parent has opened a pidfd, it knows only init's pid. If init exits before that, the kernel must
+            // not reap it, because the pid could be reused.
             sys::signal::hear_of_children();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
@@ -227,8 +228,8 @@ impl Parent<'_> {
         slots.chain(procs).chain(ends).collect::<Vec<RawFd>>().leak()
     }
 
-    /// Returns whether the parent may move init to its cgroups, which the intermediate joins otherwise. A move takes
-    /// longer.
+    /// Returns whether the parent may move init to its cgroups, instead of letting the intermediate join them. A move
+    /// takes longer.
     pub(super) fn may_move(&self, intermediate: Option<Intermediate>) -> bool {
         let steps = intermediate.map_or(0, |intermediate| intermediate.steps);
         let first = self.plan.init.get(..steps).unwrap_or_default();
@@ -283,8 +284,8 @@ impl Parent<'_> {
     }
 }
 
-/// Returns the index of `step` if init enters its own time namespace in it, and how far init's clock is ahead from then
-/// on.
+/// If init enters a time namespace of its own in `step`, returns the step's index, and how far init's clock is ahead
+/// from then on.
 fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
     match step {
         InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),

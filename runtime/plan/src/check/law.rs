@@ -192,7 +192,8 @@ impl<'a> Look<'a> {
         false
     }
 
-    /// Checks that both actors have the same messages in the same order. The exit of a program needs no receiver.
+    /// Checks that both actors have the same messages in the same order. Only init's exec, the last meeting, may lack a
+    /// step of the parent that waits for it.
     pub fn words_match(&self, finding: &mut Finding) {
         let mut init = self.init().filter(|number| meeting_of(self.step(*number)).is_some());
         for heard in 0..self.plan.parent.len() {

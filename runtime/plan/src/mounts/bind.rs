@@ -73,7 +73,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns how links in the destination are treated, by crun's options.
+/// Returns how links in the destination are treated, according to crun's mount options.
 fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error> {
     match (options.copy_symlink, options.destination_nofollow) {
         (true, false) if !options.source_nofollow => Ok(BindLink::Copy),
@@ -117,8 +117,8 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 }
 
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
-/// it receives the host's later mounts and sends nothing back. So a shared mount is shared among containers, and with
-/// the host only if the root is shared.
+/// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares events with
+/// later copies of it, but not with the host, unless the root is shared as well.
 fn propagation_of_bind(
     context: &Context<'_, '_>,
     options: &MountOptions<'_>,

@@ -56,8 +56,8 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses file systems that cannot be created for a detached root: mount(2) cannot reach such a root, which is not the
-/// working directory yet.
+/// Refuses file systems that cannot be created for a detached root. mount(2) cannot reach such a root, and relative
+/// paths do not begin at it, because it is not the working directory yet.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
@@ -158,7 +158,7 @@ fn propagation_of(options: &MountOptions<'_>) -> Option<u64> {
     options.propagation.last().map(|propagation| propagation.kind)
 }
 
-/// Returns the option that sets the SELinux label of the container's mounts on the files of such a file system.
+/// Returns the option that gives the files of a file system of type `kind` the SELinux label of the container's mounts.
 pub(super) fn context_of(
     kind: &str,
     context: &Context<'_, '_>,

@@ -37,7 +37,8 @@ fn names_relative_layer(option: &str) -> bool {
     let Some((key, value)) = option.split_once('=') else { return false };
     let is_relative = |path: &str| !path.is_empty() && !path.starts_with('/');
     match key {
-        // Text after an escaped colon counts as a path: then init does the parent's work.
+        // The text after an escaped colon may be mistaken for a relative path. Then init creates the overlay instead of
+        // the parent.
         "lowerdir" => value.split(':').any(is_relative),
         "lowerdir+" | "datadir+" | "upperdir" | "workdir" => is_relative(value),
         _ => false,

@@ -53,8 +53,8 @@ pub fn compile_mount(
     filesystem::compile(builder, later, context, mount, &options, destination)
 }
 
-/// Returns the file system for a container's device nodes, which stays detached as a whole. It is not noexec, which
-/// also affects mmap(2).
+/// Returns the file system for a container's device nodes, which is never attached as a whole. It is not noexec,
+/// because noexec also restricts mmap(2).
 pub fn of_nodes(context: &Context<'_, '_>) -> Result<MountFs, Error> {
     let words = ["nosuid", "mode=0755"].map(spec::Str::from);
     let label = filesystem::context_of("tmpfs", context)?;

@@ -16,9 +16,10 @@ use crate::request::RootSource;
 use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
-/// Adds the steps for the root filesystem: a detached copy with its propagation, attached in the container's mount
-/// namespace after that is disconnected from the host's. If the container is in the host's mount namespace, its mounts
-/// are attached to the detached copy, which the host does not see and which vanishes with the last process.
+/// Adds the steps for the root filesystem. It is a detached copy with its propagation, and is attached in the
+/// container's mount namespace once that namespace sends no mount events to the host's. If the container is in the
+/// host's mount namespace, its mounts are attached to the detached copy, which the host does not see and which vanishes
+/// with the last process.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     match context.given.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),

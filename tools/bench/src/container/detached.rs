@@ -1,5 +1,4 @@
-//! Commands of a container that return at once instead of being waited for: a caller with many commands at a time polls
-//! them.
+//! Starts a container's commands without waiting for them: a caller that has many commands running polls them.
 
 use super::{Container, Fault};
 use crate::process::Failure;

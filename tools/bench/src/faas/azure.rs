@@ -7,8 +7,8 @@
 //! | `function_durations_percentiles.anon.dNN.csv` | HashOwner, HashApp, HashFunction, Average, Count, Minimum, Maximum, percentile_Average_0, _1, _25, _50, _75, _99, _100; in ms |
 //!
 //! Files are read line by line. Only the most invoked functions are kept from the first file, and only their durations
-//! from the second one. Shahrad and others, "Serverless in the Wild", ATC '20; `sample/` contains handwritten files of
-//! both kinds.
+//! from the second one. The authors' paper is Shahrad and others, "Serverless in the Wild", ATC '20; `sample/` contains
+//! handwritten files of both kinds.
 
 use super::csv_lines::{Line, Lines, shown};
 use crate::Error;
@@ -40,7 +40,7 @@ const DURATIONS: [&str; 14] = [
     "percentile_Average_100",
 ];
 
-/// The shares of the format's percentiles.
+/// The percentiles that the format has, as shares from 0 to 1.
 const SHARES: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
 
 /// The maximum length of a name.
@@ -65,7 +65,7 @@ pub(super) struct Counted {
 pub(super) struct Percentiles([f64; 7]);
 
 impl Percentiles {
-    /// Returns the duration that this share of invocations does not exceed, interpolated linearly between percentiles.
+    /// Returns the duration that `share` of all invocations do not exceed, interpolated linearly between percentiles.
     pub(super) fn at(&self, share: f64) -> Duration {
         let upper = SHARES.iter().position(|&of| share <= of).unwrap_or(SHARES.len() - 1);
         let lower = upper.saturating_sub(1);
@@ -76,8 +76,8 @@ impl Percentiles {
     }
 }
 
-/// A function, ranked by its number of invocations; functions with equal numbers are ranked by their position from the
-/// file's end.
+/// A function, ranked by its number of invocations. Of functions with equal numbers, the one that is earlier in the
+/// file ranks higher.
 type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
 
 /// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;

@@ -44,7 +44,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
             if self.line.is_empty() {
                 continue;
             }
-            // The text is checked after the loop, since a loop can't return what it borrows.
+            // UTF-8 is checked after the loop: the borrow checker rejects a loop that returns a borrow of the line.
             break;
         }
         let text = std::str::from_utf8(&self.line).map_err(|error| {
@@ -83,7 +83,7 @@ impl<'a> Line<'a> {
     /// Checks that there are as many fields as headings.
     ///
     /// # Errors
-    /// The actual number.
+    /// An error with the actual number of fields.
     pub(super) fn expect(&self, columns: usize) -> Result<(), Error> {
         match self.fields().count() {
             count if count == columns => Ok(()),

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((of[0].0.as_str(), of[0].1[0].0), ("a, cold", 2.0));
         assert_eq!((of[1].0.as_str(), of[1].1[0].0), ("b, warm", 6.0));
         assert!((of[0].1[0].1 - 3.969).abs() < 1e-6, "{of:?}");
-        // All use the same measure.
+        // If memory is unknown for one row, the containers' time is used for all rows.
         let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
         assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
         assert!(chart::draw(&pictures(&rows)).expect("drawn").contains("a, cold"));

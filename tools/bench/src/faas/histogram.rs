@@ -85,7 +85,7 @@ impl Habits {
         if sum < FEWEST || self.beyond > sum || self.variation() < REPRESENTATIVE {
             return None;
         }
-        // From the beginning of the head's class to the end of the tail's class.
+        // The window reaches from the beginning of the head's class to the end of the tail's class.
         let class = self.class.as_secs_f64();
         let from = self.class_of(HEAD, sum) as f64 * class * (1.0 - MARGIN);
         let until = (self.class_of(TAIL, sum) + 1) as f64 * class * (1.0 + MARGIN);
@@ -123,7 +123,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Returns habits after these idle times, one after the other, with classes of 100 ms.
+    /// Returns a function's habits after these idle times, one after the other, with classes of 100 ms.
     fn after(idle: impl IntoIterator<Item = u64>) -> Habits {
         let mut habits = Habits::new(ms(1000));
         let mut now = ms(0);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn outliers_move_the_windows() {
-        // Of 100 times 6 are short and 2 long: the 5th percentile is among the short ones, the 99th among the long
+        // Of 100 times, 6 are short and 2 long: the 5th percentile is among the short ones, the 99th among the long
         // ones.
         let times = [vec![450; 6], vec![3050; 92], vec![9050; 2]].concat();
         assert_eq!(after(times).window(), Some(Window { from: ms(360), until: ms(10_010) }));

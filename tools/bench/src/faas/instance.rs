@@ -91,9 +91,9 @@ pub(super) struct Bill {
     open_s: f64,
     /// Memory multiplied by time, in KiB·s.
     pub(super) kib_s: f64,
-    /// Time.
+    /// The container's time, in seconds.
     pub(super) seconds: f64,
-    /// Time with measured memory.
+    /// The part of `seconds` for which memory was measured.
     pub(super) measured_s: f64,
     /// How memory was measured.
     pub(super) by: Option<By>,
@@ -295,7 +295,7 @@ impl<'a> Instance<'a> {
             self.program = Some((pid, handle(pid)?));
         }
         self.listen(events)?;
-        // Before its program's first output, the process may still be the runtime's.
+        // Before the first output of the container's program, the process may still be executing the runtime.
         if let Some((pid, _)) = self.program.as_ref().filter(|_| self.is_ready)
             && self.meter.is_none()
         {

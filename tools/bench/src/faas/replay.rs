@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The number of failed containers after which a replay is given up.
 const TOLERATED: usize = 8;
 
-/// The share of a replay in which the number of containers reaches its steady state.
+/// The initial share of a replay, in which the number of containers reaches its steady state.
 const RAMP: f64 = 0.3;
 
 /// A served invocation.
@@ -54,7 +54,7 @@ pub(super) struct Replayed {
     pub(super) busy_late: usize,
     /// The containers' time from their start until their program's end, in seconds.
     pub(super) container_s: f64,
-    /// The containers' memory multiplied by that time, in MiB·s, if known.
+    /// The containers' memory multiplied by `container_s`, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
     /// How memory was measured.
     pub(super) by: Option<By>,

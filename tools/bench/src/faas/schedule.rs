@@ -110,7 +110,7 @@ fn regular(options: &Faas, random: &mut Random) -> Result<Workload, Error> {
     });
     let all = if options.regular.is_empty() { &table[..] } else { &options.regular };
     let duration = options.duration.unwrap_or(MINUTE);
-    // In unscaled time.
+    // The end of the replay, in the time of the functions, before `speed` is applied.
     let end = duration.as_secs_f64() * options.speed;
     let (mut functions, mut invocations) = (Vec::new(), Vec::new());
     for (at, of) in all.iter().enumerate() {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(counts, [240, 114]);
         assert!(of.functions.iter().all(|of| of.name.len() == SHORT));
         assert!(of.invocations.last().is_some_and(|last| last.due < of.duration));
-        // At least four milliseconds, thirty times as fast.
+        // The shortest invocation takes at least four milliseconds in the trace, and a thirtieth of that here.
         let busiest = of.invocations.iter().filter(|of| of.function == 0);
         let least = busiest.map(|of| of.takes).min().expect("some");
         assert!(least >= Duration::from_micros(133) && least < Duration::from_millis(1));

@@ -36,13 +36,14 @@ impl Perf {
             let mode = Mode::RUSR | Mode::WUSR;
             mknodat(CWD, fifo, FileType::Fifo, mode, 0).map_err(Error::errno("make fifo", fifo))?;
         }
-        // Read and write, so that neither end waits for the other to open it.
+        // Both FIFOs are opened for reading and writing, so that neither end waits for the other to open it.
         let open = |path: &PathBuf| {
             File::options().read(true).write(true).open(path).map_err(Error::at("open", path))
         };
         let (to, from) = (open(&commands)?, open(&answers)?);
         let mut perf = Command::new("perf");
-        // Uses the CPUs' clocks, because virtual machines often have no counters. Recording starts when it is enabled.
+        // Uses the CPUs' clocks, because virtual machines often have no performance counters. perf records nothing
+        // until the command "enable".
         perf.args(["record", "--quiet", "-e", "cpu-clock", "-g", "--delay=-1", "-F"])
             .arg(frequency.to_string())
             .args(["-p", &std::process::id().to_string(), "-o"])

@@ -178,7 +178,8 @@ fn has_kernel(stack: &[String]) -> bool {
     stack.iter().any(|function| entries.iter().any(|entry| function.starts_with(entry)))
 }
 
-/// Returns the subject of a stack.
+/// Returns the name of the first entry of `SUBJECTS` that matches a stack, such as `mounts`; `USER` for a stack
+/// without kernel functions, `OTHER` if no entry matches.
 pub(super) fn subject(stack: &[String]) -> &'static str {
     if !has_kernel(stack) {
         return USER;

@@ -13,7 +13,7 @@ const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 /// The timeout of a change: a lower memory limit makes the kernel reclaim pages.
 const DEADLINE: Duration = Duration::from_secs(240);
 
-/// The parent of the groups. It is removed with the stand.
+/// The parent of the groups. It is removed with the test stand.
 pub(super) struct Ground {
     dayfly: PathBuf,
     /// The name of the parent.

@@ -111,8 +111,8 @@ fn tick(line: &str) -> Option<Tick> {
     Some(Tick { at_ms: words.next()??, count: words.next()??, p99_us: words.next()?? })
 }
 
-/// Returns the transactions per second of each interval that lies within a time span, in ms since 1970. The first
-/// interval of all is incomplete.
+/// Returns the transactions per second of each interval that lies within a time span, in ms since 1970. The instance's
+/// first interval is omitted, because its beginning is unknown.
 pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
     let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
     both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()

@@ -346,7 +346,7 @@ impl Changed {
         for (name, ticks) in &self.told {
             shown.rows.push(row(of, before, name, ticks, self.begin + settle, self.changing));
             shown.rows.push(row(of, after, name, ticks, self.changed + settle, self.end));
-            // The last interval was cut short.
+            // The last interval is omitted: the end of the phase cut it short.
             let whole = ticks.windows(2).filter(|both| both[1].at_ms <= self.end);
             let points = whole.map(|both| {
                 let rate = both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The hidden command.
+/// The name of the command, which `--help` does not list.
 pub const NAME: &str = "work";
 
 /// The number of words or pages that a transaction touches.

@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// Returns the number of operations since the last call.
+    /// Returns the number of mount operations since the last call.
     fn operations(&self) -> Result<u64, Error> {
         let events = self.0.events();
         let events = events.map_err(Error::errno("read mount events of", Path::new("/")))?;

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The resources in use in addition to those of one sleeping container.
+/// The resources in use while one container sleeps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Idle {
     /// The number of processes that the runtime has left: those that this process has adopted, and their descendants.

@@ -46,7 +46,7 @@ fn search<E>(
     precision: u64,
     mut does: impl FnMut(u64) -> Result<bool, E>,
 ) -> Result<Option<u64>, E> {
-    // In multiples of the precision.
+    // `fails` and `starts` count multiples of the precision.
     let (mut fails, mut starts) = (0, BEGIN.div_ceil(precision));
     while !does(starts * precision)? {
         fails = starts;

@@ -81,7 +81,7 @@ pub struct Memory {
     /// Number of measurements of each figure
     #[arg(long, value_name = "N", value_parser = some, default_value = "6")]
     pub rounds: usize,
-    /// How close the smallest limit is looked for
+    /// Precision with which the smallest sufficient limit is searched
     #[arg(long, value_name = "SIZE", value_parser = size::kibibytes, default_value = "16k")]
     pub precision: usize,
     /// Number of starts in a row that must succeed with a limit

@@ -26,7 +26,7 @@ pub fn end_with_the_report() {
     }
 }
 
-/// Executes a part. Its output is its result.
+/// Executes the experiment of a part. The experiment's output is the part's result.
 ///
 /// # Errors
 /// An interrupt, which is forwarded to the experiment: the experiment has cleaned up before this function returns. A
@@ -47,7 +47,7 @@ pub(super) fn part(
     let open = |file: &PathBuf| File::create(file).map_err(Error::at("write", file));
     let mut process = Command::new(program(&command)?);
     let words = command.iter().skip(usize::from(is_bench(&command)));
-    // Its picture is beside its result.
+    // The picture's file is in the same directory as the result.
     let words = words.map(|word| {
         if *word == format!("{name}.svg") { picture.display().to_string() } else { word.clone() }
     });
@@ -68,7 +68,7 @@ pub(super) fn part(
     let complaint = complaint.unwrap_or_default();
     let mut kept =
         Kept { command, seconds: begin.elapsed().as_secs_f64(), failure: None, ..Kept::default() };
-    // Some commands exit with a verdict about the host.
+    // `dayfly host` exits with a verdict about the host, so its exit status does not mean failure.
     match serde_json::from_str(&text) {
         Ok(result) if status.success() || experiment.line.first() == Some(&"host") => {
             kept.result = result;
@@ -76,7 +76,7 @@ pub(super) fn part(
         _ => kept.failure = Some(reason(&complaint, status)),
     }
     if let Ok(text) = fs::read_to_string(&picture) {
-        // The file is replaced as a whole, in case this is interrupted here.
+        // The picture is replaced atomically, so that an interrupt here leaves no partial file.
         replace(&picture, &text)?;
     }
     Ok(kept)
@@ -89,7 +89,7 @@ fn is_bench(command: &[String]) -> bool {
 /// Returns the program that executes a command: this program for its own experiments, dayfly for other commands.
 fn program(command: &[String]) -> Result<PathBuf, Error> {
     if is_bench(command) {
-        // Even if this program has been replaced meanwhile.
+        // This works even if the program's file has been replaced meanwhile.
         return Ok(PathBuf::from("/proc/self/exe"));
     }
     let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());

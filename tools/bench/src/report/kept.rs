@@ -13,7 +13,7 @@ pub(super) const PLACE: &str = "parts";
 /// An executed part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// The words after `dayfly`.
+    /// The command's arguments after `dayfly`.
     pub command: Vec<String>,
     /// Its duration.
     pub seconds: f64,

@@ -7,8 +7,8 @@
 //! | `take` | extracts figures from an experiment's output |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
 //!
-//! A part is an experiment of this program or of `dayfly host`, executed like a user would: the command that the page
-//! names reproduces its figures. The result of a part is kept, and the part is not run again.
+//! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
+//! the page names reproduces its figures. The result of a part is kept, and the part is not run again.
 
 mod execute;
 mod kept;

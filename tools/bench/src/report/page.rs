@@ -29,13 +29,13 @@ pub(super) struct Section {
     pub lines: Vec<Row>,
     /// What this host can't show, and what is shown instead.
     pub instead: Option<String>,
-    /// The runtimes and the date: `record` of the experiment.
+    /// The runtimes and the date: `record` in the experiment's output.
     pub record: Value,
     /// The excluded entrants, and the reasons.
     pub failures: Value,
     /// Names of picture files, in the directory.
     pub pictures: Vec<String>,
-    /// The pictures.
+    /// The contents of these files (SVG).
     #[serde(skip)]
     pub drawn: Vec<String>,
 }
@@ -272,7 +272,7 @@ impl Page {
             for (name, text) in section.pictures.iter().zip(&section.drawn) {
                 replace(&directory.join(name), text)?;
             }
-            // Left by an earlier run with more pictures.
+            // Removes pictures that an earlier run with more of them has left.
             for number in section.pictures.len() + 1..=2 {
                 let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", section.part)));
             }

@@ -48,15 +48,15 @@ pub enum Way {
 /// An experiment.
 #[derive(Debug)]
 pub struct Command {
-    /// The words after `dayfly`.
+    /// The arguments after `dayfly`.
     pub line: &'static [&'static str],
-    /// Additional words for a quick report (10 minutes).
+    /// Arguments that are added for a quick report (10 minutes).
     pub quick: &'static [&'static str],
-    /// Additional words for a full report (an hour).
+    /// Arguments that are added for a full report (an hour).
     pub full: &'static [&'static str],
-    /// Additional words if cgroups can be limited here.
+    /// Arguments that are added if this host can limit CPU and memory by cgroups.
     pub limits: &'static [&'static str],
-    /// Its duration with two peers on two CPUs, in seconds: quick, full.
+    /// Its duration in seconds, quick and full, on two CPUs, with two other runtimes beside dayfly.
     pub seconds: [u64; 2],
     /// The runtimes that take part.
     pub runtimes: Runtimes,
@@ -73,7 +73,7 @@ pub enum Runtimes {
     Named,
     /// Only dayfly.
     Own,
-    /// Only dayfly, with memory limits: in the host's own view if the report's view has no controller.
+    /// Only dayfly, with memory limits: in the host's own view if the report's view has no memory controller.
     OwnLimited,
     /// No runtime: the experiment examines the host.
     None,
@@ -147,7 +147,7 @@ impl Command {
         if effort == Effort::Quick { quick } else { full }
     }
 
-    /// Returns the words to execute, after `dayfly`.
+    /// Returns the arguments of the command, after `dayfly`.
     #[must_use]
     pub fn words(
         &self,
@@ -202,7 +202,7 @@ impl Command {
 fn set_rounds(words: &mut [String], rounds: usize) {
     for at in 1..words.len() {
         let counts = ["--rounds", "--count", "-n"].map(OsStr::new);
-        // If an experiment has both options, `--rounds` is the one.
+        // If an experiment has several of these options, `--rounds` is the one that sets the number of rounds.
         let has_rounds = words.iter().any(|word| word == "--rounds");
         let option = OsStr::new(&words[at - 1]);
         if option == counts[0] || (!has_rounds && counts.contains(&option)) {

@@ -91,7 +91,7 @@ fn rounds_can_be_set() {
     };
     assert!(words("spaced").contains("--count 3 --view v1"), "{}", words("spaced"));
     assert!(words("categories").contains("-n 3"));
-    // If an experiment has both options, `--rounds` is the one.
+    // `burst` has both options, and `--rounds` is the one that sets the number of rounds.
     assert!(words("burst").contains("--count 24 --rounds 3"), "{}", words("burst"));
     assert_eq!(words("moves"), "host check");
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Row {
     /// The timed step.
     pub step: String,
-    /// The pause before each go, in milliseconds.
+    /// The pause before each repetition, in milliseconds.
     pub pause_ms: f64,
     /// The entrant's name.
     pub runtime: String,

@@ -103,7 +103,7 @@ pub(crate) fn dots<'a>(
     })
 }
 
-/// Draws curves over starts in flight: the rows' names, the number in flight, and the figure.
+/// Draws curves over the number of starts in flight. A row consists of the curve's name, that number, and the figure.
 pub(crate) fn over_width(
     title: &str,
     unit: Axis,

@@ -6,13 +6,13 @@ use crate::view::View;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of containerd's cgroup below the stand's.
+/// The name of containerd's cgroup, which is a child of the test stand's.
 const DAEMON: &str = "daemon";
 
 /// The measured cgroup.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// The stand's parent cgroup, in the hierarchy that accounts CPU time.
+    /// The test stand's parent cgroup, in the hierarchy that accounts CPU time.
     top: PathBuf,
     /// The file that contains the CPU time, and its unit.
     file: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates containerd's cgroup below the stand's; `path` starts at the root of the hierarchy.
+    /// Creates containerd's cgroup below the test stand's; `path` starts at the root of the hierarchy.
     ///
     /// # Errors
     /// No hierarchy accounts CPU time; those of mkdir(2).

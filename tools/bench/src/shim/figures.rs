@@ -30,7 +30,7 @@ pub(super) struct Figure {
     pub(super) samples: Vec<f64>,
 }
 
-/// Groups the goes of entrants by figure, then by entrant.
+/// Groups the samples of entrants by figure, then by entrant.
 pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     let mut names: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Performs the goes (repetitions) of each figure, and the probes.
+//! Performs the measurements of each figure, and the probes.
 
 use super::account::{Held, held};
 use super::client::Client;
@@ -16,12 +16,12 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The results of a go: names, units and values.
+/// The results of one measurement: names, units and values.
 pub(super) type Sample = Vec<(String, &'static str, f64)>;
 
 /// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);
-/// The number of attempts of a go that fails: containerd hangs occasionally.
+/// The number of attempts of a measurement that fails: containerd hangs occasionally.
 const TRIES: usize = 3;
 
 /// Returns the title of a figure while it is measured.
@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
         format!("bench-{}", self.serial)
     }
 
-    /// Runs one go, and repeats it if it fails.
+    /// Performs one measurement, and repeats it if it fails.
     ///
     /// # Errors
     /// Errors of the harness itself; the inner error is the reason of the failure.
@@ -369,7 +369,7 @@ pub(super) fn probes(
                 }
                 samples.push(of_shims(&format!("{what} that were probed"), bench.beside(&before)));
             }
-            // Also removes what a failed hold has made.
+            // The request also removes what a failed `hold` has made.
             let dropped = bench.ask("drop", 4 * pods_u32)?;
             if let (Err(reason), None) = (dropped, &entrant.failure) {
                 entrant.failure = Some(format!("{pods} pods: {reason}"));

@@ -1,4 +1,4 @@
-//! The images of containers and pods: the stand's root filesystem as one layer, in an archive of an OCI layout.
+//! The images of containers and pods: the test stand's root filesystem as one layer, in an archive of an OCI layout.
 
 use crate::{Error, process};
 use serde_json::{Value, json};

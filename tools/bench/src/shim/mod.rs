@@ -7,7 +7,8 @@
 //! | [`account`] | CPU time without the client, memory and threads of shims |
 //! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
 //! | [`client`] | a CRI client in Go |
-//! | [`goes`] | one go of each figure |
+//! | [`goes`]
+//! one measurement of each figure |
 //! | [`figures`] | the tables |
 //!
 //! The CPU time is that of the cgroup that contains containerd, its shims, the runtime, and the container with its
@@ -100,7 +101,7 @@ fn measure(
     let rounds = Rounds {
         warm_up: options.warm_up,
         timed: if idle { options.rounds.min(IDLE_ROUNDS) } else { options.rounds },
-        // Each go makes the pause itself.
+        // Each measurement makes the pause itself.
         pause: Duration::ZERO,
     };
     let racers = entrants.to_vec();

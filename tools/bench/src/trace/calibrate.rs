@@ -26,9 +26,9 @@ const CALL: &str = "getppid";
 pub struct Cost {
     /// The additional time of a call and the interval up to the next one, in microseconds.
     pub call_us: f64,
-    /// The part of that time that appears as the call's own.
+    /// The part of `call_us` that appears as the call's own time.
     pub within_us: f64,
-    /// The part of that time during which the tracer holds the tracee stopped.
+    /// The part of `call_us` during which the tracer holds the tracee stopped.
     pub held_us: f64,
 }
 

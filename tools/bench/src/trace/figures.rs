@@ -61,9 +61,9 @@ pub struct Category {
     pub steps: usize,
     /// The mean number of calls per start.
     pub calls: f64,
-    /// Its mean part of the critical path.
+    /// The mean time that it takes on the critical path.
     pub path_us: f64,
-    /// That part's share of the wall time.
+    /// The share of the wall time that it takes on the critical path.
     pub path_share: f64,
     /// The part of the time that is due to tracing from outside, estimated from the number of calls.
     pub tracing_us: Option<f64>,
@@ -93,15 +93,15 @@ pub struct Slow {
 pub struct OnPath {
     /// The process.
     pub row: String,
-    /// The steps' name; empty between steps.
+    /// The name of the steps; empty for the time between steps.
     pub name: String,
-    /// The category.
+    /// The phase of the steps (`mounts`, …), or `between` or `waits`.
     pub part: String,
     /// The mean time.
     pub mean_us: f64,
     /// Its share of the wall time.
     pub share: f64,
-    /// The mean number of pieces per start.
+    /// The mean number of pieces of the critical path that these steps make up, per start.
     pub pieces: f64,
 }
 
@@ -110,11 +110,11 @@ pub struct OnPath {
 pub struct Outside {
     /// The mean number of the tracees' stops.
     pub stops: f64,
-    /// The mean time for which the tracer held the tracees.
+    /// The mean time, per start, for which the tracer held the tracees stopped.
     pub held_us: f64,
     /// The time that tracing adds to all processes, estimated from the number of calls.
     pub tracing_us: f64,
-    /// The part of that time that appears as the time of calls.
+    /// The part of `tracing_us` that appears as the time of calls.
     pub within_us: f64,
 }
 

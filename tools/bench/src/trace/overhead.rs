@@ -34,7 +34,7 @@ struct Row {
     more_us: Option<Estimate>,
     /// The time ÷ the untraced time.
     ratio: Option<Estimate>,
-    /// The ratio of the lower quartiles.
+    /// The lower quartile of the traced times ÷ the lower quartile of the untraced times.
     quartile_ratio: Option<Estimate>,
     /// The times of all rounds, in microseconds.
     rounds_us: Vec<f64>,

@@ -58,7 +58,7 @@ pub struct Sums {
     pub names: BTreeMap<Phase, BTreeSet<String>>,
     /// The time between steps: in user space, when traced from outside.
     pub between: u64,
-    /// Waits.
+    /// The time and number of waits.
     pub waits: Sum,
     /// Work by step, excluding nested steps.
     pub steps: BTreeMap<Step, Sum>,

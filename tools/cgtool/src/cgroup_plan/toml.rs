@@ -4,21 +4,21 @@
 //! include = ["common.toml"]            # files beside this one, read first
 //!
 //! [template.database]                  # what several groups have in common
-//! template = "base"                    # which may build on another one
+//! template = "base"                    # a template may be based on another one
 //! memory.max = "8G"
 //!
 //! [group.test1]
 //! template = "database"
-//! pin = "node:0"                       # CPUs by what they are; see `dayfly cgroup pin --help`
+//! pin = "node:0"                       # CPUs by the host's topology; see `dayfly cgroup pin --help`
 //! cpu.weight = 200                     # CONTROLLER.FILE, by v1 or v2 names
-//! "cpu.max.burst" = 1000               # in quotes where part of the name is a file already
+//! "cpu.max.burst" = 1000               # in quotes if a part of the name (cpu.max) is a file, too
 //! task = "oracle:dba"                  # who may move tasks into it
 //! admin = "root:root"                  # who may change it
 //! modes = { directory = "0755", files = "0644", tasks = "0664" }
 //!
 //! [group.worker]
 //! parent = "test1"                     # test1/worker; so does [group."test1/worker"]
-//! controllers = ["cpu", "memory"]      # the v1 hierarchies it is in; without it, all
+//! controllers = ["cpu", "memory"]      # the v1 hierarchies that contain the group, by default all
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```
 

@@ -48,7 +48,8 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     }
 }
 
-/// Returns whether a file of several lines contains the wanted line: the line of a device or resource, or the default.
+/// Returns whether `present`, the content of the file named `file`, has the wanted setting on one of its lines: the
+/// line of a device or resource, or the line `default` of io.weight.
 fn has_line(file: &str, wanted: &str, present: &str) -> bool {
     // io.weight contains "default 100" if only the default is set.
     if present.strip_prefix("default ").is_some_and(|rest| rest.lines().next() == Some(wanted)) {

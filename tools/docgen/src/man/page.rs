@@ -127,7 +127,7 @@ impl Page {
         let manual = if is_short { MANUAL } else { r"\&" };
         source
             .push_str(&format!(".TH {name} {SECTION} {date} \"dayfly {VERSION}\" \"{manual}\"\n"));
-        // No hyphenation and no justification, which would break up names and options.
+        // Turns off hyphenation and justification, which would break up names and options.
         source.push_str(".nh\n.ad l\n");
         for (name, text) in self.sections.iter().filter(|(_, text)| !text.is_empty()) {
             source.push_str(&format!(".SH {}\n{text}", argument(name).replace('"', "")));

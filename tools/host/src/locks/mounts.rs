@@ -16,7 +16,7 @@ use rustix::mount::{
 use std::time::Duration;
 use sys::clone::CloneFlags;
 
-/// The mount point of each thread's file system. It must exist on every host, and nothing else matters.
+/// The mount point of each thread's file system. Any directory that exists on every host would do.
 const PLACE: &str = "/proc";
 
 /// The number of layers; images in the article on mount lock contention have as many.

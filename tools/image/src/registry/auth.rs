@@ -37,7 +37,7 @@ impl Secret {
 pub struct Credentials {
     /// The secret.
     pub secret: Secret,
-    /// The file or the program.
+    /// The file or the program that the secret comes from.
     pub from: String,
 }
 
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(found(text, HUB, "library/alpine").as_deref(), Some("YTpi"));
         assert_eq!(found(text, HUB, "team/box").as_deref(), Some("Yzpk"));
         assert_eq!(found(text, HUB, "team/web").as_deref(), Some("ZTpm"));
-        // Podman's own key precedes Docker's, as in Podman.
+        // Podman's own key takes precedence over Docker's, as in Podman itself.
         let text = r#"{ "auths": {
             "docker.io": { "auth": "YTpi" }, "https://index.docker.io/v1/": { "auth": "Yzpk" }
         } }"#;

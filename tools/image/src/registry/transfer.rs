@@ -36,8 +36,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Receives `body`. At least `progress` bytes, or the end, must arrive in each `patience` spent waiting. Time that
-    /// the reader itself takes is not counted.
+    /// Receives `body`. While the reader waits, at least `progress` bytes, or the end, must arrive in every period of
+    /// length `patience`. Time that the reader itself takes is not counted.
     pub fn new(mut body: impl Read + Send + 'static, patience: Duration, progress: u64) -> Self {
         let (sender, pieces) = sync_channel(PIECES);
         thread::spawn(move || {

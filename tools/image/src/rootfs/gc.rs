@@ -33,9 +33,9 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
 /// Counts of what was removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Left {
-    /// Directories of containers or mounts.
+    /// The number of directories of containers or mounts.
     pub directories: usize,
-    /// Mounts in this mount namespace.
+    /// The number of mounts in this mount namespace.
     pub mounts: usize,
 }
 

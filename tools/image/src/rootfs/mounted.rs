@@ -34,7 +34,7 @@ pub(super) struct Mounted {
     pub layers: usize,
     /// Its first id, the number of ids, and whether the ids were leased for this mount.
     pub ids: Option<(u32, u32, bool)>,
-    /// Nanoseconds since 1970.
+    /// The time when it was made, in nanoseconds since 1970.
     pub since: u64,
 }
 

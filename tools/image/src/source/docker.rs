@@ -37,7 +37,7 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
         layers: vec![descriptor(LAYER, digest, 0); item.layers.len()],
         annotations: None,
     };
-    // Checked before layers are read.
+    // The manifest is checked before layers are read.
     manifest.check()?;
     let (mut blobs, mut hashed) = (BTreeMap::new(), BTreeMap::new());
     for (name, layer) in item.layers.iter().zip(&mut manifest.layers) {

@@ -20,8 +20,8 @@ fn is_header(block: &[u8]) -> bool {
     written.is_some() && written == header.cksum().ok()
 }
 
-/// Returns an archive with random access: `from` itself if it is a plain file, else an uncompressed copy in the
-/// directory `scratch` that only the caller can access.
+/// Returns an archive with random access: `from` itself if it is a plain file, else an uncompressed copy in `scratch`,
+/// a directory that only the caller can access.
 ///
 /// # Errors
 /// Those of reading and writing; the input is not an archive, or exceeds `limits`.

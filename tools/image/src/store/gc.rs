@@ -10,11 +10,11 @@ use std::io;
 /// Counts of what was removed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
-    /// Images.
+    /// The number of images.
     pub images: usize,
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Bytes in the files of the layers.
+    /// The number of bytes in the files of the layers.
     pub bytes: u64,
 }
 

@@ -74,7 +74,7 @@ impl Store {
         }
     }
 
-    /// Removes a name. Returns whether the name existed, because another command may have been faster.
+    /// Removes a name. Returns whether the name still existed: another command may have removed it before.
     ///
     /// # Errors
     /// Those of unlink(2).

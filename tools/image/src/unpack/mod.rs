@@ -138,7 +138,7 @@ impl Unpacker<'_, '_> {
         if let Some(hidden) = name.as_bytes().strip_prefix(WHITEOUT) {
             return match hidden {
                 b"" | b"." | b".." => Err(hostile("it removes no file")),
-                // Metadata of AUFS.
+                // This is metadata of AUFS, which is ignored.
                 _ if hidden.starts_with(WHITEOUT) => Ok(()),
                 _ => self.tree.whiteout(&place, OsStr::from_bytes(hidden)),
             };

@@ -69,12 +69,12 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The state relevant for a load of the filter.
+/// The privileges of a process when it loads the filter, and afterwards.
 struct Load {
     number: usize,
-    /// Whether no_new_privs is set by then.
+    /// Whether no_new_privs is already set.
     confined: bool,
-    /// The capabilities at that point.
+    /// The capabilities while the filter is loaded.
     before: Option<Capabilities>,
     /// The final capabilities.
     after: Option<Capabilities>,

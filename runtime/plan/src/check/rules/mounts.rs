@@ -86,7 +86,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns whether one place equals or is above the other.
+/// Returns whether the path `place` equals the path `below`, or is one of its parent directories.
 fn is_above(place: &[u8], below: &[u8]) -> bool {
     place.is_empty()
         || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')

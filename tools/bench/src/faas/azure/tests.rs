@@ -119,7 +119,7 @@ proptest! {
     fn no_bytes_panic(bytes in vec(any::<u8>(), 0..400), most in 0_usize..3) {
         let _ = busiest(bytes.as_slice(), "f", None, most);
         let _ = durations(bytes.as_slice(), "f", &[]);
-        // The same after valid headings.
+        // Arbitrary bytes after valid headings must not cause a panic either.
         for head in [format!("{},1,2\n", KEYS.join(",")), DURATIONS.join(",") + "\n"] {
             let whole = [head.as_bytes(), &bytes].concat();
             let _ = busiest(whole.as_slice(), "f", Some(&(1..=2)), most);
@@ -147,7 +147,7 @@ proptest! {
     fn what_is_written_reads_back(functions in vec(function(), 0..20), most in 1_usize..25) {
         let text = written(&functions);
         let read = busiest(text.as_bytes(), "f", None, most).expect("of the format");
-        // The expected result, by a stable sort of all.
+        // The expected result comes from a stable sort of all functions.
         let sum = |of: &Counted| of.counts.iter().map(|&count| u64::from(count)).sum::<u64>();
         let mut expected: Vec<Counted> =
             functions.into_iter().filter(|of| sum(of) > 0).collect();

@@ -173,7 +173,7 @@ const OVERHEAD: Part = Part {
     instead: all_shown,
 };
 
-/// Returns a line that shows how much sooner a container has ended than with the bundle's profile.
+/// Returns a line that shows how much sooner a container ends with another profile than with the bundle's.
 const fn sooner(
     what: &'static str,
     published: &'static [Published],
@@ -380,7 +380,7 @@ const LOW: &[(&str, &str)] = &[("policy", "cold"), ("function", "5e0db5fd7898")]
 const MIDDLE: &[(&str, &str)] = &[("policy", "cold"), ("function", "f9dd89047700")];
 const HIGH: &[(&str, &str)] = &[("policy", "cold"), ("function", "c8c0dc2ebb78")];
 
-/// The published reduction of a cold start.
+/// The published reduction of the time of a cold start.
 const LESS: &[Published] =
     &[Published::number("0.78: 22 % less", 0.78, "runc with three changes ÷ runc")];
 
@@ -402,7 +402,7 @@ const fn policy(what: &'static str, only: &'static [(&'static str, &'static str)
     Line { what, published: &[], take, unit }
 }
 
-/// A figure of a policy.
+/// A figure by which policies are compared.
 enum Of {
     P99,
     ColdShare,

@@ -70,7 +70,7 @@ const PLAIN: Part = Part {
     instead: all_shown,
 };
 
-/// Returns the line of the time that a start, 60 ms after the previous one, saves without a part of the container.
+/// Returns a line that shows how much sooner a container without one of its parts ends. Starts are 60 ms apart.
 const fn saves(
     what: &'static str,
     published: &'static [Published],

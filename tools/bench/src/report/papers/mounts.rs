@@ -180,7 +180,7 @@ const LOCKS: Part = Part {
 };
 
 const fn curve(what: &'static str, work: &'static str, figure: fn(&Value) -> Option<f64>) -> Line {
-    // Two constants, since a const fn can't return a reference to its argument as 'static.
+    // There are two constants, since a const fn can't return a reference to its argument as 'static.
     let only: &'static [(&'static str, &'static str)] = match work.as_bytes() {
         b"lock" => &[("work", "lock")],
         _ => &[("work", "mounts")],

@@ -164,7 +164,7 @@ fn control(option: u64) -> Phase {
     {
         return Phase::Bootstrap;
     }
-    // Dumpable, keep capabilities, bounding and ambient sets, securebits, seccomp, no new privileges.
+    // The options are: dumpable, keep capabilities, bounding and ambient sets, securebits, seccomp, no new privileges.
     Phase::Security
 }
 

@@ -15,7 +15,7 @@ const GRACE: Duration = Duration::from_millis(100);
 pub struct Ending(Option<Receiver<u64>>);
 
 impl Ending {
-    /// Waits for the end of `pid`, which must still exist, for no longer than `deadline`.
+    /// Waits for the end of the process `pid`, which must still exist, at most for the time `deadline`.
     #[must_use]
     pub fn of(pid: Pid, deadline: Duration) -> Self {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Self(None) };

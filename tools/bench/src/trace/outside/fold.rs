@@ -13,7 +13,7 @@ pub struct Thread {
     pub spans: Vec<Span>,
 }
 
-/// Folds a process's threads into one row. A thread's work is kept, but it ends early where work of another thread
+/// Folds a process's threads into one row. A span of one thread's work ends early where a span of another thread's work
 /// begins that ends later. A process waits only while all of its threads wait. Each such period is represented by the
 /// wait whose end is closest to the period's end. So a pool's idle threads don't count, and no time counts twice.
 #[must_use]

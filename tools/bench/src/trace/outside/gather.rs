@@ -91,7 +91,7 @@ impl<'a> Gather<'a> {
     /// Records that the tracee stopped at `seen` continues at `at`.
     pub fn resumed(&mut self, pid: Pid, seen: u64, at: u64) {
         self.held += Held { stops: 1, time: at - seen };
-        // A call that it has just entered begins only now.
+        // A call that the tracee has just entered begins only when the tracee continues.
         if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut())
             && call.span.start == seen
         {
@@ -156,7 +156,8 @@ impl<'a> Gather<'a> {
         });
         self.close(pid, seen, 0);
         if let Some(traced) = self.traced(pid) {
-            // A process that is left running was done with this command when it began to wait for another one.
+            // A process that is left running counts as done with the command from the beginning of its last wait for
+            // another process.
             traced.thread.end = waiting.unwrap_or(seen);
         }
         if let Some(&(at, _)) = self.places.get(&pid) {

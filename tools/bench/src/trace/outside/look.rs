@@ -1,5 +1,5 @@
-//! Looks up the object of a call: the paths behind its pointers and descriptors, while the caller is stopped at its
-//! entry.
+//! Finds what a system call acts on, while its caller is stopped at the entry to the call (ptrace(2)): the path that an
+//! argument points to, or the file behind a descriptor.
 
 use super::classify::NETLINK;
 use follow::memory;
@@ -81,7 +81,7 @@ fn form(name: &str) -> Form {
     }
 }
 
-/// Looks objects up, and remembers the netlink sockets.
+/// Looks up the objects of calls, and remembers which sockets are netlink sockets.
 #[derive(Debug, Default)]
 pub struct Look {
     netlink: HashSet<String>,

@@ -9,7 +9,7 @@ struct Deed {
     time: u64,
 }
 
-/// For each wait with an unknown reason, enters the awaited row: the row that last, before the end of the wait, wrote
+/// For each wait whose awaited row is unknown, enters the row that acted last before the end of the wait: that wrote
 /// into a channel, sent a signal, executed a program or exited.
 pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
