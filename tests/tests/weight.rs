@@ -1,4 +1,5 @@
-//! The weight of each command: the system calls and the user-space instructions of the runtime's own processes. They
+//! The weight of the programs: their size, and for each command the system calls and user-space instructions of the
+//! runtime's own processes. These
 //! are counted one by one, with everything in the caches that a second start finds there.
 //!
 //! `tests/weight.json` contains the measured weights for each kernel, since other kernels need other calls. A command
@@ -6,12 +7,12 @@
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::CAPABILITIES;
-use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::profile;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
+use dayfly_tests::{case, shim};
 use follow::{Command, Mode, Report};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ const CASES: &[Case] = &[
     case!(create).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
     case!(start).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
     case!(exec).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
+    case!(size).on(V2).needs(measured_size).unlike_runc(),
     case!(delete).on(V2).when(uses_every_fast_path).needs(measured_kernel).unlike_runc(),
 ];
 
@@ -41,6 +43,8 @@ const ROUNDS: usize = 5;
 /// Counting stops after this many instructions.
 const BOUND: u64 = 5_000_000;
 const DEADLINE: Duration = Duration::from_secs(240);
+/// The key of the programs' sizes in `tests/weight.json`.
+const SIZES: &str = "bytes";
 
 fn run(bed: &Bed) {
     weigh(bed, "run", |_| {}, |c| of_bundle("run", c));
@@ -67,6 +71,24 @@ fn delete(bed: &Bed) {
         c.wait_status("stopped");
     };
     weigh(bed, "delete", prepare, |c| vec!["delete".into(), c.id.clone()]);
+}
+
+/// The sizes of the runtime and the shim, in bytes. Pages of a larger program take longer to map and to read.
+fn size(bed: &Bed) {
+    let programs = [Some(bed.runtime().to_owned()), shim::program(bed)];
+    for program in programs.into_iter().flatten() {
+        let name = program.file_name().expect("a name").to_string_lossy();
+        let bytes = fs::metadata(&program).unwrap_or_else(|error| panic!("{name}: {error}")).len();
+        if updating() {
+            update(|table| table[SIZES][std::env::consts::ARCH][&*name] = json!(bytes));
+            continue;
+        }
+        let before = read()[SIZES][std::env::consts::ARCH][&*name].as_u64().unwrap_or(0);
+        let sum = Sum { what: "bytes", now: bytes, before, allowed: 0 };
+        if let Some(text) = sum.heavier(&name) {
+            panic!("{text}; if that is worth it, UPDATE_WEIGHT=1 writes tests/weight.json anew");
+        }
+    }
 }
 
 /// Returns a typical container of engines: Podman's defaults with its seccomp profile. If the command waits for the
@@ -225,13 +247,20 @@ fn read() -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|_| json!({}))
 }
 
-/// Writes the weight of one command into the file. Several cases do so concurrently.
+/// Writes the weight of one command into the file.
 fn record(command: &str, weight: &Weight) {
+    update(|table| {
+        table[kernel()][command] =
+            json!({ "calls": weight.calls, "instructions": weight.instructions });
+    });
+}
+
+/// Changes the file. Several cases do so concurrently.
+fn update(change: impl FnOnce(&mut Value)) {
     static FILE: Mutex<()> = Mutex::new(());
     let _guard = FILE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut table = read();
-    table[kernel()][command] =
-        json!({ "calls": weight.calls, "instructions": weight.instructions });
+    change(&mut table);
     let mut text = serde_json::to_string_pretty(&table).expect("serialise weights");
     text.push('\n');
     fs::write(path(), text).expect("write weight.json");
@@ -252,4 +281,12 @@ fn measured_kernel() -> Result<(), String> {
         "tests/weight.json has nothing for Linux {}: UPDATE_WEIGHT=1 measures it",
         kernel()
     ))
+}
+
+/// The sizes are those of `make build`; a build with fault points contains more.
+fn measured_size() -> Result<(), String> {
+    if !updating() && !read()[SIZES][std::env::consts::ARCH].is_object() {
+        return Err(format!("tests/weight.json has no sizes for {}", std::env::consts::ARCH));
+    }
+    Ok(())
 }
