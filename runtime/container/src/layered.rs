@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use plan::GivenRoot;
-use rootfs::ids::{Config, Grants, Leases, RANGE};
+use rootfs::ids::{Grants, Leases, RANGE};
 use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::Access;
@@ -19,9 +19,8 @@ use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
 
 use crate::directory::{self, TryClone};
-use crate::image::ImageRun;
 use crate::layered::record::LayeredRecord;
-use crate::options::CreateOptions;
+use crate::options::{CreateOptions, LayeredOptions, UserNamespace};
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
@@ -29,44 +28,6 @@ use crate::{Error, Store, time};
 const CONTAINERS: &str = "containers";
 /// Bytes of memory for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
-
-/// A root filesystem from layers, as requested on the command line.
-#[derive(Debug, Clone)]
-pub struct LayeredOptions<'a> {
-    /// A file that lists one directory per line, the bottom layer first.
-    pub layers: String,
-    /// The image that has these layers.
-    pub image: Option<ImageRun<'a>>,
-    /// How the container's ids are mapped.
-    pub user_namespace: UserNamespace,
-    /// How the root filesystem is assembled; `None` chooses the best way for this kernel.
-    pub mode: Option<Mode>,
-    /// Whether changes are kept in memory.
-    pub ephemeral: bool,
-    /// The size limit in bytes for changes in memory.
-    pub size: Option<u64>,
-    /// The store's absolute path; changes on disk are kept there.
-    pub store: &'a str,
-    /// The directory that records id ranges in use.
-    pub leases: &'a str,
-    /// The ids from which a container's range is taken.
-    pub ids: Config<'a>,
-    /// Whether to print how the root filesystem was assembled, and how long that took.
-    pub stats: bool,
-}
-
-/// How the ids of a container are mapped to the host's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UserNamespace {
-    /// The ids are mapped by the mappings in the configuration.
-    Configured,
-    /// The ids are not mapped: the container uses the host's ids.
-    Host,
-    /// The ids are mapped to a range that no other container uses.
-    Auto,
-    /// The ids are mapped to one range that all containers with this setting share.
-    Shared,
-}
 
 /// Releases the id ranges that a killed command took for a container but did not record.
 ///

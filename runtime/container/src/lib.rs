@@ -63,8 +63,8 @@ pub use host_cache::clear as clear_cache;
 pub use image::{ImageRun, Limits, Network, REAPER};
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
-pub use layered::{LayeredOptions, UserNamespace, free_ids};
-pub use options::{CgroupDriver, CreateOptions, RunOptions};
+pub use layered::free_ids;
+pub use options::{CgroupDriver, CreateOptions, LayeredOptions, RunOptions, UserNamespace};
 pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,

@@ -1,10 +1,13 @@
 //! Options of commands.
 
+use alloc::string::String;
+
 use plan::FastPaths;
 use rootfs::Mode;
+use rootfs::ids::Config;
 use rustix::fd::BorrowedFd;
 
-use crate::layered::LayeredOptions;
+use crate::image::ImageRun;
 use crate::{RootMount, Warn};
 
 /// The manager of cgroups.
@@ -88,4 +91,42 @@ pub struct RunOptions<'a> {
     pub keep: bool,
     /// Whether not to become the reaper of orphaned descendants.
     pub no_subreaper: bool,
+}
+
+/// A root filesystem from layers, as requested on the command line.
+#[derive(Debug, Clone)]
+pub struct LayeredOptions<'a> {
+    /// A file that lists one directory per line, the bottom layer first.
+    pub layers: String,
+    /// The image that has these layers.
+    pub image: Option<ImageRun<'a>>,
+    /// How the container's ids are mapped.
+    pub user_namespace: UserNamespace,
+    /// How the root filesystem is assembled; `None` chooses the best way for this kernel.
+    pub mode: Option<Mode>,
+    /// Whether changes are kept in memory.
+    pub ephemeral: bool,
+    /// The size limit in bytes for changes in memory.
+    pub size: Option<u64>,
+    /// The store's absolute path; changes on disk are kept there.
+    pub store: &'a str,
+    /// The directory that records id ranges in use.
+    pub leases: &'a str,
+    /// The ids from which a container's range is taken.
+    pub ids: Config<'a>,
+    /// Whether to print how the root filesystem was assembled, and how long that took.
+    pub stats: bool,
+}
+
+/// How the ids of a container are mapped to the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserNamespace {
+    /// The ids are mapped by the mappings in the configuration.
+    Configured,
+    /// The ids are not mapped: the container uses the host's ids.
+    Host,
+    /// The ids are mapped to a range that no other container uses.
+    Auto,
+    /// The ids are mapped to one range that all containers with this setting share.
+    Shared,
 }

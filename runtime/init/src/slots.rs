@@ -38,7 +38,8 @@ impl Slots {
 
     /// Returns the same table for a process that is about to be cloned. Dropping the returned table closes nothing.
     ///
-    /// # Safety The returned table is used only by a process that has its own copies of the descriptors. If that
+    /// # Safety
+    /// The returned table is used only by a process that has its own copies of the descriptors. If that
     /// process closes one of them by other means than exec or exit, it does not use the table afterwards.
     pub unsafe fn of_init(&self) -> Self {
         Self { numbers: self.numbers, closes: false }

@@ -21,6 +21,11 @@ pub mod fs;
 pub mod inside;
 pub mod keyring;
 pub mod mem;
+#[cfg_attr(
+    not(feature = "alloc"),
+    expect(dead_code, reason = "only user_namespace.rs, which needs a heap, creates it")
+)]
+mod member;
 pub mod mempolicy;
 pub mod mount;
 pub mod net;

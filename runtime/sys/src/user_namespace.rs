@@ -1,15 +1,15 @@
 //! User namespaces without processes, whose id mappings are used for id-mapped mounts (mount_setattr(2)).
 
 use alloc_crate::format;
-use core::ffi::c_void;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::io::{Errno, read};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::clone::{Child, CloneFlags, clone3_shared};
+use crate::member::{Ends, stay};
 use crate::stack::Stack;
 use crate::{Context, Error};
 
@@ -67,25 +67,6 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     // SAFETY: the member has exited.
     unsafe { stack.unmap() };
     made
-}
-
-/// The two ends of a pipe: the member exits when the parent's end is closed.
-struct Ends {
-    parent: RawFd,
-    member: RawFd,
-}
-
-/// Waits for end of file on the pipe, then exits. Runs in the member.
-extern "C" fn stay(ends: *const c_void) -> ! {
-    // SAFETY: the caller of the clone keeps `ends` valid until this process has exited.
-    let ends: &Ends = unsafe { &*ends.cast() };
-    // SAFETY: both descriptors are open in this process, which has its own descriptor table.
-    let end = unsafe {
-        drop(OwnedFd::from_raw_fd(ends.parent));
-        BorrowedFd::borrow_raw(ends.member)
-    };
-    while matches!(read(end, &mut [0]), Err(Errno::INTR)) {}
-    crate::start::exit(0)
 }
 
 /// Writes the mappings of `member`'s user namespace, and opens the namespace.
