@@ -1,5 +1,7 @@
 //! containerd-shim-dayfly-v2: tasks over ttrpc, without containerd.
 
+#[path = "shim/calls.rs"]
+pub mod calls;
 #[path = "shim/checkpoint.rs"]
 pub mod checkpoint;
 #[path = "shim/crash.rs"]
