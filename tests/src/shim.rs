@@ -16,8 +16,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -25,6 +24,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+mod pipes;
+
+pub use pipes::Pipes;
 
 /// The shim's program, beside the runtime under test.
 pub const NAME: &str = "containerd-shim-dayfly-v2";
@@ -141,6 +144,35 @@ impl Line {
         Self { client, answers: RefCell::default() }
     }
 
+    /// Connects to a shim's address; returns `None` if nothing listens there.
+    #[must_use]
+    pub fn try_to(address: &str) -> Option<Self> {
+        let path = address.strip_prefix("unix://").unwrap_or(address);
+        let client = RefCell::new(Client::new(UnixStream::connect(path).ok()?.into()));
+        Some(Self { client, answers: RefCell::default() })
+    }
+
+    /// Sends an encoded request, and returns the answer; `None` if the shim closes the connection first.
+    ///
+    /// # Panics
+    /// When neither happens in time.
+    #[track_caller]
+    pub fn exchange(&self, method: Method, request: Vec<u8>) -> Option<Result<Vec<u8>, Status>> {
+        let mut client = self.client.borrow_mut();
+        let call = client.call(task::SERVICE_V3, method.name(), request);
+        let since = Instant::now();
+        loop {
+            client.flush().ok()?;
+            let answers = client.receive().ok()?;
+            if let Some((_, answer)) = answers.into_iter().find(|(stream, _)| *stream == call) {
+                return Some(answer);
+            }
+            let left = patience().saturating_sub(since.elapsed());
+            assert!(!left.is_zero(), "{}: no answer in {:?}", method.name(), patience());
+            ready(client.fd(), PollFlags::IN, Some(left));
+        }
+    }
+
     /// Sends a request; returns the call, for [`Line::answer`].
     pub fn send(&self, method: Method, request: &impl Message) -> u32 {
         self.send_within(Duration::ZERO, method, request)
@@ -186,10 +218,15 @@ impl Line {
     }
 
     /// Reads until the shim closes the connection.
+    ///
+    /// # Panics
+    /// When it stays silent, and open, for too long.
+    #[track_caller]
     pub fn wait_for_its_end(&self) {
         let mut client = self.client.borrow_mut();
         while client.receive().is_ok() {
-            ready(client.fd(), PollFlags::IN, Some(patience()));
+            let is_ready = ready(client.fd(), PollFlags::IN, Some(patience()));
+            assert!(is_ready, "the shim did not end in {:?}", patience());
         }
     }
 
@@ -316,14 +353,29 @@ impl<'a> Shim<'a> {
 
     /// Executes the shim's program with `delete`, as containerd does after a shim has exited.
     pub fn delete(&self, container: &Container<'_>) -> std::process::Output {
-        let mut command = command(&[], &self.program, container, &self.events.path);
-        command.args(["-bundle"]).arg(&container.bundle).arg("delete");
-        command.stdin(Stdio::null()).output().expect("execute the shim")
+        delete(&self.program, container, &self.events)
     }
 }
 
+/// Executes a shim's program with `delete`, as containerd does after a shim has exited.
+///
+/// # Panics
+/// When the program can't be executed.
+#[must_use]
+pub fn delete(program: &Path, container: &Container<'_>, events: &Events) -> std::process::Output {
+    let mut command = command(&[], program, container, &events.path);
+    command.args(["-bundle"]).arg(&container.bundle).arg("delete");
+    command.stdin(Stdio::null()).output().expect("execute the shim")
+}
+
 /// Returns the part of the command line that is the same whenever containerd executes the program.
-fn command(wrapper: &[&str], program: &Path, container: &Container<'_>, events: &Path) -> Command {
+#[must_use]
+pub fn command(
+    wrapper: &[&str],
+    program: &Path,
+    container: &Container<'_>,
+    events: &Path,
+) -> Command {
     let mut all = wrapper.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(all.next().expect("a program"));
     command.args(all);
@@ -332,14 +384,17 @@ fn command(wrapper: &[&str], program: &Path, container: &Container<'_>, events: 
     command
 }
 
-fn boot(
+/// Makes the FIFO of the log in the bundle, and returns the parameters of `start`.
+///
+/// # Panics
+/// When the FIFO can't be made.
+#[must_use]
+pub fn parameters(
     bed: &Bed,
-    program: &Path,
     container: &Container<'_>,
     events: &Events,
     options: Options,
-    wrapper: &[&str],
-) -> String {
+) -> Vec<u8> {
     let log = container.bundle.join("log");
     if !log.exists() {
         mkfifoat(CWD, &log, Mode::from_raw_mode(0o600)).expect("mkfifo log");
@@ -353,11 +408,28 @@ fn boot(
         extensions: vec![Extension { value: Some(Any::pack(&options)) }],
         ..BootstrapParams::default()
     };
+    parameters.encode()
+}
+
+/// Starts a shim, perhaps through a wrapper that executes its arguments; returns its address.
+///
+/// # Panics
+/// When the shim does not start.
+#[must_use]
+pub fn boot(
+    bed: &Bed,
+    program: &Path,
+    container: &Container<'_>,
+    events: &Events,
+    options: Options,
+    wrapper: &[&str],
+) -> String {
+    let parameters = parameters(bed, container, events, options);
     let mut command = command(wrapper, program, container, &events.path);
     command.arg("start").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("execute the shim");
     let mut stdin = child.stdin.take().expect("stdin");
-    stdin.write_all(&parameters.encode()).expect("write parameters");
+    stdin.write_all(&parameters).expect("write parameters");
     drop(stdin);
     let output = child.wait_with_output().expect("wait for the shim");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -376,54 +448,6 @@ pub fn connect(address: &str) -> UnixStream {
     match UnixStream::connect(path) {
         Ok(stream) => stream,
         Err(error) => panic!("connect to {path}: {error}"),
-    }
-}
-
-/// The FIFOs of a process, and its output.
-pub struct Pipes {
-    directory: PathBuf,
-}
-
-impl Pipes {
-    /// Makes FIFOs in a directory of their own.
-    ///
-    /// # Panics
-    /// When the FIFOs can't be made.
-    #[must_use]
-    pub fn new(container: &Container<'_>, name: &str) -> Self {
-        let directory = container.bundle.join(format!("fifos-{name}"));
-        fs::create_dir(&directory).expect("mkdir fifos");
-        for name in ["stdin", "stdout", "stderr"] {
-            mkfifoat(CWD, directory.join(name), Mode::from_raw_mode(0o600)).expect("mkfifo");
-        }
-        Self { directory }
-    }
-
-    /// Returns the path of a FIFO.
-    #[must_use]
-    pub fn path(&self, name: &str) -> String {
-        self.directory.join(name).to_string_lossy().into_owned()
-    }
-
-    /// Starts a thread that reads a FIFO to its end.
-    #[must_use]
-    pub fn reader(&self, name: &str) -> std::thread::JoinHandle<Vec<u8>> {
-        let path = self.directory.join(name);
-        std::thread::spawn(move || {
-            let mut all = Vec::new();
-            File::open(path).and_then(|mut file| file.read_to_end(&mut all)).expect("read fifo");
-            all
-        })
-    }
-
-    /// Opens a FIFO for writing.
-    ///
-    /// # Panics
-    /// When the FIFO can't be opened.
-    #[must_use]
-    pub fn writer(&self, name: &str) -> File {
-        let path = self.directory.join(name);
-        OpenOptions::new().write(true).open(path).expect("open fifo")
     }
 }
 

@@ -1,5 +1,7 @@
 //! containerd-shim-dayfly-v2: tasks over ttrpc, without containerd.
 
+#[path = "shim/calls.rs"]
+pub mod calls;
 #[path = "shim/checkpoint.rs"]
 pub mod checkpoint;
 #[path = "shim/crash.rs"]
@@ -10,8 +12,12 @@ pub mod inherited;
 pub mod limits;
 #[path = "shim/races.rs"]
 pub mod races;
+#[path = "shim/roots.rs"]
+pub mod roots;
 #[path = "shim/settings.rs"]
 pub mod settings;
+#[path = "shim/upgrade.rs"]
+pub mod upgrade;
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -97,6 +103,14 @@ impl<'a> Task<'a> {
         let program = program(container.bed).expect("shim");
         let shim = Shim::start_by(program, &container, Options::default(), wrapper);
         let request = CreateTaskRequest { rootfs, ..creation(&container, None) };
+        shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
+        Self { container, shim }
+    }
+
+    /// Creates a container whose root filesystem consists of these mounts.
+    fn created_with(container: Container<'a>, rootfs: Vec<Mount>, pipes: &Pipes) -> Self {
+        let shim = Shim::start(&container);
+        let request = CreateTaskRequest { rootfs, ..creation(&container, Some(pipes)) };
         shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
         Self { container, shim }
     }

@@ -125,7 +125,7 @@ fn nothing_is_left(bed: &Bed) {
 }
 
 /// Returns a bundle with a user namespace.
-fn mapped(bundle: Bundle<'_>) -> Bundle<'_> {
+pub fn mapped(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle
         .push("/linux/namespaces", json!({ "type": "user" }))
         .set("/linux/uidMappings", json!([{ "containerID": 0, "hostID": ROOT.0, "size": 65_536 }]))
@@ -278,7 +278,7 @@ fn binds_with_mapped_ids(bed: &Bed) {
 }
 
 /// Checks that the kernel mounts erofs images from files, and that a program can make them.
-fn erofs() -> Result<(), String> {
+pub fn erofs() -> Result<(), String> {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.contains("\terofs\n") {
         return Err("the kernel has no erofs".into());

@@ -76,6 +76,18 @@ impl Args {
         Self { argv: &[], envp: &[] }
     }
 
+    /// Returns an environment that has only this variable, if it is set, and no arguments: for a program that embeds the
+    /// runtime, and whose own environment is not meant for the runtime.
+    #[must_use]
+    pub fn with_only(self, name: &str) -> Self {
+        let is_named = |entry: &CStr| {
+            let rest = entry.to_bytes().strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.first() == Some(&b'='))
+        };
+        let at = self.environment().position(is_named);
+        Self { argv: &[], envp: at.and_then(|at| self.envp.get(at..=at)).unwrap_or_default() }
+    }
+
     /// Returns the arrays in the kernel's layout, for execve(2).
     #[cfg(feature = "alloc")]
     pub(crate) fn pointers(&self) -> (*const *const c_char, *const *const c_char) {

@@ -39,6 +39,7 @@ const CASES: &[Case] = &[
     case!(as_many_connections_as_containers).unlike_runc(),
     case!(bus_that_never_answers).unlike_runc(),
     case!(bus_that_answers_late).needs(crate::systemd::systemd).unlike_runc(),
+    case!(bus_that_a_variable_names).unlike_runc(),
     case!(replaced_programs).unlike_runc(),
 ];
 
@@ -337,6 +338,11 @@ fn as_many_connections_as_containers(bed: &Bed) {
 
 /// Returns a running task, whose shim takes the socket `system_bus_socket` in the directory `bus` for the system's bus.
 fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
+    with_bus_and_environment(bed, "")
+}
+
+/// Does the same, with these shell assignments before the shim's start.
+fn with_bus_and_environment<'a>(bed: &'a Bed, variables: &str) -> Task<'a> {
     let container = sleeper(bed);
     // Gives the shim a /run of its own, in which the directory that marks a host run by systemd exists. The shim's
     // socket is at its usual place. With -c, mount(8) does not canonicalize paths, so its relative sources are the
@@ -346,7 +352,7 @@ fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
          && mkdir -p /run/containerd && mount --bind /run/containerd run/c \
          && mount -t overlay none -o lowerdir=/run,upperdir=run/up,workdir=run/work /run \
          && mkdir -p /run/containerd /run/dbus /run/systemd/system \
-         && mount -c --bind run/c /run/containerd && mount -c --bind bus /run/dbus && cd {} && exec \"$@\"",
+         && mount -c --bind run/c /run/containerd && mount -c --bind bus /run/dbus && cd {} && {variables} exec \"$@\"",
         bed.dir.display(),
         container.bundle.display(),
     );
@@ -431,6 +437,27 @@ fn bus_that_answers_late(bed: &Bed) {
     let delete = task.shim.send(Method::Delete, &request);
     let answer = task.shim.answer_within(delete, Duration::from_secs(60)).expect("answer");
     answer.expect("delete");
+    task.finish();
+}
+
+/// The shim has the variable from containerd, as runc would.
+fn bus_that_a_variable_names(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let usual = bus(bed);
+    let path = bed.dir.join("another-bus");
+    let listener = UnixListener::bind(&path).expect("bind");
+    listener.set_nonblocking(true).expect("fcntl");
+    let variable = format!("DBUS_SYSTEM_BUS_ADDRESS=unix:path={}", path.display());
+    let task = with_bus_and_environment(bed, &variable);
+    let (_, create) = created_while_others_go_on(bed, &task);
+    let asked = dayfly_tests::wait::until("a connection to the bus", || listener.accept().ok());
+    drop((asked, listener));
+    let failed = task.shim.answer(create).unwrap_err();
+    assert!(failed.message.starts_with("OCI runtime create failed: "), "{failed}");
+    usual.set_nonblocking(true).expect("fcntl");
+    assert!(usual.accept().is_err(), "the usual bus was asked");
     task.finish();
 }
 

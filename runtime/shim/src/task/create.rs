@@ -102,6 +102,8 @@ fn launch(
     let task = shim.tasks.task(&request.id)?;
     let (place, options, bundle) = (task.place(), task.options.clone(), task.bundle.clone());
     let (fast_paths, settings) = (shim.daemon.fast_paths, shim.daemon.settings);
+    // Other variables are containerd's own: its NOTIFY_SOCKET, for example.
+    let env = shim.daemon.args.with_only("DBUS_SYSTEM_BUS_ADDRESS");
     let job = Job { command: "create", caller: Some(caller), kind: Kind::Create { task: key } };
     shim.begin(&request.id, job, Some(streams), |work| {
         let log = work.log();
@@ -129,7 +131,7 @@ fn launch(
                 false => CgroupDriver::Cgroupfs,
             },
             rootless: None,
-            env: sys::Args::empty(),
+            env,
             start_cpus: None,
             fast_paths,
             pin: None,
