@@ -15,7 +15,7 @@ use super::log::Log;
 use super::options::CheckpointOptions;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
-use super::{external_name, mounts};
+use super::{cgroups, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -113,6 +113,7 @@ impl Container {
             link_remap: options.link_remap,
             external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), pid)?,
             external: external_namespaces(spec, session)?,
+            cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), pid)?,
             freeze_cgroup: self.freezer(session)?,
             config_file: config_file(spec),
             ..options.criu.to_criu()

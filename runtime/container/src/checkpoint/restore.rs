@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use cgroup::Cgroup;
 use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{CgroupRoot, InheritedFd, JoinedNamespace, Options, cgroups, kind};
+use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use sys::clone::{Child, CloneFlags};
@@ -16,6 +16,7 @@ use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
+use super::cgroups::cgroup_roots;
 use super::dump::config_file;
 use super::external_name;
 use super::images::Directory;
@@ -343,20 +344,4 @@ fn join_keyring(id: &str) -> Result<(), Error> {
         Err(Errno::NOSYS) => Ok(()),
         Err(errno) => Err(sys::Error::new("keyctl", "session keyring", errno).into()),
     }
-}
-
-/// Returns criu's own cgroup in each hierarchy, which is the root of the container's cgroups.
-fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
-    let file = format!("/proc/{pid}/cgroup");
-    let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
-    let mut roots = Vec::new();
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        roots.extend(controllers.split(',').map(|controller| CgroupRoot {
-            controller: Some(controller.to_string()),
-            path: path.to_string(),
-        }));
-    }
-    Ok(roots)
 }
