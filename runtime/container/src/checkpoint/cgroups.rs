@@ -13,14 +13,18 @@ use cgroup::Location;
 use proto::messages::criu::CgroupRoot;
 use sys::Context;
 
+use super::process::Process;
 use crate::Error;
 
 /// A list that no hierarchy has. With an empty list of hierarchies, criu would save all of them.
 const NO_HIERARCHY: &str = "none";
 
 /// Returns the hierarchies in which the container has its own cgroup, named as in /proc/PID/cgroup.
-pub(super) fn saved(location: Option<&Location>, pid: i32) -> Result<Vec<String>, Error> {
-    let file = format!("/proc/{pid}/cgroup");
+pub(super) fn saved(
+    location: Option<&Location>,
+    process: &Process,
+) -> Result<Vec<String>, Error> {
+    let file = process.path("cgroup");
     let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
     Ok(own_hierarchies(location, &text))
 }

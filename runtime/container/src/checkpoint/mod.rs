@@ -12,6 +12,7 @@ mod log;
 mod mounts;
 mod notices;
 mod options;
+mod process;
 mod refused;
 mod restore;
 mod session;

@@ -57,10 +57,9 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let work = options.criu.work.map(Directory::make).transpose()?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
-    let signals = match options.detach {
-        true => None,
-        false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
-    };
+    // Also with `detach`: a signal during the restore must not end this process before everything is undone.
+    let subreaper = !options.detach && !options.no_subreaper;
+    let signals = foreground::Signals::block(subreaper, trace)?;
     let cpus = StartCpus::enter(None, trace, create.warn)?;
     let mut request = making.ask(&cpus, console.source(), false)?;
     let plan = making.compile(&mut request)?;
@@ -68,9 +67,9 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let restoration = Restoration { options, making: &making, plan, images, work, streams };
     let (container, child) = restoration.run(record, console)?;
 
-    let status = hooks::after_start(&container).and_then(|()| match signals {
-        None => Ok(0),
-        Some(signals) => {
+    let status = hooks::after_start(&container).and_then(|()| match options.detach {
+        true => Ok(0),
+        false => {
             // If the program has closed its terminal, the container sends no terminal.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
@@ -206,8 +205,14 @@ impl Restoration<'_> {
             ..options.criu.to_criu()
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
-        let mut stages =
-            Stages { making, plan: self.plan, draft, console: Some(console), child: None };
+        let mut stages = Stages {
+            making,
+            plan: self.plan,
+            draft,
+            console: Some(console),
+            begun: None,
+            child: None,
+        };
         trace.point("restore", making.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
@@ -219,9 +224,10 @@ impl Restoration<'_> {
                 Ok((record, child, header))
             }
             (done, child) => {
-                if let Some((child, _)) = child {
-                    let _ = sys::signal::send(child.pidfd.as_fd(), 9);
-                    let _ = launch::wait(&child.pidfd);
+                // Also without a cgroup of its own, whose removal ends what is in it.
+                for pidfd in child.map(|(child, _)| child.pidfd).into_iter().chain(stages.begun) {
+                    let _ = sys::signal::send(pidfd.as_fd(), 9);
+                    let _ = launch::wait(&pidfd);
                 }
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
