@@ -78,7 +78,7 @@ mod tests {
 
     fn sleeping() -> (Child, Pid, OwnedFd) {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = Pid::from_child(&child);
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
         (child, pid, pidfd)
     }
