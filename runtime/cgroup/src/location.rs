@@ -206,6 +206,15 @@ impl Location {
         }
     }
 
+    /// Returns whether the location has a directory in the hierarchy with this list of controllers, written as in
+    /// /proc/PID/cgroup: `cpu,cpuacct`, `name=systemd`, or an empty list for cgroup v2.
+    pub fn has_hierarchy(&self, list: &str) -> bool {
+        if list.is_empty() {
+            return self.unified.is_some();
+        }
+        Controllers::from_list(list).iter().any(|controller| self.of(controller).is_some())
+    }
+
     /// Returns whether the location is on cgroup v2 only.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()

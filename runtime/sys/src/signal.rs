@@ -15,6 +15,8 @@ impl SignalSet {
     pub const ALL: Self = Self(u64::MAX);
     /// No signal.
     pub const EMPTY: Self = Self(0);
+    /// SIGHUP, SIGINT, SIGQUIT and SIGTERM, by which a user or a service manager ends a command.
+    pub const INTERRUPTS: Self = Self(1 | 1 << 1 | 1 << 2 | 1 << 14);
 }
 
 /// Replaces the mask of blocked signals; returns the old one.

@@ -26,12 +26,15 @@ pub struct Program<'a> {
     /// Whether the program starts in its own process group, which does not receive signals that the terminal sends to
     /// the caller's group.
     pub own_group: bool,
+    /// The signals that are blocked in the program.
+    pub blocked: SignalSet,
     /// A descriptor to which the child writes the errno, as four bytes in native order, if the program cannot be
     /// executed. Exec closes it.
     pub trouble: BorrowedFd<'a>,
 }
 
-/// Starts `program` in a child process. The child's exit sends SIGCHLD. In the child, no signal is blocked or ignored.
+/// Starts `program` in a child process. The child's exit sends SIGCHLD. In the child, no signal is ignored, and only
+/// the signals of `blocked` are blocked.
 ///
 /// Does not wait for exec; see [`Program::trouble`].
 ///
@@ -51,7 +54,7 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
             if program.own_group {
                 let _ = rustix::process::setpgid(None, None);
             }
-            let errno = become_program(program.path, &argv, &envp, &copies);
+            let errno = become_program(program, &argv, &envp, &copies);
             let _ = write_all(trouble.as_fd(), &errno.raw_os_error().to_ne_bytes());
             crate::start::exit(127)
         }
@@ -65,13 +68,13 @@ fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
 
 /// Executes the program, in the child. Returns only on failure.
 fn become_program(
-    path: &CStr,
+    program: &Program<'_>,
     argv: &[*const c_char],
     envp: &[*const c_char],
     fds: &[OwnedFd],
 ) -> Errno {
     reset_dispositions();
-    let _ = set_mask(SignalSet::EMPTY);
+    let _ = set_mask(program.blocked);
     for (number, fd) in fds.iter().enumerate() {
         // Must not be dropped, which would close the number: the program inherits it.
         let mut place = ManuallyDrop::new(
@@ -89,7 +92,7 @@ fn become_program(
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
-            [path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+            [program.path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
         )
     };
     match ret {

@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     case!(killed_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_checkpoint).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_restore).needs(criu::lacking).unlike_runc().alone(),
+    case!(interrupted_restore).needs(criu::lacking).unlike_runc().alone(),
+    case!(hanging_criu_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
 ];
 
 const ROUNDS: u32 = 12;
@@ -154,5 +156,48 @@ fn criu_killed_in_a_restore(bed: &Bed) {
             assert!(outcome.stderr.contains("criu failed: it was killed by signal 9"), "{outcome}");
         }
         saved.c.assert_gone("a restore whose criu was killed");
+    }
+}
+
+/// Sends a signal to the call and to its criu, as a terminal does.
+fn interrupt(running: &Running, signal: Signal) {
+    for pid in criu_of(running.pid()).into_iter().chain([running.pid()]) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn interrupted_restore(bed: &Bed) {
+    let (saved, whole) = timed_restore(bed);
+    let rounds = ROUNDS * 2;
+    for round in 0..rounds {
+        let signal = if round % 2 == 0 { Signal::INT } else { Signal::TERM };
+        let running = saved.restore_call(&["--detach"]).spawn();
+        std::thread::sleep(whole * round / rounds);
+        interrupt(&running, signal);
+        let outcome = running.wait();
+        // A signal before or after the restore ends the command by its default action.
+        let is_whole = saved.c.exists() && saved.c.status() == "running";
+        if is_whole {
+            saved.counts();
+            saved.c.delete_force().ok();
+        } else {
+            assert_ne!(outcome.code(), 0, "{outcome}");
+        }
+        saved.c.assert_gone("an interrupted restore");
+    }
+    saved.restore(&[]).ok();
+    saved.counts();
+}
+
+fn hanging_criu_is_interrupted(bed: &Bed) {
+    let (saved, _) = timed_restore(bed);
+    for flags in [&["--detach"][..], &[]] {
+        let running = saved.restore_call(flags).spawn();
+        let criu = wait::until("criu to start", || criu_of(running.pid()).first().copied());
+        kill_process(criu, Signal::STOP).expect("stop criu");
+        running.signal(Signal::INT);
+        let outcome = running.wait();
+        assert!(outcome.stderr.contains("signal 2 interrupted this command"), "{outcome}");
+        saved.c.assert_gone("a restore whose criu hangs");
     }
 }

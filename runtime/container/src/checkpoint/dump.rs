@@ -4,18 +4,19 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use proto::messages::criu::{Options, kind};
+use proto::messages::criu::{Notice, Options, kind};
 use rustix::fd::AsFd;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, readlink, stat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, stat};
 use spec::Spec;
 use sys::Context;
 
 use super::images::Directory;
 use super::log::Log;
 use super::options::CheckpointOptions;
+use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
-use super::{external_name, mounts};
+use super::{cgroups, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -49,9 +50,10 @@ impl Container {
         }
         let images = Directory::make(options.criu.images)?;
         let work = options.criu.work.map(Directory::make).transpose()?;
-        let request = self.request(options, &spec, &session)?;
+        let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
+        let request = self.request(options, &spec, &session, &process)?;
         images.forget()?;
-        images.write_descriptors(&self.streams())?;
+        images.write_descriptors(&process.streams())?;
         let request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.as_ref().and_then(Directory::number),
@@ -59,7 +61,14 @@ impl Container {
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
-        if let Err(trouble) = session.run(kind::DUMP, request, &mut |_, _| Ok(())) {
+        process.check()?;
+        // criu receives a pid, and holds the process with this pid until after this notice. If init still exists then,
+        // the pid was always init's.
+        let mut hear = |notice: &Notice, _| match notice.script.as_str() {
+            "post-dump" => process.check(),
+            _ => Ok(()),
+        };
+        if let Err(trouble) = session.run(kind::DUMP, request, &mut hear) {
             // After a failure criu resumes the processes itself, unless criu was killed.
             if status == Status::Running {
                 self.resume_quietly();
@@ -99,20 +108,20 @@ impl Container {
         options: &CheckpointOptions<'_>,
         spec: &Spec<'_>,
         session: &Session,
+        process: &Process,
     ) -> Result<Options, Error> {
-        let (pid, _) = self.init().ok_or(Error::NotRunning)?;
-        let pid = pid.as_raw_nonzero().get();
         let record = &self.record;
         let places = (record.bundle.as_str(), record.rootfs.as_str());
         Ok(Options {
-            pid,
+            pid: process.pid,
             root: record.rootfs.clone(),
             log_file: LOG.to_string(),
             leave_running: options.leave_running,
             tcp_skip_in_flight: options.tcp_skip_in_flight,
             link_remap: options.link_remap,
-            external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), pid)?,
+            external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), process)?,
             external: external_namespaces(spec, session)?,
+            cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), process)?,
             freeze_cgroup: self.freezer(session)?,
             config_file: config_file(spec),
             ..options.criu.to_criu()
@@ -127,15 +136,6 @@ impl Container {
         }
         let cgroup = self.cgroup()?;
         Ok(cgroup.freezer_path().unwrap_or_default().to_string())
-    }
-
-    /// Returns the targets of init's standard streams.
-    fn streams(&self) -> [String; 3] {
-        let pid = self.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
-        [0, 1, 2].map(|number| {
-            let path = readlink(format!("/proc/{pid}/fd/{number}"), Vec::new());
-            path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
-        })
     }
 }
 

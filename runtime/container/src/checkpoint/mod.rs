@@ -5,12 +5,14 @@
 //! external mounts, a root that is a mount point, cgroups, joined namespaces and the terminal, runs hooks, and writes
 //! the record. `refused.rs` refuses what criu cannot restore unchanged, before anything is created.
 
+mod cgroups;
 mod dump;
 mod images;
 mod log;
 mod mounts;
 mod notices;
 mod options;
+mod process;
 mod refused;
 mod restore;
 mod session;

@@ -18,6 +18,7 @@ use spec::{InRoot, Mount, NamespaceKind, Spec};
 use sys::Context;
 use sys::inside::{Links, open};
 
+use super::process::Process;
 use crate::Error;
 
 /// The name in the images of the device that covers masked files.
@@ -104,11 +105,10 @@ pub(super) fn of_running(
     spec: &Spec<'_>,
     (bundle, rootfs): (&str, &str),
     location: Option<&cgroup::Location>,
-    pid: i32,
+    process: &Process,
 ) -> Result<Vec<ExternalMount>, Error> {
-    let root = format!("/proc/{pid}/root");
-    let root = sys::fs::open_dir(rustix::fs::CWD, root.as_str()).context("open", root.as_str())?;
-    let points = mount_points(&format!("/proc/{pid}/mountinfo"))?;
+    let root = process.root()?;
+    let points = mount_points(&process.path("mountinfo"))?;
     let mut places = Vec::with_capacity(spec.mounts.len());
     for (index, mount) in spec.mounts.iter().enumerate() {
         let sort = sort(spec, bundle, rootfs, index);

@@ -25,6 +25,8 @@ pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
+    /// The container's init, from criu's first notice that names it.
+    pub begun: Option<OwnedFd>,
     /// The container's init, once the record contains it.
     pub child: Option<(Child, Header)>,
 }
@@ -34,6 +36,7 @@ impl Stages<'_> {
     pub fn hear(&mut self, notice: &Notice, handed: Option<OwnedFd>) -> Result<(), Error> {
         match notice.script.as_str() {
             "setup-namespaces" => {
+                self.begun = Some(open(notice.pid)?.1);
                 self.raise_loopback(notice.pid)?;
                 self.run_hooks(notice.pid)
             }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use cgroup::Cgroup;
 use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{CgroupRoot, InheritedFd, JoinedNamespace, Options, cgroups, kind};
+use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use sys::clone::{Child, CloneFlags};
@@ -16,6 +16,7 @@ use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
+use super::cgroups::cgroup_roots;
 use super::dump::config_file;
 use super::external_name;
 use super::images::Directory;
@@ -56,10 +57,9 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let work = options.criu.work.map(Directory::make).transpose()?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
-    let signals = match options.detach {
-        true => None,
-        false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
-    };
+    // Also with `detach`: a signal during the restore must not end this process before everything is undone.
+    let subreaper = !options.detach && !options.no_subreaper;
+    let signals = foreground::Signals::block(subreaper, trace)?;
     let cpus = StartCpus::enter(None, trace, create.warn)?;
     let mut request = making.ask(&cpus, console.source(), false)?;
     let plan = making.compile(&mut request)?;
@@ -67,9 +67,9 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let restoration = Restoration { options, making: &making, plan, images, work, streams };
     let (container, child) = restoration.run(record, console)?;
 
-    let status = hooks::after_start(&container).and_then(|()| match signals {
-        None => Ok(0),
-        Some(signals) => {
+    let status = hooks::after_start(&container).and_then(|()| match options.detach {
+        true => Ok(0),
+        false => {
             // If the program has closed its terminal, the container sends no terminal.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
@@ -205,8 +205,14 @@ impl Restoration<'_> {
             ..options.criu.to_criu()
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
-        let mut stages =
-            Stages { making, plan: self.plan, draft, console: Some(console), child: None };
+        let mut stages = Stages {
+            making,
+            plan: self.plan,
+            draft,
+            console: Some(console),
+            begun: None,
+            child: None,
+        };
         trace.point("restore", making.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
@@ -218,9 +224,10 @@ impl Restoration<'_> {
                 Ok((record, child, header))
             }
             (done, child) => {
-                if let Some((child, _)) = child {
-                    let _ = sys::signal::send(child.pidfd.as_fd(), 9);
-                    let _ = launch::wait(&child.pidfd);
+                // Also without a cgroup of its own, whose removal ends what is in it.
+                for pidfd in child.map(|(child, _)| child.pidfd).into_iter().chain(stages.begun) {
+                    let _ = sys::signal::send(pidfd.as_fd(), 9);
+                    let _ = launch::wait(&pidfd);
                 }
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
@@ -343,20 +350,4 @@ fn join_keyring(id: &str) -> Result<(), Error> {
         Err(Errno::NOSYS) => Ok(()),
         Err(errno) => Err(sys::Error::new("keyctl", "session keyring", errno).into()),
     }
-}
-
-/// Returns criu's own cgroup in each hierarchy, which is the root of the container's cgroups.
-fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
-    let file = format!("/proc/{pid}/cgroup");
-    let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
-    let mut roots = Vec::new();
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-        roots.extend(controllers.split(',').map(|controller| CgroupRoot {
-            controller: Some(controller.to_string()),
-            path: path.to_string(),
-        }));
-    }
-    Ok(roots)
 }

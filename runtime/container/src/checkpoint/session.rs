@@ -16,6 +16,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, kill_process_group};
 use sys::Context;
 use sys::clone::Child;
+use sys::signal::{SignalSet, read_signal, signalfd};
 use sys::spawn::{Program, spawn};
 
 use crate::Error;
@@ -57,12 +58,15 @@ pub(super) struct Session {
     /// Whether criu's process was reaped.
     is_over: bool,
     ended: Ended,
+    /// Yields the signals that interrupt the operation, if this process has blocked them.
+    interrupts: Option<OwnedFd>,
 }
 
 impl Session {
     /// Starts criu and asks for its version. `streams` become its standard streams; `others` follow from descriptor 4
     /// on. With `own_group`, criu gets its own process group, so that a terminal's signals do not reach it: an
-    /// interrupted criu would leave processes modified.
+    /// interrupted criu would leave processes modified. Without it, the caller has blocked signals: criu starts with
+    /// [`SignalSet::INTERRUPTS`] blocked, and this process ends criu when it gets one of them.
     ///
     /// # Errors
     /// If criu is missing or too old.
@@ -73,6 +77,10 @@ impl Session {
         own_group: bool,
     ) -> Result<Self, Error> {
         let path = find(env)?;
+        let interrupts = match own_group {
+            true => None,
+            false => Some(signalfd(SignalSet::INTERRUPTS).context("signalfd", "criu")?),
+        };
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .context("socketpair", "criu")?;
@@ -87,6 +95,7 @@ impl Session {
             envp: &envp,
             fds: &fds,
             own_group,
+            blocked: if own_group { SignalSet::EMPTY } else { SignalSet::INTERRUPTS },
             trouble: theirs_of_trouble.as_fd(),
         })
         .context("clone", "criu")?;
@@ -98,6 +107,7 @@ impl Session {
             version: 0,
             is_over: false,
             ended: Ended::Unknown,
+            interrupts,
         };
         let mut errno = [0; 4];
         if let Ok(4) = rustix::io::read(&trouble, &mut errno) {
@@ -268,15 +278,28 @@ impl Session {
     /// Waits for an answer. Returns false if criu has exited without an answer. The exit is not detected by an end of
     /// file, because the processes that criu creates also have the socket open.
     fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
-        let mut fds =
-            [PollFd::new(socket, PollFlags::IN), PollFd::new(&self.child.pidfd, PollFlags::IN)];
+        let signals = self.interrupts.as_ref();
+        let mut fds = [
+            PollFd::new(socket, PollFlags::IN),
+            PollFd::new(&self.child.pidfd, PollFlags::IN),
+            PollFd::new(
+                signals.unwrap_or(socket),
+                if signals.is_some() { PollFlags::IN } else { PollFlags::empty() },
+            ),
+        ];
         loop {
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
             }
-            let [answer, end] = &fds;
+            if let Some(signal) = signals.and_then(|fd| read_signal(fd.as_fd()).ok()) {
+                let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+                return Err(Error::Text(format!(
+                    "criu was ended, because signal {signal} interrupted this command: try again"
+                )));
+            }
+            let [answer, end, _] = &fds;
             if !answer.revents().is_empty() {
                 return Ok(true);
             }

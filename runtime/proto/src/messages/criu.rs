@@ -137,6 +137,8 @@ message! {
         38 => empty_ns: u32,
         /// The existing namespaces that the restored processes join.
         39 => joined_namespaces: Vec<JoinedNamespace>,
+        /// The hierarchies whose cgroups are saved, named as in /proc/PID/cgroup; all if the list is empty.
+        43 => cgroup_dump_controllers: Vec<String>,
         /// The cgroup that criu freezes.
         44 => freeze_cgroup: String,
         /// Whether TCP connections that are not established yet are left out.
@@ -234,6 +236,9 @@ mod tests {
         assert_eq!(Options::decode(&[]).unwrap().cgroups_mode, None);
         let root = CgroupRoot { controller: Some(String::new()), path: "/c".into() };
         assert_eq!(root.encode(), b"\x0a\x00\x12\x02/c");
+        let options =
+            Options { cgroup_dump_controllers: alloc::vec![String::new()], ..Options::default() };
+        assert_eq!(options.encode(), [0xda, 0x02, 0]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use sys::Context;
+use sys::signal::SignalSet;
 use sys::spawn::{Program, spawn};
 
 use super::uri;
@@ -108,6 +109,7 @@ impl Logger {
             envp: &[&id, &namespace],
             fds: &[null, null, null, stdout.as_fd(), stderr.as_fd(), says.as_fd()],
             own_group: false,
+            blocked: SignalSet::EMPTY,
             trouble: failing.as_fd(),
         })
         .context("clone3", &path)?;
