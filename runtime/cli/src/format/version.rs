@@ -11,8 +11,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The source revision, if the Makefile or the packager knows it.
 pub const COMMIT: Option<&str> = match option_env!("DAYFLY_COMMIT") {
-    Some("") | None => None,
-    commit => commit,
+    Some(commit) if !commit.is_empty() => Some(commit),
+    _ => None,
 };
 
 /// The build target and compiler.
