@@ -6,7 +6,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
-    // Shown by `--version`, and `-v` of the shim, when packagers set it.
+    // Printed by `--version`, and by `-v` of the shim.
     println!("cargo::rerun-if-env-changed=DAYFLY_COMMIT");
     println!("cargo::rustc-env=DAYFLY_BUILD={}", build());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {

@@ -8,12 +8,14 @@ use dayfly_tests::runtime::FOR_TESTS;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(released_has_no_switches).needs(other_than_the_test_build),
     case!(test_build_has_them_and_says_so).undefended(""),
+    case!(make_passes_the_commit).needs(git_and_make),
     case!(an_init_that_allocates_is_caught).undefended("").needs(shared_memory),
 ];
 
@@ -31,6 +33,15 @@ fn other_than_the_test_build() -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+fn git_and_make() -> Result<(), String> {
+    for name in ["git", "make"] {
+        if Command::new(name).arg("--version").stdout(Stdio::null()).status().is_err() {
+            return Err(format!("no {name}"));
+        }
+    }
+    Ok(())
 }
 
 fn shared_memory() -> Result<(), String> {
@@ -83,6 +94,48 @@ fn test_build_has_them_and_says_so(bed: &Bed) {
     for variable in ["DAYFLY_UNDEFENDED", "DAYFLY_FAULT"] {
         bed.call(&["list"]).env(variable, "bogus").run().fails("\"bogus\" is no");
     }
+}
+
+/// `make build` passes the commit of a checkout to the compiler, and says whether the programs' files have changed. A
+/// source archive has the name in a file, and what the caller sets is left alone.
+fn make_passes_the_commit(bed: &Bed) {
+    let dir = bed.dir.join("checkout");
+    fs::create_dir_all(dir.join("runtime")).expect("directory");
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::copy(top.join("Makefile"), dir.join("Makefile")).expect("Makefile");
+    fs::write(dir.join("runtime/main.rs"), "").expect("file");
+    let run = |command: &mut Command| {
+        let output = command.current_dir(&dir).env_remove("MAKEFLAGS").output().expect("execute");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    };
+    let git = |args: &[&str]| {
+        let identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
+        run(Command::new("git").args(identity).args(args))
+    };
+    let make = |set: Option<&str>| {
+        let mut command = Command::new("make");
+        command.args(["-s", "build-runtime", "CARGO=echo \"$$DAYFLY_COMMIT\" #"]);
+        match set {
+            Some(commit) => command.env("DAYFLY_COMMIT", commit),
+            None => command.env_remove("DAYFLY_COMMIT"),
+        };
+        run(&mut command)
+    };
+
+    assert_eq!(make(None), "", "neither a checkout nor an archive");
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-q", "-m", "one"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    assert_eq!(make(None), commit);
+    fs::write(dir.join("notes.md"), "not compiled").expect("file");
+    assert_eq!(make(None), commit);
+    fs::write(dir.join("runtime/main.rs"), "fn main() {}").expect("file");
+    assert_eq!(make(None), format!("{commit}-dirty"));
+    assert_eq!((make(Some("")), make(Some("mine"))), (String::new(), "mine".to_owned()));
+    fs::write(dir.join(".commit.mk"), "export DAYFLY_COMMIT = archived\n").expect("file");
+    assert_eq!(make(None), "archived");
 }
 
 /// An init that shares its parent's memory must not allocate; test builds check this. Only this container violates that

@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     case!(either_name).on(V1).needs(tool),
     case!(all_or_nothing).on(V1).needs(tool),
     case!(v2_controllers_of_a_hybrid_host).on(HYBRID).needs(tool),
+    case!(get_in_the_grammar_of_set).on(V1).needs(tool),
     case!(refused).needs(tool),
 ];
 
@@ -423,6 +424,22 @@ fn v2_controllers_of_a_hybrid_host(bed: &Bed) {
     cgroup(bed, &["set", "-r", "hugetlb.2MB.limit_in_bytes=4M", &own.child("a")]).ok();
     let value = cgroup(bed, &["get", "-nv", "-r", "hugetlb.2MB.max", &own.child("a")]).ok().stdout;
     assert_eq!(value, "4194304\n");
+}
+
+/// The files follow the group, as in `set`; a group whose name looks like a file is a group.
+fn get_in_the_grammar_of_set(bed: &Bed) {
+    let own = Own::new(bed);
+    let odd = "pids.peak";
+    cgroup(bed, &["create", &own.name]).ok();
+    cgroup(bed, &["set", &own.name, "pids.max=50"]).ok();
+    let shown = cgroup(bed, &["get", &own.name, "pids.max"]).ok().stdout;
+    assert_eq!(shown, format!("{}:\npids.max: 50\n\n", own.name));
+    let as_option = cgroup(bed, &["get", "-r", "pids.max", &own.name]).ok().stdout;
+    assert_eq!(shown, as_option);
+    let text = "no controller has a file \"pids.mxa\"; did you mean pids.max?";
+    cgroup(bed, &["get", &own.name, "pids.mxa"]).fails_without_log(text);
+    cgroup(bed, &["get", odd]).fails_without_log("there is no group \"pids.peak\"");
+    cgroup(bed, &["get", &own.name, "other"]).fails_without_log("there is no group \"other\"");
 }
 
 fn refused(bed: &Bed) {

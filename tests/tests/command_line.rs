@@ -58,6 +58,11 @@ fn what_was_meant(bed: &Bed) {
             "flag provided but not defined: -detahc; did you mean --detach?",
             "dayfly run [options] CONTAINER",
         ),
+        (
+            &["start"],
+            "dayfly: \"start\" requires exactly 1 argument(s)",
+            "dayfly start [options] CONTAINER",
+        ),
     ] {
         usage_error(bed, words, message, usage);
     }

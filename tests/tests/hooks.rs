@@ -29,6 +29,7 @@ const CASES: &[Case] = &[
     case!(failing_start_container).unlike_runc(),
     case!(failing_start_container_says_why).unlike_runc(),
     case!(failing_poststart_ends_the_container),
+    case!(that_cannot_be_executed).unlike_runc(),
     case!(failing_hooks_of_start_remove_the_container).unlike_runc(),
     case!(failing_poststop_still_deletes),
     case!(missing_program),
@@ -303,7 +304,7 @@ fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
         .set("/linux/seccomp", filter)
         .push("/hooks/startContainer", json!({ "path": "/bin/true" }))
         .make();
-    c.run().fails("error running startContainer hook #0: exit status");
+    c.run().fails("startContainer hook #0: fork/exec /bin/true: permission denied");
     assert!(!c.exists());
 }
 
@@ -354,6 +355,33 @@ fn failing_start_container_says_why(bed: &Bed) {
     lacks_more(c.run().fails_once(1, text).log());
     c.create().ok();
     lacks_more(c.start().fails_once(1, text).log());
+}
+
+/// The error has runc's words, names the hook, and shows no exit status of a process that the user does not know.
+fn that_cannot_be_executed(bed: &Bed) {
+    let long = format!("/{}/hook", "d".repeat(200));
+    for (path, reason) in [
+        ("/nonexistent/hook", "no such file or directory"),
+        ("/etc", "permission denied"),
+        (&*long, "no such file or directory"),
+    ] {
+        for kind in ["prestart", "createContainer", "startContainer", "poststart"] {
+            let hook = json!({ "path": path });
+            let c = bed.bundle().push(&format!("/hooks/{kind}"), hook).make();
+            let outcome = c.run().exits(1);
+            let start = format!("error running {kind} hook #0: fork/exec {path}");
+            let is_told = if path == long {
+                outcome.stderr.contains(&start[..120]) && outcome.stderr.contains(reason)
+            } else {
+                outcome.stderr.contains(&format!("{start}: {reason}\n"))
+            };
+            assert!(is_told && !outcome.stderr.contains("status"), "{outcome}");
+            assert!(!c.exists());
+        }
+    }
+    // A program that ends as such a process would is told apart.
+    let c = bed.bundle().push("/hooks/prestart", hook("echo because; exit 130")).make();
+    c.run().fails("error running prestart hook #0: exit status 130, output: because");
 }
 
 fn failing_poststart_ends_the_container(bed: &Bed) {

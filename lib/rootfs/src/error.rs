@@ -27,14 +27,7 @@ pub enum Error {
         /// Similar names in the store.
         alike: Vec<String>,
     },
-    /// Several images have a digest with this prefix.
-    ManyImages {
-        /// The given prefix.
-        reference: String,
-        /// The number of matching images.
-        count: usize,
-    },
-    /// Several images have names with this ending.
+    /// Several images have names with this ending, or digests with this beginning.
     AmbiguousImage {
         /// The given reference.
         reference: String,
@@ -73,9 +66,6 @@ impl fmt::Display for Error {
                 f,
                 "no image {reference} in {store}: \"dayfly image ls\" tells which there are"
             ),
-            Self::ManyImages { reference, count } => {
-                write!(f, "{reference} is the beginning of {count} digests")
-            }
             Self::AmbiguousImage { reference, names } => {
                 write!(f, "image {reference} may be {}: name one in full", names.join(" or "))
             }

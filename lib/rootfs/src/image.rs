@@ -17,6 +17,10 @@ use crate::{Error, name};
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names listed in an error.
 const MOST_ALIKE: usize = 3;
+/// The number of digits that `dayfly image ls` prints.
+const SHOWN: usize = 12;
+/// The number of digits of a digest.
+const LONGEST: usize = 64;
 /// The default tag.
 const LATEST: &str = "latest";
 
@@ -65,8 +69,21 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
             Ok(Found { directory, name: None, by_end: false })
         }
         [] => by_last_part(store, reference),
-        _ => Err(Error::ManyImages { reference: reference.to_string(), count: found.len() }),
+        _ => {
+            Err(Error::AmbiguousImage { reference: reference.to_string(), names: shortened(found) })
+        }
     }
+}
+
+/// Shortens some of the digests, sorted, to the digits that `dayfly image ls` prints, or to more if they differ later.
+fn shortened(mut digests: Vec<String>) -> Vec<String> {
+    digests.sort();
+    digests.truncate(MOST_ALIKE);
+    let differ = |length: &usize| {
+        digests.windows(2).all(|pair| pair[0].get(..*length) != pair[1].get(..*length))
+    };
+    let length = (SHOWN..LONGEST).find(differ).unwrap_or(LONGEST);
+    digests.iter().map(|digest| digest.get(..length).unwrap_or(digest).to_string()).collect()
 }
 
 /// Returns the directory of the image with exactly this name.
@@ -241,8 +258,18 @@ mod tests {
         let path = Ok(format!("{store}/images/{one}"));
         assert_eq!(find(store, &one), path);
         assert_eq!(find(store, &format!("sha256:{one}")), path);
-        let many = Error::ManyImages { reference: "aaaaaaaa".into(), count: 2 };
-        assert_eq!(find(store, "aaaaaaaa"), Err(many));
+        let many = |names| Error::AmbiguousImage { reference: "aaaaaaaa".into(), names };
+        assert_eq!(find(store, "aaaaaaaa"), Err(many(vec![one.clone(), two.clone()])));
+        // Two forms of an image have the same configuration.
+        let (three, four) = ("c".repeat(64), "d".repeat(64));
+        for digest in [&three, &four] {
+            let directory = dir.join("images").join(digest);
+            std::fs::create_dir_all(&directory).unwrap();
+            let manifest = format!(r#"{{"config":{{"digest":"sha256:{}"}}}}"#, "e".repeat(64));
+            std::fs::write(directory.join("manifest.json"), manifest).unwrap();
+        }
+        let error = find(store, "eeeeeeee").unwrap_err().to_string();
+        assert_eq!(error, "image eeeeeeee may be cccccccccccc or dddddddddddd: name one in full");
         for none in ["aaaaaaa", "aaaaaaab", "../images", "", &"a".repeat(300)] {
             assert!(matches!(find(store, none), Err(Error::NoImage { .. })), "{none}");
         }

@@ -50,7 +50,7 @@ pub fn run(args: sys::Args) -> i32 {
 
 fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure> {
     let texts = texts(args)?;
-    let (program, texts) = texts.split_first().map_or(("", &[][..]), |(name, rest)| (*name, rest));
+    let texts = texts.get(1..).unwrap_or_default();
     let globals = parse(GLOBALS, Order::OptionsFirst, texts)
         .map_err(|error| incorrect(&error, GLOBALS, &ProgramUsage))?;
     if globals.values.flag(&HELP) {
@@ -86,7 +86,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         return print(&CommandHelp(command));
     }
     count_arguments(command, &values, arguments.len())
-        .map_err(|error| Failure::usage(format_args!("{program}: {error}"), Usage(command)))?;
+        .map_err(|error| Failure::usage(format_args!("{NAME}: {error}"), Usage(command)))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
     let can_trace = command.options.iter().any(|option| option.long == TRACE.long);

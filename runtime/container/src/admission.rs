@@ -41,7 +41,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
 
 fn overdue(longest: Duration, width: usize, warn: Warn<'_>) {
     (warn.0)(&format!(
-        "no permit to start in {} s, with {width} starts in flight at once: starts without one; \
+        "no permit to start in {} s, with {width} in flight at once: starts without one; \
          see \"dayfly host limit\"",
         longest.as_secs()
     ));

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::defence::{Defence, is_off};
 
-use crate::{Error, output};
+use crate::output;
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
@@ -70,16 +70,15 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 }
 
 /// Locks a container's directory until `directory` and its duplicates are closed.
-pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Error> {
-    let locked = match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    match flock(directory, FlockOperation::NonBlockingLockExclusive) {
         // No command works on the container: another command only checks the lock, for which it holds the lock in
         // shared mode for a moment.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }
         result => result,
-    };
-    locked.map_err(|_| Error::Exists)
+    }
 }
 
 /// Waits until the directory is unlocked.

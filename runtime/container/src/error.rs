@@ -14,7 +14,7 @@ pub enum Error {
     /// No container has this id.
     NotFound(String),
     /// A container with this id exists already.
-    Exists,
+    Exists(String),
     /// The container has no process.
     NotRunning,
     /// The container's record cannot be read.
@@ -136,7 +136,7 @@ impl fmt::Display for Error {
         match self {
             // Engines search for the first words, so the id follows them.
             Self::NotFound(id) => write!(f, "container does not exist: {id}"),
-            Self::Exists => f.write_str("container with given ID already exists"),
+            Self::Exists(id) => write!(f, "container with given ID already exists: {id}"),
             Self::NotRunning => f.write_str("container not running"),
             Self::CannotStart(Status::Stopped) => {
                 f.write_str("cannot start a container that has stopped")

@@ -188,7 +188,7 @@ impl Store {
                     let directory = directory.inspect_err(|_| {
                         let _ = remove_directory(self.root.as_fd(), id);
                     })?;
-                    lock(directory.as_fd())?;
+                    lock(directory.as_fd()).map_err(|_| Error::Exists(id.into()))?;
                     let stat = check_owner(&directory, id)?;
                     // Another command may have removed the directory as a leftover before it was locked.
                     if stat.st_nlink == 0 {
@@ -197,7 +197,7 @@ impl Store {
                     match record::begin(directory.as_fd()) {
                         Ok(record) => return Ok(Claim { directory, record }),
                         // The directory belongs to the command that created the record.
-                        Err(Errno::EXIST) => return Err(Error::Exists),
+                        Err(Errno::EXIST) => return Err(Error::Exists(id.into())),
                         // Another command has removed the directory, which it took for an earlier one of this name.
                         Err(Errno::NOENT) => {}
                         Err(errno) => {
@@ -213,19 +213,19 @@ impl Store {
                         result => result.context("open", object())?,
                     };
                     if is_locked(directory.as_fd()) {
-                        return Err(Error::Exists);
+                        return Err(Error::Exists(id.into()));
                     }
                     check_owner(&directory, id)?;
                     check_free(directory.as_fd(), id)?;
                     // The directory's creator may be about to lock it and to write the record.
-                    lock(directory.as_fd())?;
+                    lock(directory.as_fd()).map_err(|_| Error::Exists(id.into()))?;
                     check_free(directory.as_fd(), id)?;
                     self.remove(directory.as_fd(), id)?;
                 }
                 Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
             }
         }
-        Err(Error::Exists)
+        Err(Error::Exists(id.into()))
     }
 
     /// Opens a claimed directory again, without its lock.
@@ -353,7 +353,7 @@ fn is_fresh(stat: &Stat) -> bool {
 fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
     let found = record::read(directory, id)?;
     let (process, damage) = match found {
-        Found::Whole(_) => return Err(Error::Exists),
+        Found::Whole(_) => return Err(Error::Exists(id.into())),
         Found::Nothing => (None, Damage::Altered),
         Found::Damaged(process, damage) => (process, damage),
     };

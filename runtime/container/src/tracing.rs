@@ -254,7 +254,7 @@ impl trace::Failed for Error {
             | Self::Cache(cache::Error::System(error))
             | Self::System(error) => error.errno(),
             Self::NotFound(_) | Self::NoConfiguration(_) => Errno::NOENT.errno(),
-            Self::Exists => Errno::EXIST.errno(),
+            Self::Exists(_) => Errno::EXIST.errno(),
             Self::NotRunning => Errno::SRCH.errno(),
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
                 Errno::INVAL.errno()

@@ -43,15 +43,7 @@ impl Failure {
     pub fn of_hook(hooks: &Hooks<'_>, failed: &HookFailure) -> Self {
         use core::fmt::Write;
         let mut failure = Self { errno: Errno::CANCELED, text: [0; ROOM], length: 0 };
-        let _ = write!(
-            failure,
-            "error running {} hook #{}: {}",
-            hooks.kind, failed.index, failed.reason
-        );
-        if !failed.output().is_empty() {
-            failure.push(b", output: ");
-            failure.push(failed.output());
-        }
+        let _ = write!(failure, "{}", failed.describe(hooks));
         failure
     }
 

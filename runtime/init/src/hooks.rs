@@ -21,6 +21,9 @@ use crate::step::{Hook, Hooks, StateText};
 /// How many bytes of a failed hook's output its error quotes.
 const QUOTED: usize = 160;
 
+/// The first word of the output of a hook's process that could not execute the hook. The same as Go's, and so runc's.
+const NOT_EXECUTED: &[u8] = b"fork/exec ";
+
 /// A hook that failed.
 #[derive(Debug)]
 pub struct HookFailure {
@@ -52,8 +55,10 @@ pub type Lived<'a> = dyn Fn(&Hook<'_>, Pid, (u64, u64)) + 'a;
 /// The reason why a hook failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The hook could not be executed.
+    /// The hook could not be started, or waited for.
     Errno(Errno),
+    /// The hook's process could not execute the hook; its output contains the path and the operation.
+    NotExecuted(Errno),
     /// The hook exited with this status.
     Status(i32),
     /// The hook was killed by this signal.
@@ -65,7 +70,9 @@ pub enum Reason {
 impl core::fmt::Display for Reason {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Errno(errno) => f.write_str(sys::errno::describe(*errno)),
+            Self::Errno(errno) | Self::NotExecuted(errno) => {
+                f.write_str(sys::errno::describe(*errno))
+            }
             Self::Status(status) => write!(f, "exit status {status}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::Timeout(seconds) => write!(f, "hook ran past specified timeout of {seconds}s"),
@@ -82,20 +89,33 @@ impl HookFailure {
     /// Returns the error message in runc's words.
     pub fn describe(&self, hooks: &Hooks<'_>) -> impl core::fmt::Display {
         core::fmt::from_fn(|f| {
-            write!(f, "error running {} hook #{}: {}", hooks.kind, self.index, self.reason)?;
+            write!(f, "error running {} hook #{}: ", hooks.kind, self.index)?;
             let output = self.output();
-            if !output.is_empty() {
-                f.write_str(", output: ")?;
+            if let Reason::NotExecuted(errno) = self.reason {
+                write_lossy(f, output)?;
+                let reason = sys::errno::describe(errno);
+                // A long path leaves no room for it.
+                return if output.ends_with(reason.as_bytes()) {
+                    Ok(())
+                } else {
+                    write!(f, "…: {reason}")
+                };
             }
-            for chunk in output.utf8_chunks() {
-                f.write_str(chunk.valid())?;
-                if !chunk.invalid().is_empty() {
-                    f.write_char(char::REPLACEMENT_CHARACTER)?;
-                }
+            write!(f, "{}", self.reason)?;
+            if output.is_empty() {
+                return Ok(());
             }
-            Ok(())
+            f.write_str(", output: ")?;
+            write_lossy(f, output)
         })
     }
+}
+
+fn write_lossy(f: &mut impl Write, bytes: &[u8]) -> core::fmt::Result {
+    bytes.utf8_chunks().try_for_each(|chunk| {
+        f.write_str(chunk.valid())?;
+        if chunk.invalid().is_empty() { Ok(()) } else { f.write_char(char::REPLACEMENT_CHARACTER) }
+    })
 }
 
 /// Runs all hooks of a kind in order, up to the first failure.
@@ -166,7 +186,21 @@ fn run(
         (_, _, signal) => Reason::Signal(signal.unwrap_or(0)),
     };
     failure.length = rustix::io::pread(&output, &mut failure.output, 0).unwrap_or(0);
-    Err(reason)
+    Err(match reason {
+        Reason::Status(status) if failure.output().starts_with(NOT_EXECUTED) => {
+            errno_of(status).map_or(reason, Reason::NotExecuted)
+        }
+        reason => reason,
+    })
+}
+
+/// Returns the exit status of a hook's process that could not execute the hook. [`errno_of`] is its inverse.
+fn status_of(errno: Errno) -> i32 {
+    errno.raw_os_error().clamp(1, 125) | 0x80
+}
+
+fn errno_of(status: i32) -> Option<Errno> {
+    (status & 0x80 != 0).then(|| Errno::from_raw_os_error(status & 0x7f))
 }
 
 /// Starts a program with its standard streams in files.
@@ -185,7 +219,7 @@ pub fn spawn(
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             let errno = become_hook(hook, input, output, manner);
-            sys::start::exit(errno.raw_os_error().clamp(1, 125) | 0x80)
+            sys::start::exit(status_of(errno))
         }
     }
 }
@@ -206,17 +240,19 @@ fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Mann
     if let Some(confine) = manner.confine
         && let Err(failure) = confine()
     {
-        say(&[failure.text(), b": ", sys::errno::describe(failure.errno).as_bytes()]);
+        say(hook, &[failure.text(), b": "], failure.errno);
         return failure.errno;
     }
     let home = manner.home.filter(|_| hook.is_of_process);
     let errno = sys::exec::execve(hook.path, &hook.argv, &hook.envp, home);
-    say(&[b"exec ", hook.path.to_bytes(), b": ", sys::errno::describe(errno).as_bytes()]);
+    say(hook, &[], errno);
     errno
 }
 
-fn say(parts: &[&[u8]]) {
-    for part in parts {
+/// Writes why the hook is not executed, for [`run`]: [`NOT_EXECUTED`], the path, the operation, the errno.
+fn say(hook: &Hook<'_>, operation: &[&[u8]], errno: Errno) {
+    let head = [NOT_EXECUTED, hook.path.to_bytes(), b": "];
+    for part in head.iter().chain(operation).chain(&[sys::errno::describe(errno).as_bytes()]) {
         let _ = write_all(sys::stdio::stderr(), part);
     }
 }

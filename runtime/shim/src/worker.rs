@@ -177,7 +177,7 @@ impl From<container::Error> for Failed {
     fn from(error: container::Error) -> Self {
         let code = match error {
             container::Error::NotFound(_) => code::NOT_FOUND,
-            container::Error::Exists => code::ALREADY_EXISTS,
+            container::Error::Exists(_) => code::ALREADY_EXISTS,
             _ => code::UNKNOWN,
         };
         Self(code, error.to_string())

@@ -13,6 +13,7 @@ use crate::results;
 use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use report::count::counted;
 use report::interrupt;
 use report::progress::Progress;
 use serde::Serialize;
@@ -121,7 +122,7 @@ fn entrant(runtime: &Runtime, case: Case, list: &str, host_ids: bool) -> Entrant
     let mut words = vec!["--layers", list, "--rootfs-mode", case.mode.name()];
     words.extend(["--userns", if host_ids { "host" } else { "auto" }]);
     Entrant {
-        name: format!("{}, {} layers", case.mode.name(), case.layers),
+        name: format!("{}, {}", case.mode.name(), counted(case.layers, "layer")),
         start_options: words.into_iter().map(str::to_owned).collect(),
         ..Entrant::new(runtime.clone())
     }

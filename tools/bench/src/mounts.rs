@@ -10,6 +10,7 @@ use crate::stand::{Entrant, Stand};
 use crate::{Error, view};
 use report::Table;
 use report::bootstrap::{self, Pairing};
+use report::count::counted;
 use report::statistics::Summary;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::fs;
@@ -38,7 +39,7 @@ pub fn experiment(
                 timed: options.rounds.div_ceil(SWEEPS),
                 pause: Duration::ZERO,
             };
-            let step = format!("run, {} mounts", host.mounts);
+            let step = format!("run, {}", counted(host.mounts, "mount"));
             for mut more in race(stand, entrants, Operation::Run, rounds)? {
                 more.step.clone_from(&step);
                 add(&mut series, more);

@@ -116,10 +116,10 @@ pub struct Ls {
 /// `get`.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// The groups
-    #[arg(value_name = "GROUP", required = true)]
+    /// The groups, and the files to show, such as: db memory.max
+    #[arg(value_name = "GROUP|KEY", required = true)]
     pub groups: Vec<Group>,
-    /// A file of the group, such as memory.max; may be given several times
+    /// A file of the group, as an option like cgget's; may be given several times
     #[arg(short = 'r', long = "key", value_name = "KEY")]
     pub keys: Vec<String>,
     /// Every file of these controllers

@@ -18,9 +18,10 @@ use topology::Topology;
 pub fn get(options: &Get) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let mut all = Map::new();
-    for group in &options.groups {
+    let (groups, named) = groups_and_keys(&tree, options);
+    for group in groups {
         tree.existing(group)?;
-        let mut keys = options.keys.clone();
+        let mut keys = named.clone();
         let chosen = options.controllers.iter().chain(&group.controllers);
         for controller in chosen {
             let (directory, _) = tree.directory(group, controller)?;
@@ -36,7 +37,7 @@ pub fn get(options: &Get) -> Result<(), Error> {
             match setting::read(&tree, group, &key) {
                 Ok(value) => values.push((key, value)),
                 // If the user did not name the key, a file that can't be read at the moment is left out.
-                Err(_) if !options.keys.contains(&key) => {}
+                Err(_) if !named.contains(&key) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -50,6 +51,25 @@ pub fn get(options: &Get) -> Result<(), Error> {
         sayln!("{}", json!(all));
     }
     Ok(())
+}
+
+/// Returns the groups and the names of files among the arguments. The first argument is a group; a later one is a file
+/// if it has the form of one of a controller's files and there is no group of that name.
+fn groups_and_keys<'a>(tree: &Tree, options: &'a Get) -> (Vec<&'a Group>, Vec<String>) {
+    let is_key = |(index, group): &(usize, &Group)| {
+        let name = group.path.as_str();
+        let has_form = *index > 0 && group.controllers.is_empty() && !name.contains('/');
+        let controller = super::key::controller(name);
+        let is_of_controller = name.len() > controller.len() && tree.home(controller).is_some();
+        has_form && (is_of_controller || super::key::is_known(name)) && !tree.exists(group)
+    };
+    let words = options.groups.iter().enumerate();
+    let (keys, groups): (Vec<_>, Vec<_>) = words.partition(is_key);
+    let keys = keys.into_iter().map(|(_, key)| key.path.clone());
+    (
+        groups.into_iter().map(|(_, group)| group).collect(),
+        options.keys.iter().cloned().chain(keys).collect(),
+    )
 }
 
 /// Prints values in cgget's format.

@@ -20,6 +20,7 @@ use crate::unpack::{
     Attributes, Below, Keep, LONG_WINDOW, LOOK_UP, Limits, Shared, Task, WINDOW, Way, check,
     keep_names, unpack,
 };
+use report::count::counted;
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +193,7 @@ impl Importer<'_> {
                 }
             }
         };
-        let title = format!("{} of {} layers", todo.len(), self.layers.len());
+        let title = format!("{} of {}", todo.len(), counted(self.layers.len(), "layer"));
         options.progress.watch(&title, all, &self.shared.read, || {
             thread::scope(|scope| {
                 for _ in 1..options.jobs.min(todo.len()) {

@@ -9,8 +9,11 @@ use crate::definition::NAME;
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The source revision, if the packager set it.
-pub const COMMIT: Option<&str> = option_env!("DAYFLY_COMMIT");
+/// The source revision, if the Makefile or the packager knows it.
+pub const COMMIT: Option<&str> = match option_env!("DAYFLY_COMMIT") {
+    Some(commit) if !commit.is_empty() => Some(commit),
+    _ => None,
+};
 
 /// The build target and compiler.
 pub const BUILD: &str = env!("DAYFLY_BUILD");

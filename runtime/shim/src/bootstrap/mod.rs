@@ -31,7 +31,7 @@ use start::Started;
 pub const NAME: &str = "io.containerd.dayfly.v2";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The source revision, if the packager set it.
+/// The source revision, if the Makefile or the packager knows it.
 pub const REVISION: Option<&str> = option_env!("DAYFLY_COMMIT");
 /// The build target and compiler.
 const BUILD: &str = env!("DAYFLY_BUILD");

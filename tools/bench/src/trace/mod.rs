@@ -29,6 +29,7 @@ use calibrate::Cost;
 use chart::Picture;
 use figures::Figures;
 use outside::Observed;
+use report::count::counted;
 use report::csv::quoted;
 use report::statistics::median;
 use schedule::Lateness;
@@ -163,9 +164,9 @@ fn tables(all: &[Figures], operation: Operation, late: &Lateness, options: &Trac
     if late.starts > 0 {
         let _ = writeln!(
             text,
-            "{} of {} starts began late, by up to {:.1} ms: one every {:?} is more than this host does\n",
+            "{} of {} began late, by up to {:.1} ms: one every {:?} is more than this host does\n",
             late.starts,
-            late.of,
+            counted(late.of, "start"),
             late.most.as_secs_f64() * 1e3,
             options.interval,
         );
@@ -186,8 +187,8 @@ fn picture(format: Format, column: &Column, runtime: &str) -> Result<String, Err
     let timelines = typical.into_iter().flatten().map(|observed| observed.timeline.clone());
     let mut whole = joined(timelines);
     whole.notes.push(format!(
-        "of {} starts by {runtime}, the one nearest to the median",
-        column.starts.len()
+        "of {} by {runtime}, the one nearest to the median",
+        counted(column.starts.len(), "start")
     ));
     let mut text = String::new();
     format

@@ -15,6 +15,7 @@ use crate::reference::Reference;
 use crate::registry::{Access, Remote};
 use crate::unpack::Limits;
 use archive::Archive;
+use report::count::counted;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -110,8 +111,8 @@ impl Source {
         let (ids, blobs) = (&self.config.rootfs.diff_ids, &self.manifest.layers);
         if ids.len() != blobs.len() {
             return Err(Error::Unfit(format!(
-                "the image's manifest has {} layers and its configuration {}",
-                blobs.len(),
+                "the image's manifest has {} and its configuration {}",
+                counted(blobs.len(), "layer"),
                 ids.len()
             )));
         }

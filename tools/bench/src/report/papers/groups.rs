@@ -3,6 +3,7 @@
 use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way};
 use super::super::take::{Figure, Take};
 use crate::circumstances::Circumstances;
+use report::count::counted;
 
 const ORACLE: &str = "Oracle 10g";
 
@@ -197,10 +198,10 @@ const fn change(
 }
 
 fn smaller(host: &Circumstances) -> Option<String> {
-    let (cpus, nodes) = (host.cpus, host.nodes);
-    (cpus < 32 || nodes < 4).then(|| {
+    (host.cpus < 32 || host.nodes < 4).then(|| {
+        let (cpus, nodes) = (counted(host.cpus, "CPU"), counted(host.nodes, "memory node"));
         format!(
-            "{cpus} CPUs on {nodes} memory nodes here: with fewer than 32 on 4, shares of CPU time stand for CPUs, \
+            "{cpus} on {nodes} here: with fewer than 32 on 4, shares of CPU time stand for CPUs, \
              and what a far node costs can't be shown."
         )
     })

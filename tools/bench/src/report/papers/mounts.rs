@@ -4,6 +4,7 @@ use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, 
 use super::super::take::{Figure, Take};
 use super::ms;
 use crate::circumstances::Circumstances;
+use report::count::counted;
 use serde_json::Value;
 
 pub(in super::super) const MOUNTS: Paper = Paper {
@@ -246,9 +247,9 @@ fn no_counters(_: &Circumstances) -> Option<String> {
 
 fn small(host: &Circumstances) -> Option<String> {
     (host.cpus < 24).then(|| {
-        let (cpus, nodes) = (host.cpus, host.nodes);
+        let (cpus, nodes) = (counted(host.cpus, "CPU"), counted(host.nodes, "memory node"));
         format!(
-            "{cpus} CPUs on {nodes} memory nodes, where the article has 96: there can't be as many at the lock at \
+            "{cpus} on {nodes}, where the article has 96: there can't be as many at the lock at \
              once. Shown is how times grow with the layers and with the starts in flight."
         )
     })
