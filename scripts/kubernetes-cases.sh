@@ -114,7 +114,7 @@ POD
 make_pods() { check make_pods "$k" create -f "$scratch/pods.yaml"; }
 remove_pods() { timeout "$patience" "$k" delete pod "$@" --wait=false >/dev/null 2>&1; }
 
-# The class `dayfly` is that of deploy/, on a node with its label.
+# The class `dayfly` is that of deploy/.
 runtime_classes() {
     cat >"$scratch/classes.yaml" <<CLASSES
 apiVersion: node.k8s.io/v1
@@ -127,8 +127,8 @@ kind: RuntimeClass
 metadata: {name: runc}
 handler: runc
 CLASSES
-    "$k" label node node dayfly.run/shim=true && "$k" create -f "$scratch/classes.yaml" -f "$top/deploy/runtimeclass.yaml"
-} >/dev/null
+    "$k" create -f "$scratch/classes.yaml" >/dev/null
+}
 
 # Prints what the pods of a class have left on the node, after some time.
 class_leftovers() {
