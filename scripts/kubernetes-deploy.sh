@@ -9,7 +9,8 @@ deploy_image() {
     cp "$top"/deploy/* "$scratch/deploy/" && cp "$runtime" "$scratch/deploy/dayfly" &&
         cp "$shim" "$scratch/deploy/containerd-shim-dayfly-v2" || return 1
     build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
-    $build bud --isolation chroot --build-arg "BASE=oci:$scratch/image/layout:box" -t localhost/dayfly-node "$scratch/deploy" &&
+    # buildah makes a name of the path, which may have no capital letters.
+    (cd "$scratch/image" && $build bud --isolation chroot --build-arg BASE=oci:layout:box -t localhost/dayfly-node "$scratch/deploy") &&
         $build push localhost/dayfly-node "oci-archive:$scratch/node.tar:node"
     result=$?
     $build rmi --all >/dev/null 2>&1

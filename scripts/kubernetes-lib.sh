@@ -68,6 +68,7 @@ authorization: {mode: AlwaysAllow}
 staticPodPath: $scratch/static
 volumePluginDir: $scratch/plugins
 resolvConf: $scratch/resolv.conf
+clusterDNS: [10.97.0.10]
 failSwapOn: false
 oomScoreAdj: 0
 maxOpenFiles: $(awk '/^Max open files/ { print $5 }' /proc/self/limits)
@@ -98,7 +99,7 @@ KUBELET
     cat >"$scratch/k" <<WRAPPER
 #!/bin/sh
 export HOME='$scratch/home'
-exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' --namespace "\${SPACE:-default}" "\$@"
+exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' \${SPACE:+--namespace "\$SPACE"} "\$@"
 WRAPPER
     chmod +x "$scratch/k"
     k=$scratch/k
@@ -143,7 +144,7 @@ cluster_start() {
         --initial-cluster default=http://127.0.0.1:2380
     serve kube-apiserver "$KUBERNETES_BIN/kube-apiserver" --etcd-servers http://127.0.0.1:2379 --cert-dir "$scratch/pki/api" \
         --advertise-address $node_address --secure-port 6443 --service-cluster-ip-range 10.97.0.0/24 \
-        --endpoint-reconciler-type none --allow-privileged --authorization-mode RBAC \
+        --kubelet-preferred-address-types InternalIP --endpoint-reconciler-type none --allow-privileged --authorization-mode RBAC \
         --token-auth-file "$scratch/pki/tokens" --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$scratch/pki/accounts.pub" --service-account-signing-key-file "$scratch/pki/accounts.key"
     if ! wait_for "$patience" timeout 5 "$k" get --raw /readyz; then
