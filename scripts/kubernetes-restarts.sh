@@ -133,10 +133,12 @@ shims_of() {
 same_as_before() {
     ready stays
     expect "$1_same_container" "0 $container" "$get" pod/stays '{.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].containerID}'
-    expect "$1_exec" again "$k" exec stays -- echo again
+    # Right after its start, the kubelet does not know its pods yet.
+    becomes "$1_exec" again "$k" exec stays -c main -- echo again
     expect "$1_log_goes_on" yes sh -c "
         a=\$('$k' logs stays | wc -l); sleep 2; b=\$('$k' logs stays | wc -l); [ \$b -gt \$a ] && echo yes"
     ended "ends-$2" Succeeded
+    expect "$1_exit_code_of_the_ended" "Completed 0" "$get" "pod/ends-$2" "{.status.containerStatuses[0].state.terminated.reason} {.status.containerStatuses[0].state.terminated.exitCode}"
     expect "$1_log_of_the_ended" last "$k" logs "ends-$2"
 }
 
@@ -188,6 +190,6 @@ YAML
         [ \"\$('$get' pod/stays '{.status.containerStatuses[0].containerID}')\" != '$container' ] &&
         [ \"\$('$get' pod/stays '{.status.conditions[?(@.type==\"Ready\")].status}')\" = True ] && echo yes"
     ready stays
-    expect shim_exec again "$k" exec stays -- echo again
+    becomes shim_exec again "$k" exec stays -c main -- echo again
     remove_pods stays ends-kubelet ends-containerd
 }
