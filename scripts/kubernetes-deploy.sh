@@ -1,0 +1,85 @@
+# Cases of scripts/engine-kubernetes: what deploy/ has, on the cluster. The shim that the class `dayfly` uses in all other
+# cases is the one that the DaemonSet has installed.
+# shellcheck shell=sh
+# shellcheck disable=SC2154,SC2034
+
+# The image of the DaemonSet, by its Dockerfile.
+deploy_image() {
+    mkdir -p "$scratch/deploy"
+    cp "$top"/deploy/* "$scratch/deploy/" && cp "$runtime" "$scratch/deploy/dayfly" &&
+        cp "$shim" "$scratch/deploy/containerd-shim-dayfly-v2" || return 1
+    build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
+    # buildah makes a name of the path, which may have no capital letters.
+    (cd "$scratch/image" && $build bud --isolation chroot --build-arg BASE=oci:layout:box -t localhost/dayfly-node "$scratch/deploy") &&
+        $build push localhost/dayfly-node "oci-archive:$scratch/node.tar:node"
+    result=$?
+    $build rmi --all >/dev/null 2>&1
+    rm -rf "$scratch/deploy.root" "$scratch/deploy.run"
+    return $result
+}
+
+# FILE: prints a manifest with the image and the paths of this cluster.
+deploy_manifest() {
+    sed -e 's|image: dayfly-node:latest|image: localhost/dayfly:node|' \
+        -e "s|- {name: HOST, value: /host}|&\n        - {name: BIN, value: $scratch/node}\n        - {name: CONFIG, value: $scratch/config.toml}\n        - {name: RESTART, value: touch /host$scratch/restart}|" "$1"
+}
+
+# Waits until the node script asks for a restart of containerd, and restarts it.
+deploy_restart() {
+    wait_for "$patience" test -e "$scratch/restart" || return 1
+    rm "$scratch/restart"
+    kill "$daemon"
+    wait "$daemon" 2>/dev/null
+    containerd_start 60
+}
+
+deploy_installs() {
+    class=dayfly
+    row 'deploy/: the DaemonSet installs the shim'
+    check make_class "$k" create -f "$top/deploy/runtimeclass.yaml"
+    cp "$scratch/config.toml" "$scratch/config.before"
+    deploy_manifest "$top/deploy/daemonset.yaml" >"$scratch/daemonset.yaml"
+    check make_daemonset "$k" create -f "$scratch/daemonset.yaml"
+    # No pod of it runs before the node has its label.
+    "$k" label node node dayfly.run/shim=true >/dev/null
+    deploy_restart
+    expect containerd_restarts 0 echo $?
+    check rollout "$k" rollout status daemonset/dayfly-node -n kube-system --timeout="$((patience - 10))s"
+    check shim_is_installed cmp "$shim" "$scratch/node/containerd-shim-dayfly-v2"
+    check runtime_is_installed cmp "$runtime" "$scratch/node/dayfly"
+    becomes node_has_the_handler yes sh -c "'$get' node/node '{.status.runtimeHandlers[*].name}' | tr ' ' '\n' | grep -qx dayfly && echo yes"
+    row_end
+}
+
+deploy_removes() {
+    class=dayfly
+    row 'deploy/: a DaemonSet removes it'
+    pod holds Always >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: [sleep, '1000']}
+YAML
+    make_pods
+    ready holds
+    check delete_daemonset "$k" delete daemonset dayfly-node -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
+    deploy_manifest "$top/deploy/remove.yaml" >"$scratch/remove.yaml"
+    check make_removal "$k" create -f "$scratch/remove.yaml"
+    becomes waits_for_the_pods yes sh -c "'$k' logs -n kube-system daemonset/dayfly-node-remove 2>&1 |
+        grep -q 'containers run on this node with this shim' && echo yes"
+    check shim_is_still_there test -x "$scratch/node/containerd-shim-dayfly-v2"
+    check delete_pod "$k" delete pod holds --timeout=60s
+    deploy_restart
+    expect containerd_restarts 0 echo $?
+    check rollout "$k" rollout status daemonset/dayfly-node-remove -n kube-system --timeout="$((patience - 10))s"
+    check shim_is_gone test ! -e "$scratch/node/containerd-shim-dayfly-v2"
+    check configuration_is_as_before cmp "$scratch/config.before" "$scratch/config.toml"
+    check delete_removal "$k" delete daemonset dayfly-node-remove -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
+    "$k" label node node dayfly.run/shim- >/dev/null
+    pod unplaced >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: ['true']}
+YAML
+    check make_a_pod "$k" create -f "$scratch/pods.yaml"
+    becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
+    remove_pods unplaced
+    row_end
+}

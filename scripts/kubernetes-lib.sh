@@ -1,0 +1,206 @@
+# Shared by scripts/engine-kubernetes and its cases: starts and ends the servers of a cluster of one node. After
+# engine-lib.sh and shim-lib.sh.
+# shellcheck shell=sh
+# `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh.
+# shellcheck disable=SC2154
+#
+# KUBERNETES_BIN  the programs that scripts/kubernetes builds
+# Needs scripts/view: directories of the host are covered in a mount namespace of its own.
+
+node_address=10.98.0.1
+servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
+made_directories=
+
+# PATH [OPTIONS]: covers a directory of the host with an empty one. Kubelet, containerd and CNI have names there that no
+# setting changes.
+cover() {
+    [ -d "$1" ] || { mkdir "$1" && made_directories="$1 $made_directories"; }
+    mount -t tmpfs -o "mode=755${2:+,$2}" dayfly-test "$1"
+}
+
+# NAME COMMAND...: starts a server in the cluster's network namespace; its messages are in $scratch/log/NAME.
+serve() {
+    name=$1
+    shift
+    nsenter -t "$holder" -n "$@" </dev/null >>"$scratch/log/$name" 2>&1 &
+    echo $! >"$scratch/pid/$name"
+}
+# NAME [SIGNAL]: ends a server and waits for that.
+unserve() {
+    pid=$(cat "$scratch/pid/$1" 2>/dev/null) || return 0
+    kill "-${2:-TERM}" "$pid" 2>/dev/null
+    wait_for 20 test ! -e "/proc/$pid/exe" || kill -KILL "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    rm -f "$scratch/pid/$1"
+}
+
+# Directories, keys, and configurations with one token for all servers and kubectl.
+cluster_files() {
+    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/pki" "$scratch/static" "$scratch/plugins" "$scratch/home" "$scratch/sysctl"
+    openssl genrsa -out "$scratch/pki/accounts.key" 2048 2>/dev/null &&
+        openssl rsa -in "$scratch/pki/accounts.key" -pubout -out "$scratch/pki/accounts.pub" 2>/dev/null || return 1
+    token=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \n')
+    (
+        umask 077
+        echo "$token,admin,admin,system:masters" >"$scratch/pki/tokens"
+    )
+    echo 'nameserver 127.0.0.1' >"$scratch/resolv.conf"
+    cat >"$scratch/kubeconfig" <<CONFIG
+apiVersion: v1
+kind: Config
+clusters: [{name: test, cluster: {server: 'https://127.0.0.1:6443', insecure-skip-tls-verify: true}}]
+users: [{name: admin, user: {token: $token}}]
+contexts: [{name: test, context: {cluster: test, user: admin}}]
+current-context: test
+CONFIG
+    chmod 600 "$scratch/kubeconfig"
+    # Threshold: pods of one node are evicted when less than 96 of the 256 MiB below /var/lib/kubelet are left.
+    cat >"$scratch/kubelet.yaml" <<CONFIG
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupRoot: /$containerd_namespace
+containerRuntimeEndpoint: unix://$scratch/containerd.sock
+address: $node_address
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+staticPodPath: $scratch/static
+volumePluginDir: $scratch/plugins
+resolvConf: $scratch/resolv.conf
+clusterDNS: [10.97.0.10]
+failSwapOn: false
+oomScoreAdj: 0
+maxOpenFiles: $(awk '/^Max open files/ { print $5 }' /proc/self/limits)
+makeIPTablesUtilChains: false
+evictionHard: {nodefs.available: 96Mi, memory.available: 50Mi}
+evictionPressureTransitionPeriod: 5s
+imageGCHighThresholdPercent: 100
+nodeStatusUpdateFrequency: 5s
+syncFrequency: 10s
+CONFIG
+    # The kubelet sets these of the host's, whatever its configuration: in its own mount namespace they are files.
+    for sysctl in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
+        kernel/keys/root_maxbytes; do
+        mkdir -p "$scratch/sysctl/${sysctl%/*}"
+        cat "/proc/sys/$sysctl" >"$scratch/sysctl/$sysctl"
+    done
+    cat >"$scratch/kubelet" <<'KUBELET'
+#!/bin/sh
+# SYSCTLS COMMAND...
+set -e
+cd "$1"
+shift
+find . -type f | while read -r name; do mount --bind "$name" "/proc/sys/$name"; done
+cd /
+exec "$@"
+KUBELET
+    chmod +x "$scratch/kubelet"
+    cat >"$scratch/k" <<WRAPPER
+#!/bin/sh
+export HOME='$scratch/home'
+exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' \${SPACE:+--namespace "\$SPACE"} "\$@"
+WRAPPER
+    chmod +x "$scratch/k"
+    k=$scratch/k
+}
+
+# A bridge for pods, whose address is also the node's; addresses from host-local.
+cluster_network() {
+    nsenter -t "$holder" -n sh -c "ip link set lo up && ip link add node0 type bridge &&
+        ip address add $node_address/24 dev node0 && ip link set node0 up &&
+        ip route add default via $node_address" || return 1
+    for plugin in bridge host-local loopback; do ln -sf "$KUBERNETES_BIN/cni/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
+    rm -f "$scratch/cni/conf/"*
+    cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
+{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true,
+  "ipam": {"type": "host-local", "dataDir": "$scratch/cni/addresses", "routes": [{"dst": "0.0.0.0/0"}],
+    "ranges": [[{"subnet": "10.99.0.0/22"}]]}}]}
+CNI
+}
+
+# The cgroup below which the kubelet makes all others.
+cluster_cgroup() {
+    for hierarchy in /sys/fs/cgroup/*/; do
+        [ -e "$hierarchy/cgroup.procs" ] || continue
+        mkdir "$hierarchy$containerd_namespace" || return 1
+    done
+    for file in cpuset.cpus cpuset.mems; do
+        cat /sys/fs/cgroup/cpuset/$file >"/sys/fs/cgroup/cpuset/$containerd_namespace/$file" || return 1
+    done
+}
+
+kubelet_start() {
+    serve kubelet unshare -m --propagation unchanged "$scratch/kubelet" "$scratch/sysctl" "$KUBERNETES_BIN/kubelet" \
+        --config "$scratch/kubelet.yaml" --kubeconfig "$scratch/kubeconfig" --hostname-override node \
+        --node-ip $node_address --cert-dir "$scratch/pki/kubelet" --root-dir /var/lib/kubelet
+}
+
+# Starts every server, and waits until the node is ready.
+cluster_start() {
+    serve etcd "$KUBERNETES_BIN/etcd" --data-dir "$scratch/etcd" --unsafe-no-fsync --log-level warn \
+        --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
+        --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
+        --initial-cluster default=http://127.0.0.1:2380
+    serve kube-apiserver "$KUBERNETES_BIN/kube-apiserver" --etcd-servers http://127.0.0.1:2379 --cert-dir "$scratch/pki/api" \
+        --advertise-address $node_address --secure-port 6443 --service-cluster-ip-range 10.97.0.0/24 \
+        --kubelet-preferred-address-types InternalIP --endpoint-reconciler-type none --allow-privileged --authorization-mode RBAC \
+        --token-auth-file "$scratch/pki/tokens" --service-account-issuer https://kubernetes.default.svc \
+        --service-account-key-file "$scratch/pki/accounts.pub" --service-account-signing-key-file "$scratch/pki/accounts.key"
+    if ! wait_for "$patience" timeout 5 "$k" get --raw /readyz; then
+        echo 'kube-apiserver is not ready'
+        return 1
+    fi
+    serve kube-controller-manager "$KUBERNETES_BIN/kube-controller-manager" --kubeconfig "$scratch/kubeconfig" \
+        --leader-elect=false --bind-address 127.0.0.1 --cert-dir "$scratch/pki/controller" \
+        --service-account-private-key-file "$scratch/pki/accounts.key" --root-ca-file "$scratch/pki/api/apiserver.crt" \
+        --flex-volume-plugin-dir "$scratch/plugins"
+    serve kube-scheduler "$KUBERNETES_BIN/kube-scheduler" --kubeconfig "$scratch/kubeconfig" --leader-elect=false \
+        --bind-address 127.0.0.1 --cert-dir "$scratch/pki/scheduler"
+    kubelet_start
+    wait_for "$patience" "$k" get node node || {
+        echo 'the kubelet does not register its node'
+        return 1
+    }
+    timeout "$patience" "$k" wait --for=condition=Ready node/node --timeout="${patience}s" &&
+        wait_for "$patience" "$k" get serviceaccount default
+}
+
+# Prints the last messages of each server.
+cluster_messages() {
+    for name in $servers; do
+        echo "-- $name"
+        grep -vE '^(I|W)[0-9]{4} ' "$scratch/log/$name" 2>/dev/null | tail -"${1:-5}" | cut -c1-400
+    done
+    echo '-- containerd'
+    grep -v level=info "$scratch/containerd.log" | tail -"${1:-5}" | cut -c1-400
+}
+
+# Prints the pods' cgroups that exist without the pods, one a line.
+pod_cgroups() {
+    find /sys/fs/cgroup/*/"$containerd_namespace" -mindepth 2 -type d -name 'pod*' 2>/dev/null
+}
+
+# Ends the servers, from the kubelet on, and removes the kubelet's own cgroups; these can only be removed if no pod's
+# cgroup is left.
+cluster_stop() {
+    for name in kubelet kube-scheduler kube-controller-manager kube-apiserver etcd; do unserve $name; done
+    for hierarchy in /sys/fs/cgroup/*/"$containerd_namespace"; do
+        for group in kubepods/besteffort kubepods/burstable kubepods; do
+            [ ! -d "$hierarchy/$group" ] || rmdir "$hierarchy/$group" 2>/dev/null
+        done
+    done
+}
+
+# Removes the rest, in whatever state it is.
+cluster_clean_up() {
+    cluster_stop
+    containerd_clean_up
+    # The namespace's own cgroup; what was in it is gone.
+    for hierarchy in /sys/fs/cgroup/*/"$containerd_namespace"; do
+        [ ! -d "$hierarchy" ] || find "$hierarchy" -depth -type d -exec rmdir {} + 2>/dev/null
+    done
+    grep -E ' /(var/lib/kubelet|var/lib/cni|var/log)[/ ]' /proc/self/mounts | cut -d' ' -f2 | sort -r | xargs -r -n1 umount -l 2>/dev/null
+    # shellcheck disable=SC2086
+    [ -z "$made_directories" ] || rmdir $made_directories
+}
