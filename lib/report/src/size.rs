@@ -1,4 +1,32 @@
-//! Sizes as users write them.
+//! Sizes as users write and read them.
+
+/// The units of a size that people read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Units {
+    /// `kB`, `MB`, … with a factor of 1000, and `B`: the units in which engines and registries show the sizes of
+    /// images.
+    Decimal,
+    /// `K`, `M`, … with a factor of 1024, and nothing for bytes: the units of limits on memory and block devices, as
+    /// [`bytes`] parses them.
+    Binary,
+}
+
+/// Formats a number of bytes for people, with one decimal if the number is below 100 and has a fraction.
+#[must_use]
+pub fn readable(bytes: u64, units: Units) -> String {
+    let (factor, names) = match units {
+        Units::Decimal => (1000.0, [" B", " kB", " MB", " GB", " TB"]),
+        Units::Binary => (1024.0, ["", "K", "M", "G", "T"]),
+    };
+    let mut value = bytes as f64;
+    let mut power = 0;
+    while value >= factor && power + 1 < names.len() {
+        value /= factor;
+        power += 1;
+    }
+    let decimals = usize::from(value < 100.0 && value.fract() != 0.0);
+    format!("{value:.decimals$}{}", names[power])
+}
 
 /// Parses a number of bytes. It may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case, which may
 /// be followed by `b` or `ib`.
@@ -71,6 +99,22 @@ mod tests {
         let huge = format!("{}0", u64::MAX);
         for text in ["", "k", "-1", "1x", "1.5g", "1kk", "k1", "17179869184g", &huge] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_for_people() {
+        for (size, decimal, binary) in [
+            (0, "0 B", "0"),
+            (999, "999 B", "999"),
+            (1023, "1.0 kB", "1023"),
+            (1_500_000, "1.5 MB", "1.4M"),
+            (8 << 30, "8.6 GB", "8G"),
+            (200 << 20, "210 MB", "200M"),
+            (u64::MAX, "18446744 TB", "16777216T"),
+        ] {
+            assert_eq!(readable(size, Units::Decimal), decimal, "{size}");
+            assert_eq!(readable(size, Units::Binary), binary, "{size}");
         }
     }
 

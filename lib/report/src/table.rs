@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// A table with headings: the first column is left-aligned, the others are right-aligned.
+/// A table, usually with headings: the first column is left-aligned, the others are right-aligned.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -15,6 +15,12 @@ impl Table {
     pub fn new(headings: &[&str]) -> Self {
         let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
         Self { rows: vec![headings], left: vec![0] }
+    }
+
+    /// Returns a table without rows that has no headings, such as one of names and values.
+    #[must_use]
+    pub fn without_headings() -> Self {
+        Self { rows: Vec::new(), left: vec![0] }
     }
 
     /// Left-aligns these columns (counted from 0), usually those that contain text.
@@ -107,5 +113,9 @@ name       count  why
 b         200000
 ";
         assert_eq!(table.to_string(), expected);
+        let mut table = Table::without_headings().left(&[0, 1]);
+        table.row(["name", "überlang"].map(str::to_owned).to_vec());
+        table.row(["id", "b"].map(str::to_owned).to_vec());
+        assert_eq!(table.to_string(), "name  überlang\nid    b\n");
     }
 }

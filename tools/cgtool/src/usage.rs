@@ -3,6 +3,7 @@
 use super::group::{Group, Tree, Version, processes};
 use cgroup::stats::{Pressure, Stats};
 use report::Error;
+use report::size::{Units, readable};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -137,21 +138,10 @@ pub fn known<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Formats a number of bytes.
+/// Formats a number of bytes in the units in which limits are written.
 #[must_use]
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => bytes.to_string(),
-        _ if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}{}", UNITS[unit]),
-        _ => format!("{value:.1}{}", UNITS[unit]),
-    }
+    readable(bytes, Units::Binary)
 }
 
 /// Formats a CPU time.
@@ -193,11 +183,6 @@ mod tests {
 
     #[test]
     fn for_people() {
-        assert_eq!(size(0), "0");
-        assert_eq!(size(1023), "1023");
-        assert_eq!(size(8 << 30), "8G");
-        assert_eq!(size(1_500_000), "1.4M");
-        assert_eq!(size(200 << 20), "200M");
         assert_eq!(time(1_500_000_000), "1.50s");
         assert_eq!(time(125_000_000_000), "2m05s");
         assert_eq!(time(7_300_000_000_000), "2h02m");

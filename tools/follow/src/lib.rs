@@ -28,10 +28,10 @@ mod report;
 mod tracee;
 mod watch;
 
+pub use self::report::{Image, Process, Report, Tally};
 pub use command::Command;
 pub use count::count;
 pub use error::Error;
 pub use event::{End, Event, Listener, call_name};
 pub use follow::{Mode, follow, follow_until};
-pub use report::{Image, Process, Report, Tally};
 pub use watch::Stop;

@@ -1,6 +1,7 @@
 //! The totals of a command and its descendants.
 
 use crate::End;
+use report::Table;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -97,13 +98,17 @@ impl Image {
 impl fmt::Display for Report {
     /// Writes a line per program of each process: its pid, the counts, and the command.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:>8} {:>8} {:>12}  COMMAND", "PID", "CALLS", "INSTRUCTIONS")?;
+        let mut table = Table::new(&["PID", "CALLS", "INSTRUCTIONS", "COMMAND"]).left(&[3]);
+        let mut row = |who: String, calls: u64, instructions: u64, command: String| {
+            table.row(vec![who, calls.to_string(), instructions.to_string(), command]);
+        };
         for process in &self.processes {
             for image in &process.images {
                 let (calls, command) = (image.calls(), image.command.join(" "));
-                writeln!(f, "{:>8} {calls:>8} {:>12}  {command}", process.pid, image.instructions)?;
+                row(process.pid.to_string(), calls, image.instructions, command);
             }
         }
-        write!(f, "{:>8} {:>8} {:>12}", "all", self.calls(), self.instructions())
+        row("all".to_owned(), self.calls(), self.instructions(), String::new());
+        f.write_str(table.to_string().trim_end())
     }
 }

@@ -7,11 +7,11 @@
 //! available. It is stored under its chain-id instead of its diff-id, because its content would be different in another
 //! image.
 
+use crate::bar::Bar;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::merged::{Found, Merged};
 use crate::oci::{Descriptor, REF_NAME};
-use crate::progress::Progress;
 use crate::reference::Reference;
 use crate::runtime;
 use crate::source::{Blobs, Source};
@@ -49,7 +49,7 @@ pub struct Options {
     /// The number of layers unpacked concurrently.
     pub jobs: usize,
     /// When to show a progress bar.
-    pub progress: Progress,
+    pub progress: Bar,
 }
 
 /// The result of an import.

@@ -1,6 +1,7 @@
 //! Stores images, and assembles root filesystems from their layers.
 
 pub mod apart;
+pub mod bar;
 pub mod commands;
 pub mod digest;
 pub mod error;
@@ -11,7 +12,6 @@ pub mod merged;
 pub mod oci;
 pub mod options;
 pub mod platform;
-pub mod progress;
 pub mod reference;
 pub mod registry;
 pub mod rootfs;

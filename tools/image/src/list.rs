@@ -4,6 +4,8 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::oci::parse;
 use crate::store::{Image, Store};
+use report::Table;
+use report::size::{Units, readable};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +40,7 @@ pub fn images(store: &Store) -> Result<Vec<Value>> {
 /// Formats images as a table with a line per name.
 #[must_use]
 pub fn table(images: &[Value]) -> String {
-    let mut rows = vec![["NAME", "DIGEST", "LAYERS", "SIZE", "CREATED"].map(str::to_owned)];
+    let mut table = Table::new(&["NAME", "DIGEST", "LAYERS", "SIZE", "CREATED"]).left(&[0, 1, 4]);
     for image in images {
         let text = |member: &str| image[member].as_str().unwrap_or("-").to_owned();
         let short =
@@ -47,7 +49,7 @@ pub fn table(images: &[Value]) -> String {
         let names = image["names"].as_array().map(Vec::as_slice).unwrap_or_default();
         let nameless = [json!("-")];
         for name in if names.is_empty() { &nameless } else { names } {
-            rows.push([
+            table.row(vec![
                 name.as_str().unwrap_or_default().to_owned(),
                 short.clone(),
                 image["layers"].to_string(),
@@ -56,34 +58,13 @@ pub fn table(images: &[Value]) -> String {
             ]);
         }
     }
-    columns(&rows)
+    table.to_string()
 }
 
-fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |row: &[String; N]| {
-        let cells: String =
-            row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}  ")).collect();
-        cells.trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
-/// Formats a number of bytes.
+/// Formats a number of bytes in the units in which engines show the sizes of images.
 #[must_use]
 pub fn size(bytes: u64) -> String {
-    let units = ["kB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for next in units {
-        if value < 1000.0 {
-            break;
-        }
-        (value, unit) = (value / 1000.0, next);
-    }
-    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+    readable(bytes, Units::Decimal)
 }
 
 /// Returns all details of an image: those of `ls`, the layers with their directories, the image's documents and the
@@ -116,20 +97,23 @@ pub fn summary(info: &Value) -> String {
         words.iter().map(text).collect::<Vec<_>>().join(" ")
     };
     let process = &info["config"]["process"];
-    let mut rows = vec![
-        ["names".to_owned(), words(&info["names"])],
-        ["digest".to_owned(), text(&info["digest"])],
-        ["id".to_owned(), text(&info["id"])],
-        ["platform".to_owned(), text(&info["platform"])],
-        ["created".to_owned(), text(&info["created"])],
-        ["size".to_owned(), size(info["size"].as_u64().unwrap_or_default())],
-        ["command".to_owned(), words(&process["args"])],
-        ["directory".to_owned(), text(&process["cwd"])],
-        ["user".to_owned(), format!("{}:{}", process["user"]["uid"], process["user"]["gid"])],
-    ];
+    let mut table = Table::without_headings().left(&[0, 1]);
+    for (name, text) in [
+        ("names", words(&info["names"])),
+        ("digest", text(&info["digest"])),
+        ("id", text(&info["id"])),
+        ("platform", text(&info["platform"])),
+        ("created", text(&info["created"])),
+        ("size", size(info["size"].as_u64().unwrap_or_default())),
+        ("command", words(&process["args"])),
+        ("directory", text(&process["cwd"])),
+        ("user", format!("{}:{}", process["user"]["uid"], process["user"]["gid"])),
+    ] {
+        table.row(vec![name.to_owned(), text]);
+    }
     for layer in info["layers"].as_array().into_iter().flatten() {
         let bytes = size(layer["size"].as_u64().unwrap_or_default());
-        rows.push(["layer".to_owned(), format!("{} {bytes}", text(&layer["diff_id"]))]);
+        table.row(vec!["layer".to_owned(), format!("{} {bytes}", text(&layer["diff_id"]))]);
     }
-    columns(&rows)
+    table.to_string()
 }

@@ -4,8 +4,8 @@
 
 pub mod store;
 
+use crate::bar::Bar;
 use crate::export::{Compression, Form};
-use crate::progress::Progress;
 use crate::rootfs::options::RootfsCommand;
 use clap::{Args, Parser, Subcommand};
 use report::{Format, size, time};
@@ -108,8 +108,8 @@ pub struct Bringing {
     #[arg(long)]
     pub sync: bool,
     /// Show a progress bar
-    #[arg(long, value_enum, default_value_t = Progress::Auto)]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = Bar::Auto)]
+    pub progress: Bar,
 }
 
 /// `dayfly image import`

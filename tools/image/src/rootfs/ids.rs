@@ -2,7 +2,7 @@
 
 use super::options::List;
 use super::{Result, plain};
-use report::Format;
+use report::{Format, Table, say, sayln};
 use rootfs::ids::RANGE;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,17 +17,18 @@ pub(super) fn list(options: &List) -> Result<()> {
                 "since": lease.owner.since / 1_000_000_000,
             })
         });
-        println!("{:#}", Value::Array(all.collect()));
+        sayln!("{:#}", Value::Array(all.collect()));
         return Ok(());
     }
-    println!("{:<24} {:<12} OWNER", "RANGE", "SINCE");
+    let mut table = Table::new(&["RANGE", "SINCE", "OWNER"]).left(&[0, 1, 2]);
     for lease in leases {
         let last = u64::from(lease.first) + u64::from(RANGE) - 1;
         let range = format!("{}-{last}", lease.first);
         let began = UNIX_EPOCH + Duration::from_nanos(lease.owner.since);
         let age = SystemTime::now().duration_since(began).unwrap_or_default();
-        println!("{range:<24} {:<12} {}", ago(age), lease.owner.directory);
+        table.row(vec![range, ago(age), lease.owner.directory]);
     }
+    say!("{table}");
     Ok(())
 }
 

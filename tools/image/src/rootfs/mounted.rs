@@ -2,7 +2,7 @@
 
 use super::options::List;
 use super::{Result, at, plain};
-use report::Format;
+use report::{Format, Table, say, sayln};
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -176,19 +176,18 @@ pub(super) fn list(options: &List) -> Result<()> {
                 "ids": record.ids.map(|(first, count, _)| json!({ "first": first, "count": count })),
             })
         });
-        println!("{:#}", Value::Array(all.collect()));
+        sayln!("{:#}", Value::Array(all.collect()));
         return Ok(());
     }
-    println!(
-        "{:<32} {:<9} {:>6} {:<12} {:<9} SOURCE",
-        "DIRECTORY", "MODE", "LAYERS", "IDS", "STATE"
-    );
+    let headings = ["DIRECTORY", "MODE", "LAYERS", "IDS", "STATE", "SOURCE"];
+    let mut table = Table::new(&headings).left(&[0, 1, 3, 4, 5]);
     for record in all {
         let ids = record.ids.map_or("host".to_owned(), |(first, ..)| first.to_string());
-        let state = if record.is_mounted() { "mounted" } else { "stale" };
-        let directory = record.directory.display().to_string();
-        let Mounted { mode, layers, source, .. } = &record;
-        println!("{directory:<32} {mode:<9} {layers:>6} {ids:<12} {state:<9} {source}");
+        let state = if record.is_mounted() { "mounted" } else { "stale" }.to_owned();
+        let Mounted { directory, mode, layers, source, .. } = record;
+        let directory = directory.display().to_string();
+        table.row(vec![directory, mode, layers.to_string(), ids, state, source]);
     }
+    say!("{table}");
     Ok(())
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(100);
 
-/// When to show the bar.
+/// When to show the bar. `report::progress::Progress` shows how many rounds of a run are done; an import also shows the
+/// rate and the remaining time of its bytes, for which only this program uses indicatif.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Progress {
+pub enum Bar {
     /// If stderr is a terminal.
     Auto,
     /// Always.
@@ -21,7 +22,7 @@ pub enum Progress {
     Never,
 }
 
-impl Progress {
+impl Bar {
     fn shown(self) -> bool {
         match self {
             Self::Auto => std::io::stderr().is_terminal(),
