@@ -158,8 +158,22 @@ impl Line {
     /// When neither happens in time.
     #[track_caller]
     pub fn exchange(&self, method: Method, request: Vec<u8>) -> Option<Result<Vec<u8>, Status>> {
+        self.exchange_of(task::SERVICE_V3, method, request)
+    }
+
+    /// Does the same as [`Line::exchange`] with another service than that of containerd 2.
+    ///
+    /// # Panics
+    /// When neither happens in time.
+    #[track_caller]
+    pub fn exchange_of(
+        &self,
+        service: &str,
+        method: Method,
+        request: Vec<u8>,
+    ) -> Option<Result<Vec<u8>, Status>> {
         let mut client = self.client.borrow_mut();
-        let call = client.call(task::SERVICE_V3, method.name(), request);
+        let call = client.call(service, method.name(), request);
         let since = Instant::now();
         loop {
             client.flush().ok()?;

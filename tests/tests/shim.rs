@@ -10,6 +10,8 @@ pub mod crash;
 pub mod inherited;
 #[path = "shim/limits.rs"]
 pub mod limits;
+#[path = "shim/options.rs"]
+pub mod options;
 #[path = "shim/races.rs"]
 pub mod races;
 #[path = "shim/roots.rs"]
