@@ -5,6 +5,7 @@ use super::instance::{Data, Instance, Tick, p99, rates};
 use super::{Curve, Row, Shown};
 use crate::Error;
 use crate::options::{Groups, Use};
+use report::count::counted;
 use report::interrupt;
 use std::fs;
 use std::thread::sleep;
@@ -106,8 +107,8 @@ impl Site<'_> {
     fn scaling(&self, shown: &mut Shown) -> Result<(), Error> {
         if self.cpus < 8 {
             shown.note(format!(
-                "{} CPUs here: quarters of their time stand for 2, 4, 6 and 8 of them",
-                self.cpus
+                "{} here: quarters of their time stand for 2, 4, 6 and 8 of them",
+                counted(self.cpus, "CPU")
             ));
         }
         for quarter in 1..=4 {
@@ -118,7 +119,7 @@ impl Site<'_> {
             } else {
                 let cpus = (self.cpus * quarter) as f64 / 4.0;
                 self.ground.limit_cpus("instance", cpus)?;
-                format!("{cpus} CPUs")
+                counted(cpus, "CPU")
             };
             let threads = self.options.threads.max(self.cpus.min(8));
             let group = ("instance", "instance");
