@@ -123,7 +123,7 @@ shims_of() {
     sandbox=$("$c" container ls -q "labels.\"io.kubernetes.pod.name\"==$1,labels.\"io.cri-containerd.kind\"==sandbox" | head -1)
     [ -n "$sandbox" ] || return 1
     for place in /proc/[0-9]*/cmdline; do
-        tr '\0' ' ' <"$place" 2>/dev/null | grep -q "^[^ ]*containerd-shim.*$sandbox" || continue
+        tr '\0' ' ' 2>/dev/null <"$place" | grep -q "^[^ ]*containerd-shim.*$sandbox" || continue
         place=${place#/proc/}
         echo "${place%/cmdline}"
     done
@@ -137,6 +137,7 @@ same_as_before() {
     becomes "$1_exec" again "$k" exec stays -c main -- echo again
     expect "$1_log_goes_on" yes sh -c "
         a=\$('$k' logs stays | wc -l); sleep 2; b=\$('$k' logs stays | wc -l); [ \$b -gt \$a ] && echo yes"
+    touch "$scratch/signals/$class/$2"
     ended "ends-$2" Succeeded
     expect "$1_exit_code_of_the_ended" "Completed 0" "$get" "pod/ends-$2" "{.status.containerStatuses[0].state.terminated.reason} {.status.containerStatuses[0].state.terminated.exitCode}"
     expect "$1_log_of_the_ended" last "$k" logs "ends-$2"
@@ -155,7 +156,7 @@ containers:
   image: box
   command: [sleep, '1000']
 YAML
-        for server in kubelet containerd; do
+        for server in kubelet containerd nobody; do
             pod ends-$server <<YAML
 containers:
 - {name: main, image: box, command: [sh, -c, 'until test -e /signals/$server; do sleep 0.1; done; echo last'], volumeMounts: [{name: signals, mountPath: /signals}]}
@@ -167,6 +168,7 @@ YAML
     ready stays
     ready ends-kubelet
     ready ends-containerd
+    ready ends-nobody
     container=$("$get" pod/stays '{.status.containerStatuses[0].containerID}')
     row 'kubelet killed and started again'
     unserve kubelet KILL
@@ -177,11 +179,16 @@ YAML
     row 'containerd killed and started again'
     kill -KILL "$daemon"
     wait "$daemon" 2>/dev/null
-    touch "$scratch/signals/$class/containerd"
+    touch "$scratch/signals/$class/nobody"
     sleep 2
     containerd_start 60
     expect containerd_starts_again 0 echo $?
     same_as_before containerd containerd
+    # containerd forgets the task of a shim that has no process (its `loadShim`), and with it exit code and output.
+    row 'a container that ends while containerd is down is reported as Unknown, 255'
+    ended ends-nobody Failed
+    expect ended_meanwhile 'Unknown 255' "$get" pod/ends-nobody \
+        '{.status.containerStatuses[0].state.terminated.reason} {.status.containerStatuses[0].state.terminated.exitCode}'
     row "the pod's shim killed"
     shims=$(shims_of stays)
     expect the_pod_has_one_shim 1 sh -c "echo '$shims' | grep -c ."
@@ -191,5 +198,5 @@ YAML
         [ \"\$('$get' pod/stays '{.status.conditions[?(@.type==\"Ready\")].status}')\" = True ] && echo yes"
     ready stays
     becomes shim_exec again "$k" exec stays -c main -- echo again
-    remove_pods stays ends-kubelet ends-containerd
+    remove_pods stays ends-kubelet ends-containerd ends-nobody
 }
