@@ -20,10 +20,7 @@ use crate::Error;
 const NO_HIERARCHY: &str = "none";
 
 /// Returns the hierarchies in which the container has its own cgroup, named as in /proc/PID/cgroup.
-pub(super) fn saved(
-    location: Option<&Location>,
-    process: &Process,
-) -> Result<Vec<String>, Error> {
+pub(super) fn saved(location: Option<&Location>, process: &Process) -> Result<Vec<String>, Error> {
     let file = process.path("cgroup");
     let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
     Ok(own_hierarchies(location, &text))
