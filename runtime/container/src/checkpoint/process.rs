@@ -1,4 +1,4 @@
-//! The container's first process during a checkpoint: reads of its files in /proc that cannot reach another process.
+//! Init during a checkpoint: reads its files in /proc, and never those of another process with the same pid.
 
 use alloc::format;
 use alloc::string::String;
