@@ -56,8 +56,9 @@ test-build:
 test:
 	scripts/test
 
-# One folder: lint, unit tests, and its cases of the suite. test-runtime takes up to 6 minutes.
-test-runtime test-lib test-tools:
+# One folder: lint, unit tests, and its cases of the suite. test-runtime takes up to 6 minutes. test-beds is what the
+# folders share: the suite in three views, engines, guests, fuzz targets. `make test` is the sum of these four.
+test-runtime test-lib test-tools test-beds:
 	scripts/test $(@:test-%=%)
 
 # Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to four hours.
@@ -109,6 +110,7 @@ lint-init:
 # One folder.
 lint-runtime: lint-program lint-init
 lint-runtime lint-lib lint-tools:
+	find $(@:lint-%=%) -name '*.rs' -exec rustfmt --edition 2024 --check {} +
 	$(UNWIND) $(CARGO) clippy $$(scripts/packages $(@:lint-%=%)) --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
 
@@ -153,5 +155,5 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-all validate demo report \
+.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-beds test-all validate demo report \
     lint lint-program lint-init lint-files lint-runtime lint-lib lint-tools man completions docs install install-files uninstall dist clean
