@@ -25,7 +25,6 @@ enum What {
     /// A system call failed.
     Kernel(sys::Error),
     /// An error of another crate, whose message is complete.
-    #[cfg(any(feature = "cgroup", feature = "topology"))]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -52,6 +51,12 @@ impl Error {
     /// Returns the error that a request is impossible or was refused; `reason` is a sentence.
     pub fn refused(reason: impl Into<String>) -> Self {
         What::Refused(reason.into()).into()
+    }
+
+    /// Returns the error of another crate, whose message is complete. Its errno remains unknown: a crate's error of a
+    /// system call is converted by `From` instead.
+    pub fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        What::Other(Box::new(error)).into()
     }
 
     /// Adds advice to the error: what the user can do.
@@ -89,7 +94,6 @@ impl fmt::Display for Error {
             What::At { file, line, reason } => write!(f, "{file}:{line}: {reason}")?,
             What::Refused(reason) => f.write_str(reason)?,
             What::Kernel(error) => write!(f, "{error}")?,
-            #[cfg(any(feature = "cgroup", feature = "topology"))]
             What::Other(error) => write!(f, "{error}")?,
         }
         match &self.advice {
@@ -104,7 +108,6 @@ impl std::error::Error for Error {
         match &*self.what {
             What::System { cause, .. } => Some(cause),
             What::Kernel(error) => Some(error),
-            #[cfg(any(feature = "cgroup", feature = "topology"))]
             What::Other(error) => Some(&**error),
             What::At { .. } | What::Refused(_) => None,
         }
@@ -117,22 +120,12 @@ impl From<What> for Error {
     }
 }
 
-#[cfg(feature = "cgroup")]
-impl From<cgroup::Error> for Error {
-    fn from(error: cgroup::Error) -> Self {
-        match error {
-            cgroup::Error::System(error) => error.into(),
-            other => What::Other(Box::new(other)).into(),
-        }
-    }
-}
-
 #[cfg(feature = "topology")]
 impl From<topology::Error> for Error {
     fn from(error: topology::Error) -> Self {
         match error {
             topology::Error::System(error) => error.into(),
-            other => What::Other(Box::new(other)).into(),
+            other => Self::other(other),
         }
     }
 }
@@ -167,12 +160,11 @@ mod tests {
         assert!(Error::refused("no").source().is_none());
     }
 
-    #[cfg(feature = "cgroup")]
     #[test]
     fn an_error_of_another_crate_keeps_its_type_and_text() {
-        let gone = cgroup::Error::Gone { directory: "/sys/fs/cgroup/x".into() };
-        let error = Error::from(gone.clone());
-        assert_eq!(error.to_string(), gone.to_string());
-        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&gone));
+        let not_utf8 = String::from_utf8(vec![0xff]).unwrap_err();
+        let error = Error::other(not_utf8.clone());
+        assert_eq!(error.to_string(), not_utf8.to_string());
+        assert_eq!(error.source().and_then(|cause| cause.downcast_ref()), Some(&not_utf8));
     }
 }

@@ -1,5 +1,6 @@
 //! Groups by name, and their directories in the hierarchies.
 
+use super::error::of_cgroup;
 use cgroup::{Cgroup, Controllers, Hierarchies, Location};
 use report::Error;
 use spec::resources::Resources;
@@ -101,7 +102,7 @@ impl Tree {
     /// # Errors
     /// No cgroup file system; failing system calls.
     pub fn detect() -> Result<Self, Error> {
-        let hierarchies = Hierarchies::detect()?;
+        let hierarchies = Hierarchies::detect().map_err(of_cgroup)?;
         let mut mounts: Vec<Mount> = hierarchies
             .legacy
             .iter()
@@ -215,7 +216,8 @@ impl Tree {
             return Err(Error::refused("the root of a hierarchy can't be made, frozen or removed"));
         }
         let mut location =
-            Location::resolve(&self.hierarchies, Some(&format!("/{}", group.path)), "")?;
+            Location::resolve(&self.hierarchies, Some(&format!("/{}", group.path)), "")
+                .map_err(of_cgroup)?;
         let covers = |directory: &str| {
             let mounts = self.mounts.iter().filter(|mount| self.covers(group, mount));
             mounts
@@ -233,7 +235,7 @@ impl Tree {
     /// The group does not exist.
     pub fn open(&self, group: &Group) -> Result<Cgroup, Error> {
         self.existing(group)?;
-        Ok(Cgroup::open(&self.location(group)?)?)
+        Cgroup::open(&self.location(group)?).map_err(of_cgroup)
     }
 
     /// Creates the directories of `group` and of its missing parents. New directories get the CPUs and memory nodes of
@@ -252,7 +254,8 @@ impl Tree {
         for location in both.iter().filter(|of| of.unified.is_some() || !of.legacy.is_empty()) {
             if self.is_made(location) {
                 if location.is_unified() {
-                    Cgroup::open(location)?.hand_down_controllers()?;
+                    let cgroup = Cgroup::open(location).map_err(of_cgroup)?;
+                    cgroup.hand_down_controllers().map_err(of_cgroup)?;
                 }
                 continue;
             }
@@ -263,7 +266,7 @@ impl Tree {
                     for directory in missing.iter().rev() {
                         let _ = fs::remove_dir(directory);
                     }
-                    return Err(error.into());
+                    return Err(of_cgroup(error));
                 }
             }
         }

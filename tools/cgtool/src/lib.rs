@@ -15,6 +15,7 @@ pub mod apply;
 pub mod cgroup_plan;
 pub mod create;
 pub mod devices;
+mod error;
 pub mod group;
 pub mod journal;
 pub mod key;

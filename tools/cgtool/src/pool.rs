@@ -1,5 +1,6 @@
 //! `pool`: cgroups kept ready for containers; see [`cgroup::pool`].
 
+use super::error::of_cgroup;
 use crate::options::Pool;
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 pub fn pool(command: &Pool) -> Result<(), Error> {
     match command {
         Pool::Create { sizes, count, stay } => {
-            let hierarchies = Hierarchies::detect()?;
+            let hierarchies = Hierarchies::detect().map_err(of_cgroup)?;
             // All sizes are parsed before the first pool is created.
             let sizes = parsed(sizes)?;
             interrupt::catch(Second::Waits)?;
@@ -27,13 +28,13 @@ pub fn pool(command: &Pool) -> Result<(), Error> {
         }
         Pool::Ls { format } => list(*format),
         Pool::Rm { sizes } => {
-            let hierarchies = Hierarchies::detect()?;
+            let hierarchies = Hierarchies::detect().map_err(of_cgroup)?;
             let sizes = match sizes.as_slice() {
-                [] => pool::pools()?.into_iter().map(|pool| pool.size).collect(),
+                [] => pool::pools().map_err(of_cgroup)?.into_iter().map(|pool| pool.size).collect(),
                 sizes => parsed(sizes)?,
             };
             for size in sizes {
-                let left = pool::drain(&hierarchies, &size)?;
+                let left = pool::drain(&hierarchies, &size).map_err(of_cgroup)?;
                 if left > 0 {
                     sayln!("{}: {left} in use go with their containers", size.name());
                 }
@@ -56,13 +57,14 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
             Err(error) => {
                 // A pool in which not a single group could be made is removed.
                 if made == 0
-                    && pool::pools()?
+                    && pool::pools()
+                        .map_err(of_cgroup)?
                         .iter()
                         .any(|pool| pool.size == *size && pool.free + pool.taken == 0)
                 {
                     let _ = pool::drain(hierarchies, size);
                 }
-                return Err(error.into());
+                return Err(of_cgroup(error));
             }
         }
     }
@@ -85,7 +87,7 @@ fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result
             match pool::replace(hierarchies, &size, count) {
                 Ok(()) => left.push(size),
                 Err(cgroup::Error::NoPool { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(of_cgroup(error)),
             }
         }
         sizes = left;
@@ -105,11 +107,11 @@ fn keep(hierarchies: &Hierarchies, mut sizes: Vec<Size>, count: usize) -> Result
 }
 
 fn parsed(sizes: &[String]) -> Result<Vec<Size>, Error> {
-    Ok(sizes.iter().map(|size| Size::parse(size)).collect::<Result<_, _>>()?)
+    sizes.iter().map(|size| Size::parse(size).map_err(of_cgroup)).collect()
 }
 
 fn list(format: Format) -> Result<(), Error> {
-    let pools = pool::pools()?;
+    let pools = pool::pools().map_err(of_cgroup)?;
     match format {
         Format::Json => {
             let row = |pool: &pool::Pool| {

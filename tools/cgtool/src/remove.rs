@@ -1,5 +1,6 @@
 //! `rm`.
 
+use super::error::of_cgroup;
 use super::group::{Group, Tree, processes};
 use crate::options::Rm;
 use cgroup::Cgroup;
@@ -31,7 +32,7 @@ pub fn remove(options: &Rm) -> Result<(), Error> {
     check(options, &tree, &all)?;
     for group in &all {
         if options.kill {
-            Cgroup::delete(&tree.location(group)?)?;
+            Cgroup::delete(&tree.location(group)?).map_err(of_cgroup)?;
             continue;
         }
         if options.move_up {

@@ -1,5 +1,6 @@
 //! `classify`, `exec`, `freeze`, `thaw` and `kill`: commands on the processes of groups.
 
+use super::error::of_cgroup;
 use super::group::{Group, Tree};
 use crate::options::{Classify, Exec, Kill};
 use cgroup::Cgroup;
@@ -64,7 +65,7 @@ fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     }
     let group = tree.open(group)?;
     pid.map_or_else(|| group.enter(), |pid| group.add(pid)).map_err(|error| {
-        let error = Error::from(error);
+        let error = of_cgroup(error);
         match error.errno() {
             Some(Errno::BUSY) => error.advise(
                 "on cgroup v2 a group that hands controllers down can have no processes of its own",
@@ -86,7 +87,7 @@ fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
 /// # Errors
 /// A group that does not exist or does not freeze within ten seconds.
 pub fn freeze(groups: &[Group]) -> Result<(), Error> {
-    opened(groups)?.iter().try_for_each(|group| Ok(group.freeze()?))
+    opened(groups)?.iter().try_for_each(|group| group.freeze().map_err(of_cgroup))
 }
 
 /// Thaws every process.
@@ -94,7 +95,7 @@ pub fn freeze(groups: &[Group]) -> Result<(), Error> {
 /// # Errors
 /// An unknown group.
 pub fn thaw(groups: &[Group]) -> Result<(), Error> {
-    opened(groups)?.iter().try_for_each(|group| Ok(group.thaw()?))
+    opened(groups)?.iter().try_for_each(|group| group.thaw().map_err(of_cgroup))
 }
 
 /// Sends a signal to every process of groups and their descendants.
@@ -102,7 +103,9 @@ pub fn thaw(groups: &[Group]) -> Result<(), Error> {
 /// # Errors
 /// An unknown group; failing system calls.
 pub fn kill(options: &Kill) -> Result<(), Error> {
-    opened(&options.groups)?.iter().try_for_each(|group| Ok(group.kill_all(options.signal)?))
+    opened(&options.groups)?
+        .iter()
+        .try_for_each(|group| group.kill_all(options.signal).map_err(of_cgroup))
 }
 
 /// Opens all groups before any of them is changed, so that an unknown group is reported first.

@@ -1,5 +1,6 @@
 //! The usage of a group, on cgroup v1 or v2.
 
+use super::error::of_cgroup;
 use super::group::{Group, Tree, Version, processes};
 use cgroup::stats::{Pressure, Stats};
 use report::Error;
@@ -44,7 +45,7 @@ impl Usage {
     /// # Errors
     /// The group does not exist; failing reads.
     pub fn of(tree: &Tree, group: &Group) -> Result<Self, Error> {
-        let stats = tree.open(group)?.stats()?;
+        let stats = tree.open(group)?.stats().map_err(of_cgroup)?;
         let mut all = Vec::new();
         for inner in tree.walk(group) {
             all.extend(processes(&tree.directories(&inner))?);
