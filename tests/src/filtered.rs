@@ -17,7 +17,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Compiles the filter for a call, by name, with dayfly's own compiler: `tests/differential.rs` of the compiler's
+    /// Compiles the filter for a call, by name, with dayfly's own compiler: `tests/differential/` of the compiler's
     /// crate checks that compiler against another one.
     ///
     /// # Panics

@@ -1,26 +1,22 @@
-//! Mounts other than binds: tmpfs, kernel file systems, the root, and their targets.
+//! Mounts other than binds: kernel file systems, devices, the root, and their targets.
 
 use crate::binds::{host_dir, options_of, text};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
-use dayfly_tests::kernel::has_detached;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
+
+pub mod overlay;
+pub mod tmpfs;
 
 dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(what_lies_over_a_sysfs_comes_after_it),
     case!(private_by_default),
-    case!(tmpfs_options),
-    case!(tmpfs_copy_up),
-    case!(tmpfs_over_existing_mode),
-    case!(tmpfs_where_nothing_was),
-    case!(tmpfs_shows_the_mode_it_takes_over),
-    case!(tmpfs_is_filled_in_the_configs_order),
     case!(target_through_a_symlink),
     case!(target_through_an_absolute_symlink),
     case!(order_is_the_configs),
@@ -42,11 +38,6 @@ const CASES: &[Case] = &[
     case!(destination_is_relative),
     case!(root_is_a_mount_point),
     case!(every_generic_option).unlike_runc(),
-    case!(tmpfs_copy_up_keeps_what_is_asked_for),
-    case!(overlay_of_host_directories),
-    case!(overlay_with_long_options),
-    case!(overlay_of_relative_layers),
-    case!(overlay_without_a_mount_namespace).unlike_runc().needs(has_detached),
     case!(filesystem_of_a_device).when(has_loop_devices),
     case!(filesystem_of_what_is_no_device),
     case!(nothing_goes_over_the_root),
@@ -59,128 +50,6 @@ fn private_by_default(bed: &Bed) {
         !outcome.stdout.contains("shared:") && !outcome.stdout.contains("master:"),
         "{outcome}"
     );
-}
-
-fn tmpfs_options(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .mount(
-            "tmpfs",
-            "tmpfs",
-            "/mnt",
-            &["nosuid", "nodev", "mode=1770", "size=1m", "uid=5", "gid=6"],
-        )
-        .sh("grep ' /mnt ' /proc/self/mountinfo; stat -c '%a %u %g' /mnt")
-        .make();
-    let outcome = c.run().ok();
-    assert!(
-        outcome.stdout.contains("size=1024k") && outcome.stdout.contains("rw,nosuid,nodev"),
-        "{outcome}"
-    );
-    assert!(outcome.stdout.ends_with("1770 5 6\n"), "{outcome}");
-}
-
-fn tmpfs_copy_up(bed: &Bed) {
-    let bundle = bed.bundle();
-    let dir = bundle.rootfs().join("data");
-    fs::create_dir_all(dir.join("sub")).expect("make");
-    fs::write(dir.join("file"), "copied\n").expect("write");
-    fs::write(dir.join("sub/deeper"), "too\n").expect("write");
-    symlink("file", dir.join("link")).expect("link");
-    fs::set_permissions(dir.join("file"), fs::Permissions::from_mode(0o640)).expect("chmod");
-    let c = bundle
-        .mount("tmpfs", "tmpfs", "/data", &["tmpcopyup", "mode=0700"])
-        .sh("cat /data/link /data/sub/deeper; stat -c %a /data/file; grep -c ' /data ' /proc/self/mountinfo; echo x >/data/file")
-        .make();
-    assert_eq!(c.run().ok().stdout, "copied\ntoo\n640\n1\n");
-    assert_eq!(fs::read_to_string(c.bundle.join("rootfs/data/file")).expect("file"), "copied\n");
-}
-
-fn tmpfs_over_existing_mode(bed: &Bed) {
-    // Without mode=, the mount gets the mode of the directory it covers.
-    let bundle = bed.bundle();
-    let dir = bundle.rootfs().join("data");
-    fs::create_dir(&dir).expect("make");
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o710)).expect("chmod");
-    let c = bundle.mount("tmpfs", "tmpfs", "/data", &[]).sh("stat -c %a /data").make();
-    assert_eq!(c.run().ok().stdout, "710\n");
-}
-
-/// If the mount point did not exist before, everyone may write to the tmpfs, as in /tmp.
-fn tmpfs_where_nothing_was(bed: &Bed) {
-    let c = bed
-        .bundle()
-        .mount("tmpfs", "tmpfs", "/scratch", &["size=1m"])
-        .mount("tmpfs", "tmpfs", "/made/for/it", &["tmpcopyup"])
-        .mount("tmpfs", "tmpfs", "/as/told", &["mode=0711"])
-        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
-        .sh("touch /scratch/x; stat -c %a:%u:%g /scratch /as/told /as; grep ' /scratch ' /proc/self/mounts")
-        .make();
-    let outcome = c.run().ok();
-    let lines = outcome.lines();
-    assert_eq!(lines[..3], ["1777:0:0", "711:0:0", "755:0:0"]);
-    assert!(!lines[3].contains("mode="), "{outcome}");
-}
-
-/// The mount table shows the mode that a tmpfs takes from its mount point, so that a remount can keep it.
-fn tmpfs_shows_the_mode_it_takes_over(bed: &Bed) {
-    let bundle = bed.bundle();
-    let data = bundle.rootfs().join("data");
-    fs::create_dir(&data).expect("make");
-    std::os::unix::fs::chown(&data, Some(5), Some(6)).expect("chown");
-    fs::set_permissions(&data, fs::Permissions::from_mode(0o2750)).expect("chmod");
-    let script = "stat -c %a:%u:%g /data; grep ' /data ' /proc/self/mounts";
-    let c = bundle.mount("tmpfs", "tmpfs", "/data", &["nosuid"]).sh(script).make();
-    let outcome = c.run().ok();
-    assert_eq!(outcome.lines()[0], "2750:0:0");
-    assert!(outcome.stdout.contains("mode=2750"), "{outcome}");
-}
-
-/// Mounts that directly follow a tmpfs and are below it are made through the tmpfs's descriptor, not by a path that
-/// another mount may cover meanwhile.
-fn tmpfs_is_filled_in_the_configs_order(bed: &Bed) {
-    let bundle = bed.bundle();
-    symlink("t", bundle.rootfs().join("link")).expect("link");
-    let c = bundle
-        .mount("tmpfs", "lowest", "/t", &["mode=0700"])
-        .mount("tmpfs", "one", "/t/a", &["mode=0711"])
-        .mount("tmpfs", "two", "/t/a", &["mode=0722"])
-        .mount("tmpfs", "three", "/t/b/c", &[])
-        .mount("tmpfs", "four", "/t/d", &[])
-        .mount("tmpfs", "upper", "/t", &["mode=0733"])
-        .mount("tmpfs", "five", "/t/e", &["mode=0744"])
-        .mount("tmpfs", "highest", "/link", &["mode=0755"])
-        .mount("tmpfs", "six", "/t/f", &[])
-        .mount("tmpfs", "seven", "/link/g", &[])
-        .mount("tmpfs", "eight", "/t/g/h", &[])
-        .sh("cat /proc/self/mountinfo")
-        .make();
-    let outcome = c.run().ok();
-    let lines: Vec<Vec<&str>> =
-        outcome.lines().iter().map(|line| line.split(' ').collect()).collect();
-    // The source is the second word after the dash.
-    let source = |line: &Vec<&str>| {
-        let dash = line.iter().position(|word| *word == "-").expect("dash");
-        line[dash + 2].to_owned()
-    };
-    let parent = |name: &str| {
-        let line = lines.iter().find(|line| source(line) == name).expect(name);
-        lines.iter().find(|other| other[0] == line[1]).map(source).unwrap_or_default()
-    };
-    for (name, below) in [
-        ("one", "lowest"),
-        ("two", "one"),
-        ("three", "lowest"),
-        ("four", "lowest"),
-        ("upper", "lowest"),
-        ("five", "upper"),
-        ("highest", "upper"),
-        ("six", "highest"),
-        ("seven", "highest"),
-        ("eight", "seven"),
-    ] {
-        assert_eq!(parent(name), below, "{name}: {outcome}");
-    }
 }
 
 fn target_through_a_symlink(bed: &Bed) {
@@ -425,99 +294,6 @@ fn every_generic_option(bed: &Bed) {
         assert!(outcome.stdout.contains(expected), "{outcome}");
         assert_eq!(outcome.stdout.contains("lazytime"), words == set, "{outcome}");
     }
-}
-
-fn tmpfs_copy_up_keeps_what_is_asked_for(bed: &Bed) {
-    let bundle = bed.bundle();
-    fs::create_dir(bundle.rootfs().join("full")).expect("make");
-    fs::write(bundle.rootfs().join("full/file"), "copied\n").expect("write");
-    let c = bundle
-        .mount("tmpfs", "tmpfs", "/full", &["tmpcopyup", "mode=0711", "uid=5", "gid=6"])
-        .sh("stat -c '%a %u:%g' /full; cat /full/file")
-        .make();
-    assert_eq!(c.run().ok().stdout, "711 5:6\ncopied\n");
-}
-
-/// Engines mount overlays whose layers are directories of the host.
-fn overlay_of_host_directories(bed: &Bed) {
-    let lower = host_dir(bed, "lower");
-    let upper = bed.dir.join("upper");
-    // overlayfs can't use another overlay as its upper directory, and the bed may be on one.
-    fs::create_dir_all(&upper).expect("make");
-    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&upper)]).run().ok();
-    fs::create_dir(upper.join("upper")).expect("make");
-    fs::create_dir(upper.join("work")).expect("make");
-    let options = [
-        format!("lowerdir={}", text(&lower)),
-        format!("upperdir={}/upper", text(&upper)),
-        format!("workdir={}/work", text(&upper)),
-        "private".to_string(),
-    ];
-    let options = options.each_ref().map(String::as_str);
-    let c = bed
-        .bundle()
-        .mount("overlay", "overlay", "/mnt", &options)
-        .sh("cat /mnt/inside; echo new >/mnt/new")
-        .make();
-    let outcome = c.run();
-    let written = fs::read_to_string(upper.join("upper/new"));
-    bed.program("umount", &["-R", text(&upper)]).run().ok();
-    assert_eq!(outcome.ok().stdout, "lower\n");
-    assert_eq!(written.expect("written"), "new\n");
-    assert!(!lower.join("new").exists());
-}
-
-/// Values that are too long for fsconfig(2) work together with all other options.
-fn overlay_with_long_options(bed: &Bed) {
-    let layers: Vec<String> = (0..4)
-        .map(|number| {
-            let name = format!("{number}{}", "x".repeat(100));
-            text(&host_dir(bed, &name)).to_owned()
-        })
-        .collect();
-    let lower = format!("lowerdir={}", layers.join(":"));
-    let options = ["noatime", "nosymfollow", "nosuid", "unbindable", &lower];
-    let c = bed
-        .bundle()
-        .mount("overlay", "overlay", "/mnt", &options)
-        .sh("grep ' /mnt ' /proc/self/mountinfo")
-        .make();
-    let outcome = c.run().ok();
-    for word in ["nosuid", "noatime", "nosymfollow", " unbindable "] {
-        assert!(outcome.stdout.contains(word), "{word}: {outcome}");
-    }
-}
-
-/// Relative layers are relative to the root filesystem, even if other layers are on the host.
-fn overlay_of_relative_layers(bed: &Bed) {
-    let lower = host_dir(bed, "lower");
-    for layers in [format!("{}:relative", text(&lower)), "relative:bin".to_string()] {
-        let bundle = bed.bundle();
-        fs::create_dir(bundle.rootfs().join("relative")).expect("make");
-        fs::write(bundle.rootfs().join("relative/file"), "relative\n").expect("write");
-        let options = [&*format!("lowerdir={layers}")];
-        let c = bundle.mount("overlay", "overlay", "/mnt", &options).sh("cat /mnt/file").make();
-        assert_eq!(c.run().ok().stdout, "relative\n", "{layers}");
-    }
-}
-
-/// Without a mount namespace, an overlay that is the root filesystem is attached nowhere. The working directory and
-/// mount(2) therefore can't reach it.
-fn overlay_without_a_mount_namespace(bed: &Bed) {
-    let lower = host_dir(bed, "lower");
-    let other = host_dir(bed, "other");
-    let bundle = |options: &str| {
-        let bundle = bed.bundle().without_namespace("mount");
-        let bundle = bundle.unset("/linux/maskedPaths").unset("/linux/readonlyPaths");
-        bundle.mount("overlay", "overlay", "/mnt", &[options])
-    };
-    let layers = format!("lowerdir={}:{}", text(&lower), text(&other));
-    let c = bundle(&layers).sh("cat /mnt/inside").make();
-    assert_eq!(c.run().ok().stdout, "lower\n");
-    let takes_one = "a mount namespace of the container's own";
-    bundle("lowerdir=bin:sbin").make().run().fails(&format!("relative paths take {takes_one}"));
-    let long = format!("lowerdir={}{}:/", "/./".repeat(100), text(&lower));
-    bundle(&long).make().run().fails(&format!("more than 255 bytes takes {takes_one}"));
 }
 
 fn filesystem_of_what_is_no_device(bed: &Bed) {

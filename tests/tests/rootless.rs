@@ -1,17 +1,17 @@
-//! Containers of an unprivileged user: id mappings, cgroups, the whole life cycle, and what is refused.
+//! Containers of an unprivileged user: id mappings, the whole life cycle, and what is refused.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::user::{self, User, can_be};
-use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-const V2: &[View] = &[View::V2];
+pub mod cgroups;
+pub mod nested;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -25,7 +25,6 @@ const CASES: &[Case] = &[
     case!(oom_score).needs(can_be),
     case!(binds_and_devices).needs(can_be),
     case!(host_network).needs(can_be).unlike_runc(),
-    case!(host_network_of_a_nested_root).needs(can_be).unlike_runc(),
     case!(hooks).needs(can_be),
     case!(untraceable).needs(can_be).unlike_runc(),
     case!(runs_from_a_sealed_copy).needs(can_be).unlike_runc(),
@@ -37,24 +36,8 @@ const CASES: &[Case] = &[
     case!(groups_kept_by_root).unlike_runc(),
     case!(state_root).needs(can_be).unlike_runc(),
     case!(somebody_else).needs(can_be).unlike_runc(),
-    case!(without_a_cgroup).needs(can_be).unlike_runc(),
-    case!(delegated_cgroup).needs(can_be).on(V2),
-    case!(delegated_limits).needs(can_be).on(V2).needs(pids_controller),
-    case!(cgroups_are_read_only).needs(can_be).unlike_runc(),
-    case!(nested).needs(can_be),
-    case!(nested_exec_and_groups).needs(can_be),
-    case!(nested_pod).needs(can_be),
     case!(rootless_option).needs(can_be).unlike_runc(),
 ];
-
-fn pids_controller() -> Result<(), String> {
-    can_be()?;
-    let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
-    match controllers.split_whitespace().any(|name| name == "pids") {
-        true => Ok(()),
-        false => Err("no pids controller in cgroup v2: scripts/guest-suite".to_owned()),
-    }
-}
 
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
@@ -186,18 +169,6 @@ fn host_network(bed: &Bed) {
     let sys = json!({ "destination": "/sys", "type": "none", "source": "/sys",
         "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] });
     bundle().remount("/sys", sys).make().run().ok();
-}
-
-fn host_network_of_a_nested_root(bed: &Bed) {
-    let user = User::nested(bed);
-    let host = user.plain().without_namespace("network").sh("ls /sys/class/net").make();
-    assert!(host.run().ok().lines().contains(&"lo"));
-    // The caller's user namespace owns the network namespace of the pod.
-    let first = user.plain().make().detached();
-    let path = format!("/proc/{}/ns/net", first.pid());
-    let script = "ls /sys/class/net; grep -c ' - sysfs sysfs rw' /proc/self/mountinfo";
-    let pod = user.plain().join_namespace("network", &path).sh(script).make();
-    assert_eq!(pod.run().ok().lines()[0], "lo");
 }
 
 fn hooks(bed: &Bed) {
@@ -400,158 +371,6 @@ fn somebody_else(bed: &Bed) {
         assert!(outcome.stderr.contains("permission denied"), "{outcome}");
     }
     assert_eq!(c.status(), "running");
-}
-
-fn without_a_cgroup(bed: &Bed) {
-    let user = User::new(bed);
-    let own = fs::read_to_string("/proc/self/cgroup").expect("own cgroup");
-    let c = user.single().make().detached();
-    let theirs = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
-    assert_eq!(theirs, own);
-    c.sh("true").ok();
-    c.id_call("pause", &[], &[]).run().fails("the container has no cgroup of its own");
-    c.id_call("kill", &["--all"], &["KILL"]).run().ok();
-    c.wait_status("stopped");
-    user.single().set("/linux/resources/pids", json!({ "limit": 10 })).make().run().fails(
-        "rootless needs no limits + no cgrouppath when no permission is granted for cgroups",
-    );
-    let path = "/dayfly-test/not-mine";
-    let c = user.single().set("/linux/cgroupsPath", json!(path)).make();
-    c.run().fails("permission denied");
-}
-
-fn delegated_cgroup(bed: &Bed) {
-    let user = User::delegated(bed);
-    let c = user.ranges().make().detached();
-    let cgroup = user.cgroup().join(&c.id);
-    let procs = || fs::read_to_string(cgroup.join("cgroup.procs")).expect("cgroup.procs");
-    assert_eq!(procs().trim(), c.pid().to_string());
-    assert_eq!(user::owner(&cgroup), user.uid);
-    c.exec_with(&["--detach"], &["/bin/sleep", "1000"]).ok();
-    assert_eq!(procs().lines().count(), 2);
-    c.id_call("pause", &[], &[]).run().ok();
-    assert_eq!(c.status(), "paused");
-    c.id_call("resume", &[], &[]).run().ok();
-    assert_eq!(
-        c.id_call("ps", &["--format", "json"], &[]).run().ok().stdout.matches(',').count(),
-        1
-    );
-    c.kill("KILL").ok();
-    c.wait_status("stopped");
-    c.delete().ok();
-    assert!(!cgroup.exists());
-    // The configuration names a cgroup outside the caller's own.
-    let path = user.cgroup().strip_prefix("/sys/fs/cgroup").expect("cgroup").join("named");
-    let named = json!(format!("/{}", path.display()));
-    let c = user.ranges().set("/linux/cgroupsPath", named.clone()).make().detached();
-    assert!(user.cgroup().join("named").exists());
-    c.delete_force().ok();
-    let outsider = User::new(bed);
-    outsider.ranges().set("/linux/cgroupsPath", named).make().run().fails_permission();
-}
-
-/// Asserts that the kernel denied permission.
-trait Denied {
-    fn fails_permission(self);
-}
-
-impl Denied for dayfly_tests::runtime::Outcome {
-    #[track_caller]
-    fn fails_permission(self) {
-        assert!(self.code() == 1 && self.stderr.contains("permission denied"), "{self}");
-    }
-}
-
-fn delegated_limits(bed: &Bed) {
-    let user = User::delegated(bed);
-    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+pids +memory").expect("enable");
-    fs::write("/sys/fs/cgroup/dayfly-test/cgroup.subtree_control", "+pids +memory")
-        .expect("enable");
-    let resources = json!({ "pids": { "limit": 20 }, "memory": { "limit": 64 << 20 } });
-    let c = user.ranges().set("/linux/resources", resources).make().detached();
-    let read =
-        |file: &str| fs::read_to_string(user.cgroup().join(&c.id).join(file)).expect("limit");
-    assert_eq!((read("pids.max").trim(), read("memory.max").trim()), ("20", "67108864"));
-    c.id_call("update", &["--pids-limit", "30"], &[]).run().ok();
-    assert_eq!(read("pids.max").trim(), "30");
-    let events = c.id_call("events", &["--stats"], &[]).run().ok();
-    assert!(events.stdout.contains("\"pids\""), "{events}");
-}
-
-/// CVE-2023-25809: cgroup files that the user may write on the host must not be writable in the container.
-fn cgroups_are_read_only(bed: &Bed) {
-    let user = User::delegated(bed);
-    let script = "find() { for at in \"$1\"/*; do [ ! -d \"$at\" ] || { echo \"$at\"; find \"$at\"; }; done; }; \
-                  [ -d /sys/fs/cgroup ] || exit 3; \
-                  for at in /sys/fs/cgroup $(find /sys/fs/cgroup | grep dayfly-test); do \
-                  mkdir $at/mine 2>/dev/null && echo made $at/mine; done; echo end";
-    let sys = json!({ "destination": "/sys", "type": "none", "source": "/sys",
-        "options": ["rbind", "nosuid", "noexec", "nodev", "ro"] });
-    let bundle = || user.single().remount("/sys", sys.clone()).sh(script);
-    let mut without = bundle().without_namespace("cgroup");
-    let mounts = without.config["mounts"].as_array_mut().expect("mounts");
-    mounts.retain(|mount| mount["destination"] != "/sys/fs/cgroup");
-    assert_eq!(without.make().run().ok().stdout, "end\n");
-    let c = bundle().without_namespace("cgroup").make();
-    assert_eq!(c.run().ok().stdout, "end\n");
-}
-
-fn nested(bed: &Bed) {
-    let user = User::nested(bed);
-    let script = "id -u; cat /proc/self/uid_map | wc -l; echo x >/dev/null && echo device; \
-                  touch /tmp/theirs; cat /proc/keys | wc -c";
-    let c =
-        user.plain().set("/process/user", json!({ "uid": 1000, "gid": 1000 })).sh(script).make();
-    assert_eq!(c.run().ok().stdout, "1000\n2\ndevice\n0\n");
-    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/theirs")), user.first + 999);
-    // A user namespace inside the user namespace, as with Podman's keep-id.
-    let map = json!([{ "containerID": 0, "hostID": 1, "size": 1000 },
-        { "containerID": 1000, "hostID": 0, "size": 1 }]);
-    let c = user
-        .plain()
-        .push("/linux/namespaces", json!({ "type": "user" }))
-        .set("/linux/uidMappings", map.clone())
-        .set("/linux/gidMappings", map)
-        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }))
-        .sh("id -u; touch /tmp/kept");
-    let c = c.make();
-    assert_eq!(c.run().ok().stdout, "1000\n");
-    assert_eq!(user::owner(&c.bundle.join("rootfs/tmp/kept")), user.uid);
-}
-
-fn nested_exec_and_groups(bed: &Bed) {
-    let user = User::nested(bed);
-    let c = user
-        .plain()
-        .set("/process/user", json!({ "uid": 5, "gid": 6, "additionalGids": [10, 20] }))
-        .set("/process/oomScoreAdj", json!(150))
-        .make()
-        .detached();
-    let script = "id -u; id -G; cat /proc/self/oom_score_adj; readlink /proc/self/ns/pid";
-    let outcome = c.sh(script).ok();
-    let pid = fs::read_link(format!("/proc/{}/ns/pid", c.pid())).expect("namespace");
-    assert_eq!(outcome.lines(), ["5", "6 10 20", "150", &pid.to_string_lossy()]);
-    c.kill("TERM").ok();
-    c.kill("KILL").ok();
-    c.wait_status("stopped");
-    c.delete().ok();
-}
-
-fn nested_pod(bed: &Bed) {
-    let user = User::nested(bed);
-    let first = user.plain().make().detached();
-    let pid = first.pid();
-    let kinds = ["pid", "network", "ipc", "uts"];
-    let second = kinds.into_iter().fold(user.plain(), |bundle, kind| {
-        let file = if kind == "network" { "net" } else { kind };
-        bundle.join_namespace(kind, &format!("/proc/{pid}/ns/{file}"))
-    });
-    let second = second.make().detached();
-    let link = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).expect("namespace");
-    assert_eq!(link(pid), link(second.pid()));
-    assert_eq!(second.sh("hostname").ok().stdout, "dayfly-test\n");
-    first.kill("KILL").ok();
-    wait::until_true("the pod's end", || second.status() == "stopped");
 }
 
 fn rootless_option(bed: &Bed) {

@@ -3,7 +3,7 @@
 //! The crate is optimized for a fast start of containers. No table is built at run time: names are found through a
 //! hash, in one constant table for all architectures (`names.rs`). The filter is small, and its tree is not deep,
 //! because the kernel emulates it for every system call number when it is loaded. The verdicts equal those of
-//! libseccomp; tests/differential.rs compares them for every number of every architecture.
+//! libseccomp; tests/differential/ compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

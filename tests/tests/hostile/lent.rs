@@ -3,7 +3,7 @@
 //! The device files are the machine's own, so the attacks set the mode and owner that the files already have.
 
 use super::{Evidence, WAYS, falls, holds, with_template};
-use crate::exec::with_null_output;
+use crate::exec::streams::with_null_output;
 use crate::security::copy_of_runtime;
 use crate::template::with_capabilities;
 use crate::userns::mapped;

@@ -7,7 +7,8 @@ use dayfly_seccomp::Arch;
 use libseccomp::ScmpSyscall;
 use serde_json::Value;
 
-use crate::{Data, covered, list};
+use crate::interpreter::Data;
+use crate::{covered, list};
 
 const X32_BIT: u32 = 0x4000_0000;
 /// SECCOMP_RET_ERRNO | ENOSYS
