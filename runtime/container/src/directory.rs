@@ -6,15 +6,16 @@ use alloc::string::String;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, flock, fstat, unlinkat};
 use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use sys::Context;
 use sys::defence::{Defence, is_off};
-
-use crate::output;
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
 /// The record.
 pub(crate) const RECORD: &str = "record";
+/// The directory of the log, on which a tmpfs is mounted if the caller may mount.
+pub(crate) const LOG: &str = "log";
 /// The directory of the socket that receives a service's notifications.
 pub(crate) const NOTIFY_DIRECTORY: &str = "notify";
 /// The socket that receives a service's notifications.
@@ -53,13 +54,20 @@ pub(crate) fn remove(
         }
         // A log or other files are rare, so they are removed only after rmdir(2) has failed.
         Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            output::detach(directory);
+            unmount_log(directory);
             rootfs::empty(directory).context("clear", id)?;
             remove_directory(root, id)
         }
         result => result,
     }
     .context("rmdir", id)
+}
+
+/// Unmounts the tmpfs of the log, if there is one.
+fn unmount_log(directory: BorrowedFd<'_>) {
+    // umount2(2) accepts paths only.
+    let path = path_in(directory, LOG);
+    let _ = unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
 }
 
 pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {

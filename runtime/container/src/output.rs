@@ -11,24 +11,23 @@ use alloc::format;
 use alloc::string::String;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, fchown, fstat, mkdirat, openat, seek};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread, read};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_string,
-    fsmount, fsopen, move_mount, unmount,
+    FsMountFlags, FsOpenFlags, MoveMountFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen, move_mount,
 };
 use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::MountAttrFlags;
 use sys::stdio::{stderr, stdin, stdout, write_all};
 
+use crate::directory::{LOG, path_in};
 use crate::{Container, Error, Warn};
 
-/// The directory of the tmpfs, in the container's directory.
-const DIRECTORY: &str = "log";
-/// The log on the tmpfs.
+/// The log, in [`LOG`].
 const FILE: &str = "log/output";
 /// The number of bytes that are read at once.
 const PIECE: usize = 16384;
@@ -77,7 +76,7 @@ impl Drop for Redirected {
 }
 
 fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd, sys::Error> {
-    mkdirat(directory, DIRECTORY, Mode::RWXU).context("mkdir", DIRECTORY)?;
+    mkdirat(directory, LOG, Mode::RWXU).context("mkdir", LOG)?;
     // A mount made by root of a user namespace is visible in the caller's own mount namespace only.
     let attached = match sys::user_namespace::is_nested() {
         true => Err(Errno::PERM),
@@ -127,14 +126,7 @@ fn attach(directory: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let tree = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    move_mount(&tree, c"", directory, DIRECTORY, flags)
-}
-
-/// Unmounts the tmpfs, if there is one.
-pub(crate) fn detach(directory: BorrowedFd<'_>) {
-    // umount2(2) accepts paths only.
-    let path = format!("/proc/self/fd/{}/{DIRECTORY}", directory.as_raw_fd());
-    let _ = unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    move_mount(&tree, c"", directory, LOG, flags)
 }
 
 impl Container {
@@ -192,7 +184,7 @@ impl Container {
     fn watch_log(&self) -> Result<OwnedFd, Error> {
         let watch =
             inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).context("inotify", FILE)?;
-        let path = crate::directory::path_in(self.directory.as_fd(), FILE);
+        let path = path_in(self.directory.as_fd(), FILE);
         inotify::add_watch(&watch, path.as_str(), WatchFlags::MODIFY).context("inotify", FILE)?;
         Ok(watch)
     }
