@@ -99,7 +99,7 @@ lint-program:
 	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F /tools/
 	$(RUSTDOC) -p dayfly-shim
 
-# Checks the shell scripts, the crates' licences and versions, and the workflow of public CI.
+# Checks the shell scripts, sizes of files, the crates' order, licences and versions, and the workflow of public CI.
 lint-files:
 	scripts/lint-files
 

@@ -11,7 +11,7 @@ const LABELS: &str = include_str!("../../runtime/plan/src/label.rs");
 /// A step of a plan.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// `host` or `init`.
+    /// `parent` or `init`.
     pub actor: &'static str,
     /// The step's index in the actor's list.
     pub number: usize,
@@ -44,7 +44,7 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
     kinds
 }
 
-/// Returns the steps of a container's plan, the host's first. `without` lists the fast paths to disable.
+/// Returns the steps of a container's plan, the parent's first. `without` lists the fast paths to disable.
 #[must_use]
 pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
     let call = c.bed.call(&["plan", "--format", "json", &c.bundle.to_string_lossy()]);

@@ -30,7 +30,7 @@ const CASES: &[Case] = &[
 ];
 
 /// The fast paths, as `DAYFLY_WITHOUT` names them.
-const TECHNIQUES: &[&str] = &[
+const FAST_PATHS: &[&str] = &[
     "clone-into-cgroup",
     "template-namespace",
     "shared-memory",
@@ -46,8 +46,8 @@ const TECHNIQUES: &[&str] = &[
 
 /// Returns the ways of starting: with all fast paths, without each of them, and without any.
 pub(crate) fn ways() -> Vec<String> {
-    let one_off = TECHNIQUES.iter().map(|name| (*name).to_owned());
-    std::iter::once(String::new()).chain(one_off).chain([TECHNIQUES.join(",")]).collect()
+    let one_off = FAST_PATHS.iter().map(|name| (*name).to_owned());
+    std::iter::once(String::new()).chain(one_off).chain([FAST_PATHS.join(",")]).collect()
 }
 
 /// Disables the fast paths of `way` for a call.
@@ -80,7 +80,7 @@ fn fast_paths_are_used_and_left_out(bed: &Bed) {
     let every = await_all(bed);
     let c = bed.bundle().args(&["/bin/true"]).make();
     let call = c.bundle_call("run", &["--trace", "-"]);
-    let none = without(call, &TECHNIQUES.join(",")).run().exits(0).stderr;
+    let none = without(call, &FAST_PATHS.join(",")).run().exits(0).stderr;
     for step in ["enter root", "in shared memory", "make network", "join network"] {
         assert!(every.contains(step) && !none.contains(step), "{step}:\n{every}\n{none}");
     }

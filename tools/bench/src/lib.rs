@@ -7,7 +7,7 @@
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`] | the bundle for all runtimes |
-//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`tiers`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
 //! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, by the system calls seen from outside, by samples of a burst |
@@ -39,6 +39,7 @@ pub mod lookups;
 pub mod memory;
 pub mod mounts;
 pub mod options;
+pub mod pools;
 pub mod probe;
 pub mod process;
 pub mod race;
@@ -52,7 +53,6 @@ pub mod spaced;
 pub mod staircase;
 pub mod stand;
 pub mod start;
-pub mod tiers;
 pub mod trace;
 pub mod unshare;
 pub mod view;

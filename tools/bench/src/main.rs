@@ -1,15 +1,15 @@
 //! The `dayfly-bench` program, which `dayfly bench` executes.
 
 use dayfly_bench::options::{
-    Ablation, Bundle, Command, Common, Options, Tiers, Trace, TraceOverhead,
+    Ablation, Bundle, Command, Common, Options, Pools, Trace, TraceOverhead,
 };
 use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::view::View;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, layers,
-    learned, leftover, lookups, memory, mounts, rootfs, runtime, session, shim, spaced, staircase,
-    start, tiers, trace, unshare,
+    learned, leftover, lookups, memory, mounts, pools, rootfs, runtime, session, shim, spaced,
+    staircase, start, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -122,7 +122,7 @@ fn execute(command: Command) -> Result<(), Error> {
         }
         Command::ShimDaemon(options) => shim::daemon::become_daemon(&options),
         Command::Ablation(options) => ablation(&options),
-        Command::Tiers(options) => tiers(&options),
+        Command::Pools(options) => pools(&options),
         Command::Trace(options) => trace(&options.settled()),
         Command::TraceOverhead(options) => trace_overhead(&options),
         Command::Lookups(options) => lookups::command(&options),
@@ -170,14 +170,14 @@ fn ablation(options: &Ablation) -> Result<(), Error> {
     })
 }
 
-fn tiers(options: &Tiers) -> Result<(), Error> {
+fn pools(options: &Pools) -> Result<(), Error> {
     // Pools require a memory controller.
     if options.common.view.is_none() && !dayfly_bench::cgroup::can_limit("memory") {
         View::leave()?;
     }
-    let entrants = tiers::entrants(&own(&options.common)?, &options.size);
+    let entrants = pools::entrants(&own(&options.common)?, &options.size);
     session::run(&options.common, entrants, |stand, entrants| {
-        tiers::experiment(options, stand, entrants)
+        pools::experiment(options, stand, entrants)
     })
 }
 

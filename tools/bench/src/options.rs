@@ -109,8 +109,8 @@ pub enum Command {
     /// Show what each fast path is worth here
     Ablation(Ablation),
     /// Show what cgroups made in advance save a start
-    #[command(name = "pools", alias = "tiers")]
-    Tiers(Tiers),
+    #[command(alias = "tiers")]
+    Pools(Pools),
     /// Show where the time of a start goes, step by step: dayfly by its own trace, any runtime by its system calls
     Trace(Trace),
     /// Show what dayfly's own trace costs
@@ -410,9 +410,9 @@ pub struct Ablation {
     pub operation: Vec<Operation>,
 }
 
-/// `tiers`.
+/// `pools`.
 #[derive(Debug, Args)]
-pub struct Tiers {
+pub struct Pools {
     /// Options of all experiments; only the first runtime takes part.
     #[command(flatten)]
     pub common: Common,

@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::container::{Container, Fault};
-use crate::options::Tiers;
+use crate::options::Pools;
 use crate::race::{Operation, race_between};
 use crate::results::{self, compare};
 use crate::runtime::Runtime;
@@ -105,7 +105,7 @@ pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
 /// # Errors
 /// Errors of the harness itself; an interrupt.
 pub fn experiment(
-    options: &Tiers,
+    options: &Pools,
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {

@@ -1,4 +1,4 @@
-//! `apply` and `diff`: compute the changes that a plan needs, and make them.
+//! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
 
 use super::account;
 use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Setting, Source, Subject};
@@ -19,10 +19,10 @@ use std::process::ExitCode;
 use topology::Topology;
 use topology::pin::Pin;
 
-/// Applies a plan: all of it, or nothing.
+/// Applies a cgroup plan: all of it, or nothing.
 ///
 /// # Errors
-/// An invalid plan, before anything is changed; a change that the kernel refuses, after all others were undone.
+/// An invalid cgroup plan, before anything is changed; a change that the kernel refuses, after all others were undone.
 pub fn apply(options: &Apply) -> Result<(), Error> {
     let changes = Changes::of(&options.plan, options.below_usage)?;
     if !options.quiet || options.dry_run {
@@ -40,20 +40,20 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
 /// Shows what [`apply`] would change; returns exit code 1 if there are changes.
 ///
 /// # Errors
-/// An invalid plan.
+/// An invalid cgroup plan.
 pub fn diff(options: &PlanFile) -> Result<ExitCode, Error> {
     let changes = Changes::of(options, true)?;
     say!("{changes}");
     Ok(ExitCode::from(u8::from(!changes.is_empty())))
 }
 
-/// The changes that a plan needs on this host.
+/// The changes that a cgroup plan needs on this host.
 #[derive(Debug)]
 pub struct Changes {
     tree: Tree,
     notes: Vec<String>,
     groups: Vec<GroupChanges>,
-    /// Directories that earlier groups of the plan create.
+    /// Directories that earlier groups of the cgroup plan create.
     planned: HashSet<PathBuf>,
 }
 
@@ -71,10 +71,10 @@ struct GroupChanges {
 }
 
 impl Changes {
-    /// Compares the plan with the present state.
+    /// Compares the cgroup plan with the present state.
     ///
     /// # Errors
-    /// An invalid plan, with file and line.
+    /// An invalid cgroup plan, with file and line.
     pub fn of(options: &PlanFile, below_usage: bool) -> Result<Self, Error> {
         let plan = cgroup_plan::load(&options.file)?;
         let root = options.sysroot.as_deref().unwrap_or(Path::new(""));
@@ -272,7 +272,7 @@ impl GroupChanges {
     }
 }
 
-/// A setting of a plan, and the write that it needs.
+/// A setting of a cgroup plan, and the write that it needs.
 struct Wanted {
     setting: Setting,
     write: Write,
@@ -350,8 +350,8 @@ fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Returns the hierarchies that another host is assumed to have: those that the plan mounts, or cgroup v2 with all
-/// controllers.
+/// Returns the hierarchies that another host is assumed to have: those that the cgroup plan mounts, or cgroup v2
+/// with all controllers.
 fn elsewhere(plan: &CgroupPlan, root: &Path) -> Tree {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let hierarchies = Hierarchies { root: String::new(), unified: None, legacy: Vec::new() };

@@ -1,4 +1,4 @@
-//! Plans: files that describe the cgroups of a host.
+//! Cgroup plans: files that describe the cgroups of a host.
 //!
 //! Two formats are parsed into the same structure: TOML ([`toml`]) and libcgroup's cgconfig.conf ([`cgconfig`]).
 
@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A parsed plan.
+/// A parsed cgroup plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupPlan {
     /// The groups, in the order of the files.
@@ -29,7 +29,7 @@ pub struct CgroupPlan {
     pub includes: Vec<Include>,
 }
 
-/// A file that a plan includes.
+/// A file that a cgroup plan includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Include {
     /// The path as written: relative to the including file's directory, or absolute.
@@ -109,7 +109,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The format of a plan.
+/// The format of a cgroup plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// TOML.
@@ -131,10 +131,10 @@ impl Kind {
     }
 }
 
-/// The maximum size of a plan, in bytes. A longer file is not a plan, or is endless like a device.
+/// The maximum size of a cgroup plan, in bytes. A longer file is not a cgroup plan, or is endless like a device.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads a plan in either format.
+/// Reads a cgroup plan in either format.
 ///
 /// # Errors
 /// The mistake, with file and line.
@@ -157,8 +157,9 @@ pub fn read(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(Error::of("open", path))?;
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(Error::of("read", path))?;
     if bytes.len() as u64 > LONGEST {
-        let reason = format!("{} is longer than {LONGEST} bytes: that is no plan", path.display());
-        return Err(Error::refused(reason).advise("include lets a plan be several files"));
+        let reason =
+            format!("{} is longer than {LONGEST} bytes: that is no cgroup plan", path.display());
+        return Err(Error::refused(reason).advise("include lets a cgroup plan be several files"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];

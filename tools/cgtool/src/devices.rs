@@ -1,5 +1,5 @@
 //! The devices controller of cgroup v1. devices.list shows the combined result of all writes to devices.allow and
-//! devices.deny, so plans are compared with this file.
+//! devices.deny, so cgroup plans are compared with this file.
 
 use super::journal::Write;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -17,7 +17,7 @@ pub struct Write {
     pub file: PathBuf,
     /// The value.
     pub value: String,
-    /// The plan's line that sets the value, `FILE:LINE`; empty if there is none.
+    /// The cgroup plan's line that sets the value, `FILE:LINE`; empty if there is none.
     pub source: String,
 }
 

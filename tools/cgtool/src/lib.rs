@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`group`], [`key`], [`setting`] | groups, and the names and values of files, in both interfaces |
 //! | [`journal`] | changes that are undone unless all succeed |
-//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | plans: files that describe groups |
+//! | [`cgroup_plan`], [`apply`], [`devices`], [`snapshot`], [`persist`] | cgroup plans: files that describe groups |
 //! | [`pinning`], [`swap`], [`memory`] | CPUs and memory nodes |
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
 //! | [`pool`] | groups kept ready for containers |

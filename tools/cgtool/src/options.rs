@@ -70,15 +70,15 @@ pub enum CgroupCommand {
     Swap(Swap),
     /// Move a group's memory to other nodes
     MoveMemory(MoveMemory),
-    /// Create groups from a plan or a cgconfig.conf
+    /// Create groups from a cgroup plan or a cgconfig.conf
     Apply(Apply),
     /// Show what apply would change; the exit code is 1 if there are changes
     Diff(PlanFile),
-    /// Write the existing groups as a plan
+    /// Write the existing groups as a cgroup plan
     Snapshot(Snapshot),
-    /// Apply a plan now and at each boot
+    /// Apply a cgroup plan now and at each boot
     Persist(Persist),
-    /// Stop applying a plan at boot
+    /// Stop applying a cgroup plan at boot
     Unpersist(Unpersist),
     /// Keep groups ready for containers to start in
     #[command(subcommand, alias = "tier")]
@@ -231,7 +231,7 @@ pub struct Rm {
     /// The groups
     #[arg(value_name = "GROUP", required_unless_present = "plan")]
     pub groups: Vec<Group>,
-    /// Also remove the groups of this plan
+    /// Also remove the groups of this cgroup plan
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Also remove all groups below

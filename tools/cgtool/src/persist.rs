@@ -1,7 +1,8 @@
-//! `persist` and `unpersist`: apply a plan at each boot.
+//! `persist` and `unpersist`: apply a cgroup plan at each boot.
 //!
-//! The plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies it after file systems are mounted and before
-//! any service starts. With other init systems, a script in /etc/init.d applies it, which is linked into the runlevels.
+//! The cgroup plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies it after file systems are mounted and
+//! before any service starts. With other init systems, a script in /etc/init.d applies it, which is linked into the
+//! runlevels.
 
 use super::cgroup_plan::{self, Include, Kind};
 use crate::options::{Apply, Init, Persist, PlanFile, Unpersist};
@@ -16,17 +17,17 @@ const WANTED_BY: &str = "basic.target";
 /// The runlevels that start services.
 const RUNLEVELS: [u8; 4] = [2, 3, 4, 5];
 
-/// Applies the plan now and at each boot.
+/// Applies the cgroup plan now and at each boot.
 ///
 /// # Errors
-/// An invalid plan; failing system calls.
+/// An invalid cgroup plan; failing system calls.
 pub fn persist(options: &Persist) -> Result<(), Error> {
-    // A plan that can't be parsed would fail at boot, where nobody notices.
+    // A cgroup plan that can't be parsed would fail at boot, where nobody notices.
     let found = cgroup_plan::load(&options.file)?;
     let own = options.file.display().to_string();
     let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
     if let Some(include) = found.includes.iter().find(is_left) {
-        let reason = format!("{} is not copied with the plan", include.file.display());
+        let reason = format!("{} is not copied with the cgroup plan", include.file.display());
         return Err(include
             .source
             .error(reason)
@@ -44,7 +45,7 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
         let plan = PlanFile { file, user: None, process: None, pid: None, sysroot: None };
         super::apply::apply(&Apply { plan, dry_run: false, quiet: false, below_usage: false })?;
     }
-    // An earlier plan of this name is replaced, even if it has another format or is for another init system.
+    // An earlier cgroup plan of this name is replaced, even if it has another format or is for another init system.
     places.remove()?;
     let kind = match Kind::of(&options.file, &text) {
         Kind::Cgconfig => "conf",
@@ -69,10 +70,10 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stops applying a plan at boot. The groups stay.
+/// Stops applying a cgroup plan at boot. The groups stay.
 ///
 /// # Errors
-/// No plan of that name; failing system calls.
+/// No cgroup plan of that name; failing system calls.
 pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let places = Places::new(root, &options.name)?;

@@ -1,4 +1,4 @@
-//! `snapshot`: writes the existing groups as a plan.
+//! `snapshot`: writes the existing groups as a cgroup plan.
 
 use super::account;
 use super::group::{Group, Tree};
@@ -87,7 +87,7 @@ pub fn settable(directory: &Path) -> Vec<String> {
     files
 }
 
-/// Writes the groups as a plan.
+/// Writes the groups as a cgroup plan.
 ///
 /// # Errors
 /// An unknown group; failing system calls.
@@ -113,7 +113,7 @@ pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     }
 }
 
-/// Returns the plan's section for a group; empty if the group has been removed meanwhile.
+/// Returns the cgroup plan's section for a group; empty if the group has been removed meanwhile.
 fn section(tree: &Tree, group: &Group, full: bool) -> String {
     let Ok(directories) = tree.existing(group) else { return String::new() };
     let mut text = format!("\n[group.{}]\n", quoted(&group.path));

@@ -1,4 +1,4 @@
-//! Plans for other hosts, whose files are in test directories.
+//! Cgroup plans for other hosts, whose files are in test directories.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;
@@ -58,7 +58,7 @@ fn the_four_groups_of_seed_002() {
     assert_eq!(text.matches("  + cpuset.cpus = 0-31\n").count(), 4, "{text}");
     assert_eq!(text.matches("  + cpuset.mems = 0-3\n").count(), 4);
     assert!(text.contains("  + tasks oracle4:dba\n  + admin root:root\n"), "{text}");
-    // On a smaller host, the plan is rejected with file and line.
+    // On a smaller host, the cgroup plan is rejected with file and line.
     let small = Sysroot::of("mesh-smt");
     let error = Changes::of(&options(file, &small), false).unwrap_err().to_string();
     assert!(

@@ -70,35 +70,35 @@ pub fn long() -> Timeline {
 
 fn run(program: u64) -> Timeline {
     use Phase::*;
-    let mut host = Actor::new("parent", 48_211, None, 0);
-    host.work(Bootstrap, "exec", "dayfly run", 231_400);
-    host.work(Configuration, "parse command line", "", 8_100);
-    let read = host.work(Configuration, "read configuration", "/srv/bundle/config.json", 142_000);
+    let mut parent = Actor::new("parent", 48_211, None, 0);
+    parent.work(Bootstrap, "exec", "dayfly run", 231_400);
+    parent.work(Configuration, "parse command line", "", 8_100);
+    let read = parent.work(Configuration, "read configuration", "/srv/bundle/config.json", 142_000);
     let within = Span { name: "parse JSON".into(), object: String::new(), ..read.clone() };
     let within = Span { start: read.start + 31_000, end: read.end - 9_000, ..within };
-    host.row.spans.push(within);
-    host.work(Configuration, "check configuration", "", 21_700);
-    host.work(Configuration, "plan", "61 steps", 36_300);
-    host.work(Security, "find seccomp program", "cache 5ff0c1", 18_200);
-    host.work(Configuration, "make state directory", "/run/dayfly/c1", 33_900);
+    parent.row.spans.push(within);
+    parent.work(Configuration, "check configuration", "", 21_700);
+    parent.work(Configuration, "plan", "61 steps", 36_300);
+    parent.work(Security, "find seccomp program", "cache 5ff0c1", 18_200);
+    parent.work(Configuration, "make state directory", "/run/dayfly/c1", 33_900);
     for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"] {
-        host.work(Mounts, "clone device", path, 5_400 + path.len() as u64 * 90);
+        parent.work(Mounts, "clone device", path, 5_400 + path.len() as u64 * 90);
     }
-    host.work(Mounts, "clone tree", "/srv/bundle/rootfs", 29_300);
-    let network = host.at() + 40_000;
-    host.work(Platform, "make network", "", 52_000);
-    host.work(Cgroups, "make cgroup", "/sys/fs/cgroup/dayfly/c1", 61_800);
+    parent.work(Mounts, "clone tree", "/srv/bundle/rootfs", 29_300);
+    let network = parent.at() + 40_000;
+    parent.work(Platform, "make network", "", 52_000);
+    parent.work(Cgroups, "make cgroup", "/sys/fs/cgroup/dayfly/c1", 61_800);
     for (file, took) in [("pids.max", 9_100), ("memory.max", 11_300), ("cpu.weight", 8_700)] {
-        host.work(Cgroups, "write limit", file, took);
+        parent.work(Cgroups, "write limit", file, took);
     }
-    host.work(Cgroups, "load device program", "13 rules", 44_000);
-    let birth = host.at() + 118_000;
-    host.work(Bootstrap, "clone", "into the cgroup, pid mount uts ipc", 163_500);
-    host.work(Security, "limit resources", "1", 4_200);
-    host.work(Security, "adjust oom score", "0", 7_900);
-    let admitted = host.at() + 2_500;
-    host.work(Sync, "admit", "", 3_900);
-    host.work(Configuration, "record", "state.json", 47_300);
+    parent.work(Cgroups, "load device program", "13 rules", 44_000);
+    let birth = parent.at() + 118_000;
+    parent.work(Bootstrap, "clone", "into the cgroup, pid mount uts ipc", 163_500);
+    parent.work(Security, "limit resources", "1", 4_200);
+    parent.work(Security, "adjust oom score", "0", 7_900);
+    let admitted = parent.at() + 2_500;
+    parent.work(Sync, "admit", "", 3_900);
+    parent.work(Configuration, "record", "state.json", 47_300);
 
     let mut maker = Actor::new("network", 48_212, Some(0), network);
     maker.work(Platform, "unshare", "network", 493_000);
@@ -143,29 +143,29 @@ fn run(program: u64) -> Timeline {
     init.work(Sync, "announce ready", "", 3_100);
     let ready = init.at();
 
-    host.wait("await ready", 2, ready + 14_000);
-    let commit = host.at() + 3_000;
-    host.work(Sync, "commit", "", 4_800);
+    parent.wait("await ready", 2, ready + 14_000);
+    let commit = parent.at() + 3_000;
+    parent.work(Sync, "commit", "", 4_800);
     init.wait("await commit", 0, commit + 16_000);
     init.work(Security, "load seccomp", "412 instructions", 68_000);
     init.work(Bootstrap, "exec", "sh -c true", 287_000);
-    host.wait("await exec", 2, init.at() + 9_000);
-    host.work(Configuration, "record", "state.json", 28_900);
+    parent.wait("await exec", 2, init.at() + 9_000);
+    parent.work(Configuration, "record", "state.json", 28_900);
 
     let mut sh = Actor::new("program", 48_213, Some(2), init.row.end - BOOT);
     sh.work(Program, "sh", "-c true", program);
-    host.wait("container runs", 3, sh.at() + 31_000);
-    host.work(Shutdown, "kill", "what is left", 12_300);
-    host.work(Shutdown, "remove cgroup", "/sys/fs/cgroup/dayfly/c1", 141_000);
-    host.work(Shutdown, "remove state directory", "/run/dayfly/c1", 46_000);
-    let mut hook = Actor::new("hook", 48_219, Some(0), host.at() + 20_000);
+    parent.wait("container runs", 3, sh.at() + 31_000);
+    parent.work(Shutdown, "kill", "what is left", 12_300);
+    parent.work(Shutdown, "remove cgroup", "/sys/fs/cgroup/dayfly/c1", 141_000);
+    parent.work(Shutdown, "remove state directory", "/run/dayfly/c1", 46_000);
+    let mut hook = Actor::new("hook", 48_219, Some(0), parent.at() + 20_000);
     hook.work(Bootstrap, "hook", "/usr/bin/unregister", 380_000);
-    host.wait("await hook", 4, hook.at() + 20_000);
-    host.row.end = host.now + 5_000;
+    parent.wait("await hook", 4, hook.at() + 20_000);
+    parent.row.end = parent.now + 5_000;
     Timeline {
         command: "dayfly run".into(),
         id: "c1".into(),
-        rows: [host, maker, init, sh, hook].map(|actor| actor.row).into(),
+        rows: [parent, maker, init, sh, hook].map(|actor| actor.row).into(),
         notes: vec!["the end of exec is when its descriptors closed".into()],
     }
 }
@@ -180,13 +180,13 @@ pub fn failed() -> Timeline {
     init.spans[at].errno = 1;
     init.end = init.spans[at].end;
     let end = init.end + 60_000;
-    let host = &mut timeline.rows[0];
-    host.spans.retain(|span| span.start < end);
-    for span in &mut host.spans {
+    let parent = &mut timeline.rows[0];
+    parent.spans.retain(|span| span.start < end);
+    for span in &mut parent.spans {
         span.end = span.end.min(end - 40_000);
     }
-    host.lost = 12;
-    host.end = end;
+    parent.lost = 12;
+    parent.end = end;
     timeline.notes.push("init <runc & \"friends\">\u{1b}[31m".into());
     timeline
 }
@@ -217,15 +217,15 @@ pub fn small() -> Timeline {
         end: end * 1000,
         ..Span::default()
     };
-    let mut host = vec![
+    let mut parent = vec![
         span(Phase::Bootstrap, "exec", (5, 25)),
         span(Phase::Configuration, "read", (25, 85)),
         span(Phase::Configuration, "parse", (35, 45)),
         span(Phase::Sync, "await init", (90, 100)),
     ];
-    host[2].object = "config.json".into();
-    host[2].errno = 2;
-    host[3].wait = Some(Awaited::Row(1));
+    parent[2].object = "config.json".into();
+    parent[2].errno = 2;
+    parent[3].wait = Some(Awaited::Row(1));
     let mut init = vec![span(Phase::Mounts, "mount", (55, 95))];
     init[0].object = "/proc".into();
     let row = |name: &str, pid, parent, (start, end): (u64, u64), spans, lost| Row {
@@ -241,7 +241,7 @@ pub fn small() -> Timeline {
         command: "dayfly run".into(),
         id: "c".into(),
         rows: vec![
-            row("parent", 7, None, (5, 105), host, 0),
+            row("parent", 7, None, (5, 105), parent, 0),
             row("init", 8, Some(0), (55, 95), init, 3),
         ],
         notes: vec!["times are invented".into()],

@@ -224,7 +224,8 @@ meant to be edited. A file that is there is not overwritten.",
     Command {
         description: "\
 Prints the steps by which the bundle's container would be made: those of the
-host, and those of the container's first process. Nothing is made.
+parent, the process on the host, and those of init, the container's first
+process. Nothing is made.
 
 With --check it prints the rules that security and correctness rest on: whether
 the plan holds to each, and why it has to. One that is broken is a bug of
@@ -341,7 +342,7 @@ it.",
             Example { line: "cgroup ls", does: "show all groups with what they use" },
             Example {
                 line: "cgroup apply --dry-run /etc/cgconfig.conf",
-                does: "show what a plan would change",
+                does: "show what a cgroup plan would change",
             },
             Example {
                 line: "cgroup pin db node:0",

@@ -187,7 +187,7 @@ impl Parser {
         let (name, _) = self.word("the name of a group")?;
         let mut group = Group::at(&name).map_err(|reason| source.error(reason))?;
         if group.path.is_empty() {
-            return Err(source.error("the root of a hierarchy is no group of a plan"));
+            return Err(source.error("the root of a hierarchy is no group of a cgroup plan"));
         }
         let mut ownership = default.clone();
         let mut settings = Vec::new();

@@ -1,4 +1,4 @@
-//! Plans in TOML.
+//! Cgroup plans in TOML.
 //!
 //! ```toml
 //! include = ["common.toml"]            # files beside this one, read first
@@ -225,7 +225,7 @@ impl Files {
             }
             seen.push(parent.clone());
             path = format!("{parent}/{path}");
-            // A parent that the plan does not define may exist on the host.
+            // A parent that the cgroup plan does not define may exist on the host.
             current = self.groups.get(parent.trim_matches('/'));
         }
         Ok(path)
@@ -335,7 +335,7 @@ impl Raw {
         let path = files.path(name)?;
         let group = Group::at(&path).map_err(|reason| self.source.error(reason))?;
         if group.path.is_empty() {
-            return Err(self.source.error("the root of a hierarchy is no group of a plan"));
+            return Err(self.source.error("the root of a hierarchy is no group of a cgroup plan"));
         }
         Ok(GroupPlan {
             group: Group { controllers: self.controllers, ..group },

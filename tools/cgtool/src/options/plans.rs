@@ -1,17 +1,17 @@
-//! The options of commands that read plans.
+//! The options of commands that read cgroup plans.
 
 use crate::account::Owner;
 use crate::group::Group;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// A plan.
+/// A cgroup plan.
 #[derive(Debug, Args)]
 pub struct PlanFile {
-    /// A plan in TOML, or a cgconfig.conf
+    /// A cgroup plan in TOML, or a cgconfig.conf
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Instantiate the plan's templates for this user, as USER[:GROUP]
+    /// Instantiate the cgroup plan's templates for this user, as USER[:GROUP]
     #[arg(long = "for", value_name = "USER")]
     pub user: Option<Owner>,
     /// The process name for %p in templates
@@ -28,7 +28,7 @@ pub struct PlanFile {
 /// `apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// The plan
+    /// The cgroup plan
     #[command(flatten)]
     pub plan: PlanFile,
     /// Only show the changes
@@ -59,13 +59,13 @@ pub struct Snapshot {
 /// `persist`.
 #[derive(Debug, Args)]
 pub struct Persist {
-    /// The plan, which is copied
+    /// The cgroup plan, which is copied
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The name, by default the file's
     #[arg(long)]
     pub name: Option<String>,
-    /// The init system that applies the plan at boot, by default this host's
+    /// The init system that applies the cgroup plan at boot, by default this host's
     #[arg(long, value_enum)]
     pub init: Option<Init>,
     /// Install below this directory and apply nothing now, for host images
