@@ -238,16 +238,20 @@ fn kill_all(bed: &Bed) {
 /// As with runc since 1.2: processes are signalled one by one only if the container shares the host's PID namespace.
 fn kill_all_signals_init_alone(bed: &Bed) {
     let script = "trap 'echo init >>/signals' USR1; \
-        (trap 'echo child >>/signals' USR1; touch /ready; while :; do sleep 0.1; done) & \
+        sh -c 'trap \"echo child >>/signals\" USR1; trap \"echo later >>/signals\" USR2; \
+            echo $$ >/pid; mv /pid /ready; while :; do sleep 0.1; done' & \
         while :; do wait; done";
     let c = bed.bundle().sh(script).make().detached();
     let file = |name: &str| c.bundle.join("rootfs").join(name);
     wait::until_true("the traps", || file("ready").exists());
     c.id_call("kill", &["-a"], &["USR1"]).run().ok();
     wait::until_true("the signal", || file("signals").exists());
-    // The child checks for signals ten times a second.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert_eq!(fs::read_to_string(file("signals")).expect("signals"), "init\n");
+    // If the child had got SIGUSR1, its trap would run before that of the later signal, which has a higher number.
+    let child = fs::read_to_string(file("ready")).expect("pid");
+    c.exec(&["kill", "-USR2", child.trim()]).ok();
+    let signals = || fs::read_to_string(file("signals")).expect("signals");
+    wait::until_true("the later signal", || signals().contains("later"));
+    assert_eq!(signals(), "init\nlater\n");
 }
 
 /// containerd sends the whole of `linux.resources`, but without the device rules that every container gets in addition.

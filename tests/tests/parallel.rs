@@ -308,7 +308,7 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     works.lock().expect("lock");
     let begin = Instant::now();
     let deleting = c.id_call("delete", &["--force"], &[]).spawn();
-    // `delete` waits during this half second, in which it must not poll all the time.
+    // The time itself is the subject: `delete` waits during this half second, and its CPU time shows whether it polls.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!deleting.has_ended() && c.exists());
     // The first field is the CPU time in nanoseconds.

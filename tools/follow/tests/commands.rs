@@ -1,7 +1,7 @@
 //! Follows real commands.
 
 use dayfly_follow::{Command, End, Error, Event, Mode, Report, Stop, count, follow, follow_until};
-use rustix::fs::{Mode as FileMode, OFlags};
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -109,17 +109,18 @@ fn past_the_deadline_everybody_is_killed() {
 
 #[test]
 fn one_that_forks_and_exits_is_let_go() {
-    let dir = std::env::temp_dir().join(format!("follow-{}", std::process::id()));
-    let file = dir.with_extension("out");
-    let out =
-        rustix::fs::open(&file, OFlags::CREATE | OFlags::RDWR, FileMode::from(0o600)).unwrap();
-    let report = calls(&sh("(sleep 0.4; echo done) & exit 0").stdout(out));
+    let (gate, mut opener) = std::io::pipe().unwrap();
+    let (mut output, out) = std::io::pipe().unwrap();
+    let command = sh("exec 3<&0; (read line <&3; echo done) & exit 0").stdin(gate).stdout(out);
+    let report = calls(&command);
     assert_eq!(report.end, End::Exited(0));
     assert!(report.processes.iter().any(|process| process.end == End::Left), "{report:?}");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
-    std::thread::sleep(Duration::from_millis(800));
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "done\n");
-    std::fs::remove_file(&file).unwrap();
+    // Only the child has the other ends of the pipes now. It ends after the report, because the gate opens only here.
+    drop(command);
+    opener.write_all(b"go\n").expect("the child still runs");
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "done\n");
 }
 
 #[test]
