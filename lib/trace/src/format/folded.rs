@@ -1,5 +1,5 @@
 //! Folded stacks for flame graph tools: `command;row;phase;step NANOSECONDS`, where the number is the self time of the
-//! step. For a wait, the second frame is `waiting` instead of a phase. The time outside all steps of a row is
+//! step. For a wait, the third frame is `waiting` instead of the phase. The time outside all steps of a row is
 //! `command;row;between`.
 
 use core::fmt;
