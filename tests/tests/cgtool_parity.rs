@@ -384,8 +384,8 @@ fn lscgroup(bed: &Bed) {
     assert_eq!(one, other);
 }
 
-/// lssubsys 2.0.2 shows no mounted hierarchy on this kernel (exit code 82), so it is compared with the kernel's list of
-/// mounts.
+/// `dayfly cgroup ls --hierarchies` is compared with the kernel's list of mounts, because lssubsys 2.0.2 shows no
+/// mounted hierarchy on this kernel (exit code 82).
 fn lssubsys(bed: &Bed) {
     let rows = cgroup(bed, &["ls", "--hierarchies"]).ok().stdout;
     let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");

@@ -21,7 +21,7 @@ const CASES: &[Case] = &[
     case!(home_where_no_environment_is_given),
     case!(start_container_under_the_filter),
     case!(start_container_under_the_engines_filter).unlike_runc(),
-    case!(start_container_where_the_filter_leaves_exec_alone),
+    case!(start_container_where_the_filter_denies_exec),
     case!(several_of_a_kind_in_order),
     case!(failing_prestart),
     case!(failing_create_runtime),
@@ -294,7 +294,7 @@ fn start_container_under_the_engines_filter(bed: &Bed) {
 }
 
 /// If the filter denies execve(2), a startContainer hook fails, and the error names the hook.
-fn start_container_where_the_filter_leaves_exec_alone(bed: &Bed) {
+fn start_container_where_the_filter_denies_exec(bed: &Bed) {
     let filter = json!({
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{ "names": ["execve"], "action": "SCMP_ACT_ERRNO", "errnoRet": 13 }],

@@ -4,7 +4,7 @@
 //! postcard, contains everything else that later commands need, so that they do not read config.json again. The seccomp
 //! program, which `exec` installs, comes last. The
 //! whole record is on disk before the cgroup is created, so that anything left by a killed `create` can be found and
-//! removed. A seal detects changes: altered bits could make `exec` grant other rights, or `delete` remove something
+//! removed. A checksum detects changes: altered bits could make `exec` grant other rights, or `delete` remove something
 //! else.
 
 use alloc::boxed::Box;
@@ -78,7 +78,7 @@ pub(crate) struct Header {
     pub process: Option<(Pid, Identity)>,
     /// The length of the body in bytes; the seccomp program follows the body.
     body: u32,
-    /// A hash of the body and the seccomp program. The seal on disk is a hash of this value and the other fields.
+    /// A hash of the body and the seccomp program. The checksum on disk is a hash of this value and the other fields.
     content: u64,
     /// The limit on the sum of memory and swap last set by the configuration or an update; 0 if none.
     pub swap: i64,
@@ -87,14 +87,14 @@ pub(crate) struct Header {
 impl Header {
     fn bytes(self) -> [u8; HEADER] {
         let mut bytes = self.fields();
-        let seal = cache::hash(self.content, &bytes).to_le_bytes();
-        for (to, from) in bytes.iter_mut().skip(SEAL).zip(seal) {
+        let checksum = cache::hash(self.content, &bytes).to_le_bytes();
+        for (to, from) in bytes.iter_mut().skip(CHECKSUM).zip(checksum) {
             *to = from;
         }
         bytes
     }
 
-    /// Encodes all fields except the seal.
+    /// Encodes all fields except the checksum.
     fn fields(self) -> [u8; HEADER] {
         let (pid, identity) = match self.process {
             Some((pid, identity)) => (pid.as_raw_nonzero().get(), identity.0),
@@ -125,8 +125,8 @@ impl Header {
     }
 }
 
-/// The offset of the seal in a header.
-const SEAL: usize = 24;
+/// The offset of the checksum in a header.
+const CHECKSUM: usize = 24;
 
 /// Returns the process in a header of any format.
 fn process_in(bytes: &[u8]) -> Option<(Pid, Identity)> {
@@ -241,7 +241,7 @@ pub(crate) fn encode(record: &Record, process: Option<(Pid, Identity)>) -> Vec<u
     bytes
 }
 
-/// Decodes a record regardless of its seal, for a fuzz target.
+/// Decodes a record regardless of its checksum, for a fuzz target.
 #[cfg(feature = "fuzz")]
 pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
     decode(bytes, Header::read(bytes)?)
@@ -299,8 +299,8 @@ pub(crate) fn parse(bytes: &[u8], id: &str) -> Found {
             _ => Found::Damaged(None, Damage::Altered),
         };
     };
-    let sealed = bytes.get(..HEADER) == Some(&header.bytes());
-    let whole = |stored: &Stored| sealed && stored.record.id == id;
+    let intact = bytes.get(..HEADER) == Some(&header.bytes());
+    let whole = |stored: &Stored| intact && stored.record.id == id;
     match decode(bytes, header).filter(whole) {
         Some(stored) => Found::Whole(stored),
         None if header.process.is_none() && bytes.len() < HEADER + header.body as usize => {

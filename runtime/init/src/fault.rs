@@ -12,7 +12,7 @@ pub enum Place {
     Command = 3,
     /// The intermediate: join, clone, handover.
     Intermediate = 4,
-    /// The network process: its traced steps.
+    /// The network maker: its traced steps.
     Network = 5,
 }
 
@@ -43,8 +43,10 @@ mod point {
     /// The delay in nanoseconds: longer than any other process of a start takes.
     const DELAY: i64 = 100_000_000;
 
-    /// Parses `PLACE:STEP:KIND`: the name of a [`Place`]; a number from 0; `fail` (with EIO), `kill`, `late` (and
-    /// continue) or `allocate` (and continue if that is allowed). Returns false for anything else.
+    /// Parses `PLACE:STEP:KIND`. PLACE is the name of a [`Place`], STEP a number from 0. KIND is `fail` (the step fails
+    /// with EIO), `kill` (its process is killed), `late` (the step begins 100 ms later) or `allocate` (the step first
+    /// allocates a block; a process that shares its maker's memory is then killed, any other continues). Returns false
+    /// for anything else.
     pub fn arm(text: &str) -> bool {
         let mut words = text.split(':');
         let place = match words.next() {

@@ -1,8 +1,8 @@
-//! The network process: creates the container's network namespace while the parent and init do everything else.
+//! The network maker: creates the container's network namespace while the parent and init do everything else.
 //!
 //! A network namespace takes longer to create than any other, about half a millisecond, and is first needed when sysfs
 //! is mounted.
-//! The network process shares the parent's memory, passes the namespace to init over a socket that only these two use,
+//! The network maker shares the parent's memory, passes the namespace to init over a socket that only these two use,
 //! and exits. If a CPU is idle, its work takes place in parallel; if not, it adds to the duration of the start.
 
 use core::ffi::c_void;
@@ -20,19 +20,19 @@ use crate::fault::{Place, strike};
 /// The payload sent along with the namespace.
 const MADE: u8 = b'n';
 
-/// The steps of the network process, in order.
+/// The steps of the network maker, in order.
 pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 
-/// The input of the network process.
+/// The input of the network maker.
 #[derive(Debug)]
 pub struct Maker {
-    /// The network process's end of the socket.
+    /// The network maker's end of the socket.
     pub socket: RawFd,
     /// The time line of the steps, if traced.
     pub recorder: Option<Recorder>,
 }
 
-/// Starts a network process, whose exit sends no signal.
+/// Starts a network maker, whose exit sends no signal.
 ///
 /// # Errors
 /// Those of clone3(2), and ENOMEM.
@@ -88,7 +88,7 @@ extern "C" fn make(argument: *const c_void) -> ! {
 /// Waits for the namespace; called by init.
 ///
 /// # Errors
-/// The error of the network process; EPIPE if it was killed.
+/// The error of the network maker; EPIPE if it was killed.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mut bytes = [0u8; 4];
     match sys::fdpass::receive(socket, &mut bytes)? {

@@ -30,7 +30,7 @@ pub struct Launched {
 pub struct Pending {
     plan: &'static Plan,
     channel: OwnedFd,
-    /// The network process, which may still be running.
+    /// The network maker, which may still be running.
     network: Option<Network>,
 }
 
@@ -58,7 +58,7 @@ impl Pending {
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Waits for exec and reaps the network process, which has exited by then. It is not reaped earlier, because the
+    /// Waits for exec and reaps the network maker, which has exited by then. It is not reaped earlier, because the
     /// caller would have to wake up only for its exit.
     pub fn tidy(&mut self) {
         self.await_exec();

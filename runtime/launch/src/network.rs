@@ -1,4 +1,4 @@
-//! The parent's side of the network process (`init::network`).
+//! The parent's side of the network maker (`init::network`).
 
 use alloc::boxed::Box;
 
@@ -10,7 +10,7 @@ use sys::Context;
 use sys::clone::Child;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
-/// __WALL of waitid(2), which is needed for a process whose exit sends no signal. A signal from the network process
+/// __WALL of waitid(2), which is needed for a process whose exit sends no signal. A signal from the network maker
 /// would only wake a command that waits for its container.
 pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
@@ -22,7 +22,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Starts a network process.
+    /// Starts a network maker.
     ///
     /// # Errors
     /// Those of socketpair(2) and clone3(2).
@@ -47,7 +47,7 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// Reaps the network process. If init received the namespace, the process has exited long ago. Otherwise the
+    /// Reaps the network maker. If init received the namespace, the process has exited long ago. Otherwise the
     /// namespace is not needed, and the process is killed first.
     fn drop(&mut self) {
         let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
@@ -59,7 +59,7 @@ impl Drop for Network {
     }
 }
 
-/// The labels of the network process's steps on a time line.
+/// The labels of the network maker's steps on a time line.
 #[derive(Debug)]
 struct Row;
 

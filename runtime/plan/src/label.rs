@@ -19,7 +19,7 @@ use crate::step::{
 
 /// The name of init's row on a time line.
 pub const INIT: &str = "init";
-/// The name of the network process's row on a time line.
+/// The name of the network maker's row on a time line.
 pub const NETWORK: &str = "network";
 
 /// Returns the labels of the parent's and init's steps, in order.

@@ -185,7 +185,8 @@ fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     named_sets(capabilities, &mut Vec::new())
 }
 
-/// Returns the sets with warnings about capabilities that cannot be granted.
+/// Like [`sets`]; also adds warnings to `warnings`, for unknown capabilities and for ambient ones that cannot be
+/// raised.
 fn warned_sets(
     capabilities: &spec::Capabilities<'_>,
     warnings: &mut Vec<String>,

@@ -18,7 +18,8 @@ const COUNT: usize = (2 * TABLE.len()).next_power_of_two();
 /// The value of an empty slot.
 const EMPTY: u16 = u16::MAX;
 
-/// The index of a row of the table in each slot, selected by the hash of the row's name.
+/// For each slot, the index of a row of the table, or [`EMPTY`]. A row is in the slot that the hash of its name
+/// selects, or in the next free one.
 static SLOTS: [u16; COUNT] = fill();
 
 /// Puts each row into the first free slot, starting at the slot that its name's hash selects.

@@ -28,8 +28,8 @@ const CASES: &[Case] = &[
 ];
 
 const MODES: [&str; 5] = ["fd", "path", "parent", "per-layer", "copy"];
-/// Prints what the layers and the image's configuration must result in: a file is removed, a directory is replaced, and
-/// the user and the working directory are the image's.
+/// A script that prints what layers and configuration resulted in. [`SEEN`] is the expected output: a file is removed,
+/// a directory is replaced, and the user and the working directory are the image's.
 const LOOK: &str =
     "id -u; id -g; pwd; echo $A; ls /gone /replaced; cat /shared; echo x >/srv/new; ls /srv";
 const SEEN: &str = "7\n8\n/srv\nb\n/replaced:\nnew\nabove\nnew\n";

@@ -108,7 +108,7 @@ pub enum Command {
     Shim(Shim),
     /// Show what each fast path is worth here
     Ablation(Ablation),
-    /// Show what cgroups made in advance save a start
+    /// Measure how much time a start saves if its cgroup was made in advance
     #[command(alias = "tiers")]
     Pools(Pools),
     /// Show where the time of a start goes, step by step: dayfly by its own trace, any runtime by its system calls

@@ -2,7 +2,7 @@
 //!
 //! Every mount, unmount and path lookup of a host uses the same lock. The lock's throughput under contention depends on
 //! which CPUs contend: those of one socket or of two, two CPUs of a core, CPUs with a common cache or with several. So
-//! threads take turns at such a lock, in one placement after the other. The curves show how many starts to run
+//! threads contend for such a lock, in one placement after the other. The curves show how many starts to run
 //! concurrently, and on which CPUs.
 
 mod advice;
@@ -113,7 +113,8 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the number of concurrent starts that the curves of mounts suggest, or `None` if they suggest none.
+/// Measures the curves for the work `mounts`. Returns the number of concurrent starts that they advise, or `None` if
+/// there is no advice.
 ///
 /// # Errors
 /// As [`locks`].

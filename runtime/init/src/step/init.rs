@@ -59,7 +59,7 @@ pub enum InitStep<'a> {
     /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if
     /// init joined the template.
     Unshare(CloneFlags),
-    /// Waits for the network namespace that the network process creates, and joins it.
+    /// Waits for the network namespace that the network maker creates, and joins it.
     JoinNetwork,
     /// Sets the SELinux label for new keys; an empty label restores the default.
     LabelKeys(&'a str),

@@ -56,8 +56,9 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses file systems that cannot be created for a detached root. mount(2) cannot reach such a root, and relative
-/// paths do not begin at it, because it is not the working directory yet.
+/// Refuses two kinds of file systems if the root is detached, because the container has no mount namespace of its own:
+/// those with an option too long for fsconfig(2), because mount(2) cannot reach a detached root; and overlays whose
+/// layers are named by relative paths, because the root is not yet the working directory.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),

@@ -51,7 +51,8 @@ pub enum ParentStep {
     MakeUpper,
     /// Creates the overlay mount, detached, for [`Slot::ROOT`].
     AssembleRootfs,
-    /// Removes the resources on the host that older kernels need only while they mount the overlay.
+    /// Unmounts the mounts that the modes for older kernels (`parent`, `per-layer`) attach on the host while they make
+    /// the overlay.
     DetachLayers,
     /// Copies the files of all layers, for [`Slot::ROOT`].
     CopyLayers,
@@ -123,8 +124,8 @@ pub enum ParentStep {
         /// ends.
         born_inside: bool,
     },
-    /// Makes the network process create init's network namespace, with `lo` up, and pass the namespace to init. The
-    /// network process may have been started before this step.
+    /// Makes the network maker create init's network namespace, with `lo` up, and pass the namespace to init. The
+    /// network maker may have been started before this step.
     MakeNetwork,
     /// Moves network devices of the host to init's network namespace.
     MoveNetDevices {

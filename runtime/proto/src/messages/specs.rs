@@ -1,5 +1,5 @@
 //! The type URLs for JSON in an Any: parts of the runtime specification, which containerd registers under these URLs
-//! (core/runtime/typeurl.go). Such URLs are compared as a whole, including the server's name.
+//! (core/runtime/typeurl.go). containerd compares the whole URL, including `types.containerd.io`.
 
 /// The object `process` of config.json; used in Exec.
 pub const PROCESS: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";

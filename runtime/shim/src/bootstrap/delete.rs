@@ -108,8 +108,8 @@ fn await_workers(bundle: &str) {
     }
 }
 
-/// Removes the shim's socket if no process listens on it, and then the file in the bundle that contains its address. If
-/// the shim still serves other containers, the socket stays.
+/// If no process listens on the shim's socket, removes the socket, and the file `address` in the bundle. Otherwise the
+/// shim still serves other containers, and both stay.
 fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     let Some(found) = address_in(bundle) else { return Ok(()) };
     let Some((directory, name)) = address::parse(&found) else { return Ok(()) };

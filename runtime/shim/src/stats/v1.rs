@@ -16,7 +16,8 @@ use super::number;
 /// The nanoseconds of a clock tick in cpuacct.stat: USER_HZ is 100 on every architecture that dayfly supports.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
 
-/// Reads all metrics. The part of a missing controller is left out, unless it is the CPU controller.
+/// Reads all metrics. Parts of missing controllers are left out, except the CPU part (`cpu` and `cpuacct`), which is
+/// then zero.
 pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
     let mut metrics = Metrics::default();
     let cpu = metrics.cpu.get_or_insert_default();

@@ -100,12 +100,12 @@ pub(super) struct Bill {
 }
 
 impl Bill {
-    /// Starts counting.
+    /// Begins a period whose time and memory are added to the sums so far.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.since, self.kib, self.open_s) = (Some(now), None, 0.0);
     }
 
-    /// Resets the counts and starts counting.
+    /// Resets the sums, and begins a period.
     pub(super) fn restart(&mut self, now: Instant) {
         *self = Self { by: self.by, kib: self.kib, since: Some(now), ..Self::default() };
     }

@@ -37,8 +37,8 @@ pub struct Trace {
     /// Trace dayfly from outside like the others, instead of using its own trace
     #[arg(long)]
     pub outside: bool,
-    /// The output: tables over all starts, the same figures as JSON, or the first runtime's start that is nearest to
-    /// the median, as a file for a viewer
+    /// The output: tables over all starts, the same figures as JSON, or one start as a file for a viewer: of the first
+    /// runtime's starts, the one nearest to the median
     #[arg(long, value_enum, default_value_t = Kind::Table)]
     pub format: Kind,
 }

@@ -1,4 +1,4 @@
-//! Threads that start together, each pinned to a CPU, and count how often they have had their turn.
+//! Threads that start together, each pinned to a CPU, and count their calls of a function.
 
 use report::Error;
 use rustix::io::Errno;
@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::sched::cpu_set;
 
-/// Lets a thread on each of `cpus` take turns for `time`; returns the microseconds per turn of one thread. Each thread
-/// calls `prepare` once before they start, and then `turn` repeatedly.
+/// Runs a thread on each of `cpus` at the same time, for `time`. Each thread calls `prepare` once before all begin, and
+/// then `turn` repeatedly. Returns the mean duration of a call of `turn` in microseconds.
 ///
 /// # Errors
 /// Those of `prepare` and `turn`; a thread that cannot be created.

@@ -212,7 +212,8 @@ fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     Ok(files)
 }
 
-/// Normalises a name without `.` and `..`; returns `None` if the name leads out of the archive.
+/// Returns the name with `.` and `..` resolved, and without a leading slash; `None` if it leads out of the archive or
+/// is not UTF-8.
 fn normal(path: &Path) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.components() {

@@ -114,8 +114,8 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the text in a span's box and the position of the text. If the box contains the shortened period, the text is
-/// beside that period.
+/// Returns the text in a span's box and its position; `None` if no useful text fits. The text does not cover the period
+/// that the time axis shortens ([`Scale::quiet`]).
 pub fn within(span: &Span, scale: &Scale) -> Option<(Px, String)> {
     let (from, to) = scale.room(span.start, span.end);
     let room = (to.0 - from.0).saturating_sub(80);
