@@ -8,20 +8,22 @@ use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Pipes, Shim, creation, program};
-use dayfly_tests::wait;
+use dayfly_tests::{leak, wait};
 use proto::messages::events::{TaskCreate, TaskExit, TaskStart, topic};
 use proto::messages::mount::Mount;
 use proto::messages::options::{CheckpointOptions, Options};
 use proto::messages::process::status;
 use proto::messages::task::{
-    CreateTaskRequest, CreateTaskResponse, KillRequest, Method, StartRequest, StartResponse,
+    CreateTaskRequest, CreateTaskResponse, KillRequest, Method, ShutdownRequest, StartRequest,
+    StartResponse,
 };
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -33,7 +35,11 @@ const CASES: &[Case] = &[
     case!(damaged_images).needs(criu::lacking).unlike_runc(),
     case!(id_of_another_container).needs(criu::lacking).unlike_runc(),
     case!(start_that_takes_too_long).needs(criu::lacking).unlike_runc(),
+    case!(killed_shim).needs(criu::lacking).unlike_runc().alone(),
 ];
+
+/// The number of kills, spread evenly over the duration of a restore.
+const ROUNDS: u32 = 20;
 
 /// Saves a container, which ends, and deletes it. The shim stays.
 fn end_saved(task: &Task<'_>) {
@@ -238,4 +244,51 @@ fn start_that_takes_too_long(bed: &Bed) {
     task.delete("");
     assert_eq!(count(&rootfs(&task)), before);
     task.shut_down();
+}
+
+/// SIGKILL of the shim at any moment of the restore: afterwards, `delete` of its program leaves nothing, not even criu.
+fn killed_shim(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let saved = counting(bed, &criu::program());
+    end_saved(&saved);
+    let images = images(&saved);
+    let shim = saved.shim.pid();
+    let request = ShutdownRequest { id: saved.id(), now: false };
+    saved.shim.call::<Empty>(Method::Shutdown, &request).expect("shutdown");
+    saved.await_end(shim);
+    let container = saved.container;
+    let once = |after: Option<Duration>| {
+        fs::remove_file(container.bundle.join("events.sock")).expect("remove the old socket");
+        let variable = format!("DAYFLY_CRIU={}", criu::program());
+        let program = program(bed).expect("shim");
+        let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
+        let checkpoint = images.display().to_string();
+        let request = CreateTaskRequest { checkpoint, ..creation(&container, None) };
+        shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
+        let pid = Pid::from_raw(shim.pid() as i32).expect("pid");
+        let request = StartRequest { id: container.id.clone(), ..StartRequest::default() };
+        let since = Instant::now();
+        let call = shim.send(Method::Start, &request);
+        match after {
+            None => drop(shim.answer(call).expect("start")),
+            // The moment of the kill is what varies.
+            Some(after) => std::thread::sleep(after),
+        }
+        let took = since.elapsed();
+        kill_process(pid, Signal::KILL).expect("kill");
+        shim.wait_for_its_end();
+        let output = shim.delete(&container);
+        assert!(output.status.success(), "{after:?}: {output:?}");
+        let ids = [container.id.clone()];
+        let left = || leak::find(bed.view, &bed.dir, &ids);
+        wait::until_none(&format!("killed after {after:?}: left"), left);
+        took
+    };
+    let whole = once(None);
+    for round in 0..ROUNDS {
+        once(Some(whole * round / ROUNDS));
+    }
+    println!("restore: {whole:?}");
 }
