@@ -262,14 +262,17 @@ fn a_hundred_at_once(bed: &Bed) {
     let bundles = (0..25).map(|_| bed.bundle().sh(COUNTER).set("/linux/seccomp", json!(null)));
     let all: Vec<Saved<'_>> = bundles.map(Saved::running).collect();
     std::thread::scope(|scope| {
-        for saved in &all {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    let before = saved.counts();
-                    saved.cycle();
-                    assert!(saved.counts() > before);
-                }
-            });
+        let cycles = |saved: &Saved<'_>| {
+            for _ in 0..4 {
+                let before = saved.counts();
+                saved.cycle();
+                assert!(saved.counts() > before);
+            }
+        };
+        let threads: Vec<_> = all.iter().map(|saved| scope.spawn(move || cycles(saved))).collect();
+        for thread in threads {
+            // The scope itself would not tell what was asserted.
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
     for saved in &all {

@@ -14,6 +14,8 @@ pub mod limits;
 pub mod options;
 #[path = "shim/races.rs"]
 pub mod races;
+#[path = "shim/restore.rs"]
+pub mod restore;
 #[path = "shim/roots.rs"]
 pub mod roots;
 #[path = "shim/settings.rs"]
@@ -280,6 +282,7 @@ fn refusals(bed: &Bed) {
     assert_eq!(refused.code, code::INVALID_ARGUMENT, "{refused}");
     let mut restored = creation(&task.container, None);
     (restored.id, restored.checkpoint) = (bed.id(), "/images".into());
+    restored.parent_checkpoint = "/parent".into();
     let refused = shim.call::<CreateTaskResponse>(Method::Create, &restored).unwrap_err();
     assert_eq!(refused.code, code::UNIMPLEMENTED, "{refused}");
     task.exec("e", "true", None);

@@ -58,6 +58,11 @@ impl Container {
         self.record.resctrl.as_ref()
     }
 
+    /// Returns the pid of init, even if init has exited. `None` if the container is still being created.
+    pub fn pid(&self) -> Option<Pid> {
+        self.header.process.map(|(pid, _)| pid)
+    }
+
     /// Returns the pid and a pidfd of init, if init is alive.
     pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
         let (pid, identity) = self.header.process?;

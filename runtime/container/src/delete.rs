@@ -19,6 +19,9 @@ use crate::{Container, Error, Store, Warn, hooks, identity};
 /// How long `delete` waits for the exit of an init to which a preceding `kill` may have sent a signal.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// How long `delete` waits for the exit of a killed init before it kills the other processes in the cgroup, too.
+const SOON: Duration = Duration::from_millis(200);
+
 /// The result of [`Store::delete`].
 #[derive(Debug)]
 pub enum Removed {
@@ -138,6 +141,16 @@ impl Container {
         Ok(())
     }
 
+    /// Kills all processes in the container's cgroup, for an init that SIGKILL has not ended. Init waits for processes
+    /// that end only when their tracer does: the criu of a `restore` that was killed, which in turn waits for init.
+    #[cold]
+    fn kill_all(&self) {
+        if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok()) {
+            // What survives makes the removal of the cgroup fail.
+            let _ = cgroup.kill_all(SIGKILL);
+        }
+    }
+
     /// Kills all processes and removes the container's resources on the host. The directory with the record is removed
     /// last, so that another `delete` can continue after an interruption.
     pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
@@ -150,6 +163,10 @@ impl Container {
             })?;
             self.resume_quietly();
             self.trace.wait(Phase::Shutdown, "await exit", "init", PROGRAM, || {
+                if sys::pidfd::wait_for_exit(&pidfd, SOON) {
+                    return Ok(());
+                }
+                self.kill_all();
                 match sys::pidfd::wait_for_exit(&pidfd, identity::PATIENCE) {
                     true => Ok(()),
                     false => Err(Error::Survives),

@@ -1,9 +1,9 @@
 //! Children: finished workers and exited processes, and the order in which their exits are reported.
 
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use proto::messages::events::TaskCreate;
 use proto::messages::task::{CreateTaskResponse, StartResponse};
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
@@ -80,18 +80,20 @@ impl Shim {
             Kind::Answer => result,
             Kind::Create { task } => match result {
                 // The worker was killed, and everything it had created until then still exists.
-                Err(why) if is_cut_off(&why) => return self.sweep(task, caller, why),
+                Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
                 result => self.created(task, result),
             },
-            Kind::Sweep { task, caller, why } => {
+            Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
+                (Err(why), Some(task)) if is_cut_off(&why) => {
+                    return self.sweep(task.key, command, caller, why);
+                }
+                (result, _) => self.restored(process, result),
+            },
+            Kind::Sweep { task, of, caller, why } => {
                 if let Err(status) = result {
                     self.daemon.log.warning(format_args!("sweep: {}", status.message));
                 }
-                self.forget(task);
-                if let Some(caller) = caller {
-                    self.answer(caller, Err(failed_as("create", why)));
-                }
-                return;
+                return self.swept(task, of, caller, why);
             }
             Kind::Start { process } => self.started(process, result.map(|_| None)),
             Kind::Exec { process } => self.started(process, result.map(|answer| made(&answer))),
@@ -121,16 +123,40 @@ impl Shim {
     }
 
     fn created(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
-        let made = result.and_then(|answer| {
-            serde_json::from_slice(&answer).map_err(|error| Status::internal(error.to_string()))
-        });
-        let Made { pid, owns_pid_namespace, cgroup } = match made {
+        let made = match result.and_then(|answer| Made::decode(&answer)) {
             Ok(made) => made,
             Err(status) => {
                 self.forget(key);
                 return Err(status);
             }
         };
+        let pid = made.pid;
+        let init = self.adopt(key, made)?;
+        self.tell_of_creation(key, pid);
+        self.set_stage(init, Stage::Created);
+        self.tell(init);
+        Ok(CreateTaskResponse { pid }.encode())
+    }
+
+    /// Publishes the event of a container's creation.
+    pub(crate) fn tell_of_creation(&mut self, key: u32, pid: u32) {
+        let created = self.tasks.task_by_key_mut(key).and_then(|task| task.created.take());
+        if let Some(created) = created {
+            self.publish(Event::create(&TaskCreate { pid, ..created }));
+        }
+    }
+
+    /// Handles a completed restore: init and all other processes of the container run.
+    fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
+        let made = result.and_then(|answer| Made::decode(&answer));
+        let task = self.tasks.of_process(key).map_or(0, |task| task.key);
+        let adopted = made.and_then(|made| self.adopt(task, made));
+        self.started(key, adopted.map(|_| None))
+    }
+
+    /// Stores what a worker has told of the container that it created. Returns the key of init.
+    fn adopt(&mut self, key: u32, made: Made) -> Result<u32, Status> {
+        let Made { pid, owns_pid_namespace, cgroup } = made;
         let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
             return Err(Status::not_found("container"));
         };
@@ -151,28 +177,30 @@ impl Shim {
         {
             self.daemon.log.warning(format_args!("{}: {error}", task.id));
         }
-        if let Some(mut created) = task.created.take() {
-            created.pid = pid;
-            self.publish(Event::create(&created));
-        }
-        self.set_stage(init, Stage::Created);
-        self.tell(init);
-        Ok(CreateTaskResponse { pid }.encode())
+        Ok(init)
     }
 
     /// Removes the parts of a container that a killed worker had created. The container's id stays reserved until they
     /// are removed.
-    fn sweep(&mut self, key: u32, caller: Option<Caller>, why: Status) {
+    fn sweep(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
-        let kind = Kind::Sweep { task: key, caller, why: why.clone() };
+        let kind = Kind::Sweep { task: key, of, caller, why: why.clone() };
         let job = Job { command: "delete", caller: None, kind };
         let begun = self.begin(&place.id, job, None, |work| task::remove(work, &place, &rootfs));
         if begun.is_err() {
-            self.forget(key);
-            if let Some(caller) = caller {
-                self.answer(caller, Err(failed_as("create", why)));
-            }
+            self.swept(key, of, caller, why);
+        }
+    }
+
+    /// Answers the failure of a creation or a restore, after the parts of the container were removed.
+    fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
+        match self.tasks.by_key(key).filter(|task| task.restoration.is_some()) {
+            Some(task) => self.not_started(task.init().key),
+            None => self.forget(key),
+        }
+        if let Some(caller) = caller {
+            self.answer(caller, Err(failed_as(of, why)));
         }
     }
 
@@ -228,10 +256,10 @@ impl Shim {
         }
     }
 
-    /// Handles a failed start: an init has exited or is about to exit; for an exec no process was created.
+    /// Handles a failed start: an init has exited or is about to exit; for an exec or a restore no process was created.
     pub(crate) fn not_started(&mut self, key: u32) {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
-        if process.exec_id.is_empty() {
+        if process.pid != 0 {
             process.stage = Stage::Running;
         } else {
             process.streams.abandon(&self.poller);

@@ -24,7 +24,7 @@ use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
-use crate::table::{Exit, Process, Tasks};
+use crate::table::{Exit, Process, Stage, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
@@ -235,7 +235,10 @@ impl Shim {
             Ok(Outcome::Later) => {}
             Ok(Outcome::Answer(answer)) => self.answer(caller, Ok(answer)),
             Err(status) => {
-                match self.tasks.of_process(process).filter(|task| task.init().key == process) {
+                let task = self.tasks.of_process(process).filter(|task| {
+                    task.init().key == process && task.init().stage == Stage::Creating
+                });
+                match task {
                     Some(task) => self.forget(task.key),
                     None => self.not_started(process),
                 }

@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use proto::messages::events::TaskCreate;
+use proto::messages::mount::Mount;
 use proto::messages::options::Options;
 use proto::messages::time::Timestamp;
 use proto::ttrpc::Status;
@@ -168,6 +169,17 @@ pub(crate) struct Task {
     pub created: Option<TaskCreate>,
     /// The progress of killing the processes that do not end with init.
     pub clearing: Clearing,
+    /// What Start restores the container from; `None` for a container that Create creates.
+    pub restoration: Option<Restoration>,
+}
+
+/// A checkpoint from which Start restores a container.
+#[derive(Debug, Clone)]
+pub(crate) struct Restoration {
+    /// The directory of criu's images.
+    pub images: String,
+    /// The mounts of the root filesystem; empty if it is already mounted.
+    pub rootfs: Vec<Mount>,
 }
 
 /// The progress of killing those processes of a container that do not end with init.

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Create { task: u32 },
     /// Init runs its program, or could not be started and has exited.
     Start { process: u32 },
+    /// Init was restored with all other processes of the container, or could not be restored.
+    Restore { process: u32 },
     /// A program runs in the container, or failed to start.
     Exec { process: u32 },
     /// A container was deleted.
@@ -56,8 +58,9 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed. The failure of its creation can be answered now.
-    Sweep { task: u32, caller: Option<Caller>, why: Status },
+    /// The rest of an incomplete container was removed. The failure of its creation or its restore, the dayfly command
+    /// `of`, can be answered now.
+    Sweep { task: u32, of: &'static str, caller: Option<Caller>, why: Status },
 }
 
 impl Job {

@@ -3,6 +3,7 @@
 use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::container::Container;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::wait;
@@ -27,11 +28,11 @@ const CASES: &[Case] = &[
 ];
 
 /// Counts in a file of the root filesystem.
-const COUNTER: &str =
+pub(super) const COUNTER: &str =
     "i=0; while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
 /// Starts a container that counts, under a shim that uses this criu.
-fn counting<'a>(bed: &'a Bed, criu: &str) -> Task<'a> {
+pub(super) fn counting<'a>(bed: &'a Bed, criu: &str) -> Task<'a> {
     running(bed, criu, COUNTER)
 }
 
@@ -44,22 +45,27 @@ fn running<'a>(bed: &'a Bed, criu: &str, script: &str) -> Task<'a> {
 }
 
 /// Creates a container under a shim that uses this criu.
-fn created<'a>(bed: &'a Bed, criu: &str, script: &str, rootfs: Vec<Mount>) -> Task<'a> {
-    let variable = format!("DAYFLY_CRIU={criu}");
-    Task::created_by(&["env", &variable], bed.bundle().sh(script).make(), rootfs)
+pub(super) fn created<'a>(bed: &'a Bed, criu: &str, script: &str, rootfs: Vec<Mount>) -> Task<'a> {
+    created_of(criu, bed.bundle().sh(script).make(), rootfs)
 }
 
-fn rootfs(task: &Task<'_>) -> PathBuf {
+/// Creates this container under a shim that uses this criu.
+pub(super) fn created_of<'a>(criu: &str, container: Container<'a>, rootfs: Vec<Mount>) -> Task<'a> {
+    let variable = format!("DAYFLY_CRIU={criu}");
+    Task::created_by(&["env", &variable], container, rootfs)
+}
+
+pub(super) fn rootfs(task: &Task<'_>) -> PathBuf {
     task.container.bundle.join("rootfs")
 }
 
-fn count(rootfs: &Path) -> u64 {
+pub(super) fn count(rootfs: &Path) -> u64 {
     let text = fs::read_to_string(rootfs.join("n")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 
 /// Waits until the count increases, and returns it.
-fn counts(rootfs: &Path) -> u64 {
+pub(super) fn counts(rootfs: &Path) -> u64 {
     let before = count(rootfs);
     wait::until("it to count", || Some(count(rootfs)).filter(|now| *now > before))
 }
@@ -75,11 +81,15 @@ fn restored(task: &Task<'_>, saved: u64) {
     task.shim.dayfly(&["delete", "--force", &id]).run().ok();
 }
 
-fn images(task: &Task<'_>) -> PathBuf {
+pub(super) fn images(task: &Task<'_>) -> PathBuf {
     task.container.bed.dir.join(format!("images-{}", task.id()))
 }
 
-fn save(task: &Task<'_>, path: &Path, options: Option<&CheckpointOptions>) -> Result<(), Status> {
+pub(super) fn save(
+    task: &Task<'_>,
+    path: &Path,
+    options: Option<&CheckpointOptions>,
+) -> Result<(), Status> {
     let request = CheckpointTaskRequest {
         id: task.id(),
         path: path.display().to_string(),

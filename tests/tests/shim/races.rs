@@ -149,7 +149,7 @@ fn waits_have_limits(bed: &Bed) {
 }
 
 /// Returns a FIFO, and a hook that waits until something is written to the FIFO.
-fn gate(bed: &Bed) -> (PathBuf, Value) {
+pub(super) fn gate(bed: &Bed) -> (PathBuf, Value) {
     let gate = bed.dir.join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).expect("mkfifo");
     let script = format!("read line <{}; exit 0", gate.display());

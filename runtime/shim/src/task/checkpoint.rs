@@ -19,6 +19,17 @@ use crate::worker::{Failed, Job, Kind, Work};
 /// The directory in the bundle for criu's log, unless the options name another. It stays after a failure.
 const WORK: &str = "criu-work";
 
+/// Returns the path of [`WORK`].
+pub(super) fn own_work(bundle: &str) -> String {
+    format!("{bundle}/{WORK}")
+}
+
+/// Removes the directory that [`own_work`] names.
+pub(super) fn remove_work(path: String) -> Result<(), Failed> {
+    let path = CString::new(path).map_err(|error| Failed(code::INTERNAL, error.to_string()))?;
+    Ok(rootfs::remove_all(&path).map_err(container::Error::from)?)
+}
+
 /// Starts a worker that runs criu. The container continues, unless the options ask for its end.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = CheckpointTaskRequest::decode(payload).map_err(malformed)?;
@@ -62,7 +73,7 @@ fn save(
 ) -> Result<Vec<u8>, Failed> {
     let log = work.log();
     let warn = |message: &str| log.warning(message);
-    let own_work: String = format!("{bundle}/{WORK}");
+    let own_work = own_work(bundle);
     let is_own = options.work_path.is_empty();
     let mode = Some(options.cgroups_mode.as_str()).filter(|mode| !mode.is_empty());
     let saved = work.store(place)?.container(&place.id)?.checkpoint(&CheckpointOptions {
@@ -85,9 +96,7 @@ fn save(
     });
     saved?;
     if is_own {
-        let path =
-            CString::new(own_work).map_err(|error| Failed(code::INTERNAL, error.to_string()))?;
-        rootfs::remove_all(&path).map_err(container::Error::from)?;
+        remove_work(own_work)?;
     }
     Ok(Vec::new())
 }

@@ -6,6 +6,8 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use container::{CgroupDriver, CreateOptions, RootMount};
+use proto::messages::mount::Mount;
+use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use spec::{NamespaceKind, Spec, Str};
 use sys::Context;
 
-use super::{Answered, Caller, malformed};
+use super::{Answered, Caller, malformed, restore};
 use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
 use crate::bootstrap::settings::Settings;
@@ -26,8 +28,8 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     let request = CreateTaskRequest::decode(payload).map_err(malformed)?;
     spec::validate_id(&request.id)
         .map_err(|error| Status::invalid_argument(format!("task id: {error}")))?;
-    if !request.checkpoint.is_empty() {
-        return Err(Status::unimplemented("restore: dayfly can't restore checkpoints yet"));
+    if !request.parent_checkpoint.is_empty() {
+        return Err(Status::unimplemented("restore: parent images are not supported"));
     }
     let options = match &request.options {
         None => shim.daemon.options.clone(),
@@ -66,6 +68,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         oom: None,
         created: None,
         clearing: Clearing::Due,
+        restoration: restore::requested(&request),
     })?;
     let begun = begin(shim, caller, request, key, init);
     if begun.is_err() {
@@ -85,8 +88,11 @@ fn begin(
     BundleState { root: task.root.clone(), exit: None }
         .write(&task.bundle)
         .map_err(|error| Status::unknown(error.to_string()))?;
-    let streams = shim.open_streams(init)?;
     shim.note_created(key, &request);
+    if !request.checkpoint.is_empty() {
+        return Ok(restore::admit(shim, key));
+    }
+    let streams = shim.open_streams(init)?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, &request, key, streams);
     shim.when_ready(init, caller, "create", streams, Box::new(launch))
 }
@@ -108,7 +114,7 @@ fn launch(
     shim.begin(&request.id, job, Some(streams), |work| {
         let log = work.log();
         let warn = |message: &str| log.warning(message);
-        let mounts = root_mounts(request);
+        let mounts = root_mounts(&request.rootfs);
         let Traits { owns_pid_namespace, wants_host_root, is_scope } =
             Traits::read(&bundle, &mounts, settings)?;
         let rootfs = format!("{bundle}/rootfs");
@@ -126,10 +132,7 @@ fn launch(
             no_pivot: options.no_pivot_root,
             no_new_keyring: options.no_new_keyring,
             preserve_fds: 0,
-            cgroup_driver: match options.systemd_cgroup || is_scope {
-                true => CgroupDriver::Systemd,
-                false => CgroupDriver::Cgroupfs,
-            },
+            cgroup_driver: driver(&options, is_scope),
             rootless: None,
             env,
             start_cpus: None,
@@ -150,14 +153,22 @@ fn launch(
         let pid = made?.pid.as_raw_pid().unsigned_abs();
         let made = store.container(&place.id);
         let cgroup = made.ok().and_then(|made| made.cgroup_location().cloned());
-        let made = Made { pid, owns_pid_namespace, cgroup };
-        serde_json::to_vec(&made).map_err(|error| Failed(code::INTERNAL, error.to_string()))
+        Made { pid, owns_pid_namespace, cgroup }.encode()
     })
 }
 
-fn root_mounts(request: &CreateTaskRequest) -> Vec<RootMount<'_>> {
-    let mounts = request.rootfs.iter();
+/// Returns who makes the container's cgroup.
+pub(super) fn driver(options: &Options, is_scope: bool) -> CgroupDriver {
+    match options.systemd_cgroup || is_scope {
+        true => CgroupDriver::Systemd,
+        false => CgroupDriver::Cgroupfs,
+    }
+}
+
+/// Converts the mounts of a root filesystem.
+pub(super) fn root_mounts(mounts: &[Mount]) -> Vec<RootMount<'_>> {
     mounts
+        .iter()
         .map(|mount| RootMount {
             kind: Str::from(mount.kind.as_str()),
             source: Str::from(mount.source.as_str()),
@@ -176,6 +187,18 @@ pub(crate) struct Made {
     pub cgroup: Option<cgroup::Location>,
 }
 
+impl Made {
+    /// Decodes the answer of a worker.
+    pub fn decode(answer: &[u8]) -> Result<Self, Status> {
+        serde_json::from_slice(answer).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Encodes the answer of a worker.
+    pub fn encode(&self) -> Result<Vec<u8>, Failed> {
+        serde_json::to_vec(self).map_err(|error| Failed(code::INTERNAL, error.to_string()))
+    }
+}
+
 /// Returns whether a cgroup path has the form `SLICE:PREFIX:NAME`, which a kubelet with systemd cgroups uses. So no
 /// option needs to request systemd: the CRI would pass such an option only to runc's own shim.
 fn is_scope(path: &str) -> bool {
@@ -186,17 +209,22 @@ fn is_scope(path: &str) -> bool {
 
 /// The facts that the shim needs from a container's configuration.
 #[derive(Debug, Clone, Copy)]
-struct Traits {
+pub(super) struct Traits {
     /// Whether all processes of the container end with init.
-    owns_pid_namespace: bool,
+    pub owns_pid_namespace: bool,
     /// Whether the root filesystem must be mounted on the host, at `rootfs` in the bundle.
     wants_host_root: bool,
     /// Whether the cgroup is a systemd scope, according to the form of its path.
-    is_scope: bool,
+    pub is_scope: bool,
 }
 
 impl Traits {
-    fn read(bundle: &str, mounts: &[RootMount<'_>], settings: Settings) -> Result<Self, Failed> {
+    /// Reads the configuration in the bundle.
+    pub fn read(
+        bundle: &str,
+        mounts: &[RootMount<'_>],
+        settings: Settings,
+    ) -> Result<Self, Failed> {
         let path = format!("{bundle}/config.json");
         let text = sys::fs::read_at(rustix::fs::CWD, path.as_str());
         let text = text.context("open", &path)?;

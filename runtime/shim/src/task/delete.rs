@@ -26,6 +26,12 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         shim.await_output(Ending { caller, process: key, is_init: false });
         return Ok(Outcome::Later);
     }
+    if process.pid == 0 {
+        // Start was to restore the container and failed, or was not called. A container of this id is another one.
+        let key = process.key;
+        shim.await_output(Ending { caller, process: key, is_init: true });
+        return Ok(Outcome::Later);
+    }
     let (place, key) = (task.place(), task.key);
     let rootfs = format!("{}/rootfs", task.bundle);
     let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };

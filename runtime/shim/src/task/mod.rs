@@ -11,6 +11,7 @@ mod exec;
 mod freeze;
 mod kill;
 mod pids;
+mod restore;
 mod start;
 mod state;
 mod stats;

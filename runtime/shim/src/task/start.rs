@@ -7,7 +7,7 @@ use container::{ExecOptions, ProcessDocument};
 use proto::messages::task::StartRequest;
 use proto::ttrpc::Status;
 
-use super::{Answered, Caller, malformed};
+use super::{Answered, Caller, malformed, restore};
 use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
@@ -15,7 +15,8 @@ use crate::worker::{Job, Kind};
 /// Starts a worker that runs the program and waits for its execve(2).
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
-    let place = shim.tasks.task(&request.id)?.place();
+    let task = shim.tasks.task(&request.id)?;
+    let (place, is_saved) = (task.place(), task.restoration.is_some());
     let process = shim.tasks.process_mut(&request.id, &request.exec_id)?;
     match process.stage {
         Stage::Created => process.stage = Stage::Starting,
@@ -26,6 +27,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     }
     let key = process.key;
     let started = match request.exec_id.is_empty() {
+        true if is_saved => restore::prepare(shim, caller, key),
         true => {
             let job =
                 Job { command: "start", caller: Some(caller), kind: Kind::Start { process: key } };
@@ -41,7 +43,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     };
     match (&started, shim.tasks.by_key_mut(key)) {
         // No worker was started, so init still waits for Start.
-        (Err(_), Some(init)) if request.exec_id.is_empty() => init.stage = Stage::Created,
+        (Err(_), Some(init)) if init.pid != 0 => init.stage = Stage::Created,
         (Err(_), _) => shim.not_started(key),
         (Ok(_), _) => {}
     }

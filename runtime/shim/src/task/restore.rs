@@ -1,0 +1,150 @@
+//! Restore: Create and Start of a container whose processes criu has saved.
+//!
+//! As with containerd's own shim, Create only adds the container to the table, with pid 0. Start restores it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use container::{CreateOptions, CriuOptions, RestoreOptions, cgroups_mode};
+use plan::FastPaths;
+use proto::messages::options::Options;
+use proto::messages::task::{CreateTaskRequest, CreateTaskResponse};
+use proto::ttrpc::Status;
+
+use super::checkpoint::{own_work, remove_work};
+use super::create::{Made, Traits, driver, root_mounts};
+use super::{Answered, Caller, Outcome};
+use crate::bootstrap::Daemon;
+use crate::shim::{Opened, Shim};
+use crate::table::{Place, Restoration, Stage, Task};
+use crate::worker::{Failed, Job, Kind, Work};
+
+/// Returns the checkpoint that Create names, if any.
+pub(super) fn requested(request: &CreateTaskRequest) -> Option<Restoration> {
+    let images = Some(&request.checkpoint).filter(|images| !images.is_empty())?;
+    Some(Restoration { images: images.clone(), rootfs: request.rootfs.clone() })
+}
+
+/// Adds a container that Start will restore.
+pub(super) fn admit(shim: &mut Shim, key: u32) -> Outcome {
+    if let Some(task) = shim.tasks.task_by_key_mut(key)
+        && let Some(init) = task.processes.first_mut()
+    {
+        init.stage = Stage::Created;
+    }
+    shim.tell_of_creation(key, 0);
+    Outcome::Answer(CreateTaskResponse { pid: 0 }.encode())
+}
+
+/// Opens the streams of the container's init, whose key is `key`. Starts the worker that restores the container once
+/// they are ready.
+pub(super) fn prepare(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
+    let streams = shim.open_streams(key)?;
+    let launch = move |shim: &mut Shim, streams| launch(shim, caller, key, streams);
+    shim.when_ready(key, caller, "restore", streams, Box::new(launch))
+}
+
+fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answered {
+    let saved = shim.tasks.of_process(key).and_then(Saved::of);
+    let saved = saved.ok_or_else(|| Status::not_found("container"))?;
+    let Daemon { args, fast_paths, settings, .. } = shim.daemon;
+    let kind = Kind::Restore { process: key };
+    let job = Job { command: "restore", caller: Some(caller), kind };
+    shim.begin(&saved.place.id, job, Some(streams), |work| {
+        let mounts = root_mounts(&saved.restoration.rootfs);
+        let traits = Traits::read(&saved.bundle, &mounts, settings)?;
+        let rootfs = format!("{}/rootfs", saved.bundle);
+        if !mounts.is_empty() {
+            // criu takes the root from a path that it can see.
+            container::mount_on_host(&rootfs, &mounts)?;
+        }
+        let restored = saved.restore(work, args, fast_paths, traits.is_scope);
+        if restored.is_err() && !mounts.is_empty() {
+            container::unmount_on_host(&rootfs)?;
+        }
+        restored?;
+        let container = work.store(&saved.place)?.container(&saved.place.id)?;
+        let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
+        let cgroup = container.cgroup_location().cloned();
+        Made { pid, owns_pid_namespace: traits.owns_pid_namespace, cgroup }.encode()
+    })
+}
+
+/// A container to restore.
+struct Saved {
+    place: Place,
+    bundle: String,
+    options: Options,
+    restoration: Restoration,
+    has_terminal: bool,
+}
+
+impl Saved {
+    fn of(task: &Task) -> Option<Self> {
+        Some(Self {
+            place: task.place(),
+            bundle: task.bundle.clone(),
+            options: task.options.clone(),
+            restoration: task.restoration.clone()?,
+            has_terminal: task.init().stdio.terminal,
+        })
+    }
+
+    /// Restores the container; called in a worker. On failure, nothing is left but criu's log in the bundle.
+    fn restore(
+        &self,
+        work: &Work,
+        env: sys::Args,
+        fast_paths: FastPaths,
+        is_scope: bool,
+    ) -> Result<(), Failed> {
+        let log = work.log();
+        let warn = |message: &str| log.warning(message);
+        let own_work = own_work(&self.bundle);
+        let create = CreateOptions {
+            id: &self.place.id,
+            bundle: &self.bundle,
+            config: None,
+            pid_file: None,
+            console_socket: None,
+            console: work.console(),
+            pidfd_socket: None,
+            no_pivot: self.options.no_pivot_root,
+            no_new_keyring: self.options.no_new_keyring,
+            preserve_fds: 0,
+            cgroup_driver: driver(&self.options, is_scope),
+            rootless: None,
+            // It names criu.
+            env,
+            start_cpus: None,
+            fast_paths,
+            pin: None,
+            pool: None,
+            layered: None,
+            rootfs_mode: None,
+            warn: container::Warn(&warn, &warn),
+            rootfs: &[],
+        };
+        let criu = CriuOptions {
+            images: &self.restoration.images,
+            work: Some(&own_work),
+            shell_job: self.has_terminal,
+            // Whoever saved the container has decided what the images may contain.
+            file_locks: true,
+            ext_unix_sk: true,
+            tcp_established: true,
+            cgroups_mode: cgroups_mode(None)?,
+        };
+        let options = RestoreOptions {
+            create,
+            criu,
+            detach: true,
+            no_subreaper: true,
+            lsm_profile: None,
+            lsm_mount_context: None,
+        };
+        container::restore(&work.store(&self.place)?, &options)?;
+        remove_work(own_work)
+    }
+}
