@@ -3,7 +3,6 @@
 use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
-use dayfly_tests::container::Container;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::wait;
@@ -28,7 +27,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Counts in a file of the root filesystem.
-pub(super) const COUNTER: &str =
+const COUNTER: &str =
     "i=0; while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
 /// Starts a container that counts, under a shim that uses this criu.
@@ -44,15 +43,29 @@ fn running<'a>(bed: &'a Bed, criu: &str, script: &str) -> Task<'a> {
     task
 }
 
-/// Creates a container under a shim that uses this criu.
-pub(super) fn created<'a>(bed: &'a Bed, criu: &str, script: &str, rootfs: Vec<Mount>) -> Task<'a> {
-    created_of(criu, bed.bundle().sh(script).make(), rootfs)
+/// Starts a container that counts, and whose root filesystem is a list of mounts. Returns the directory that is mounted,
+/// too.
+pub(super) fn counting_on_mounts(bed: &Bed) -> (PathBuf, Task<'_>) {
+    let source = bed.bundle().rootfs();
+    let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
+    task.start("");
+    counts(&source);
+    (source, task)
 }
 
-/// Creates this container under a shim that uses this criu.
-pub(super) fn created_of<'a>(criu: &str, container: Container<'a>, rootfs: Vec<Mount>) -> Task<'a> {
+/// Saves a container, which ends, and deletes it. The shim stays.
+pub(super) fn end_saved(task: &Task<'_>) {
+    let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
+    save(task, &images(task), Some(&options)).expect("checkpoint");
+    assert_eq!(task.wait(""), 137);
+    task.delete("");
+    task.shim.events.topics_to(topic::TASK_DELETE);
+}
+
+/// Creates a container under a shim that uses this criu.
+pub(super) fn created<'a>(bed: &'a Bed, criu: &str, script: &str, rootfs: Vec<Mount>) -> Task<'a> {
     let variable = format!("DAYFLY_CRIU={criu}");
-    Task::created_by(&["env", &variable], container, rootfs)
+    Task::created_by(&["env", &variable], bed.bundle().sh(script).make(), rootfs)
 }
 
 pub(super) fn rootfs(task: &Task<'_>) -> PathBuf {
@@ -151,14 +164,8 @@ fn root_filesystem_of_mounts(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
-    let source = bed.bundle().rootfs();
-    let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
-    task.start("");
-    counts(&source);
-    let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
-    save(&task, &images(&task), Some(&options)).expect("checkpoint");
-    assert_eq!(task.wait(""), 137);
-    task.delete("");
+    let (source, task) = counting_on_mounts(bed);
+    end_saved(&task);
     let saved = count(&source);
     assert!(saved > 0);
     fs::remove_dir_all(rootfs(&task)).expect("remove root filesystem");

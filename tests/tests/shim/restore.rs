@@ -1,6 +1,6 @@
 //! Restore: containers that containerd creates from a checkpoint.
 
-use super::checkpoint::{COUNTER, count, counting, counts, created, images, rootfs, save};
+use super::checkpoint::{count, counting, counting_on_mounts, counts, end_saved, images, rootfs};
 use super::races::gate;
 use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
@@ -11,7 +11,7 @@ use dayfly_tests::shim::{Pipes, Shim, creation, program};
 use dayfly_tests::{leak, wait};
 use proto::messages::events::{TaskCreate, TaskExit, TaskStart, topic};
 use proto::messages::mount::Mount;
-use proto::messages::options::{CheckpointOptions, Options};
+use proto::messages::options::Options;
 use proto::messages::process::status;
 use proto::messages::task::{
     CreateTaskRequest, CreateTaskResponse, KillRequest, Method, ShutdownRequest, StartRequest,
@@ -40,15 +40,6 @@ const CASES: &[Case] = &[
 
 /// The number of kills, spread evenly over the duration of a restore.
 const ROUNDS: u32 = 20;
-
-/// Saves a container, which ends, and deletes it. The shim stays.
-fn end_saved(task: &Task<'_>) {
-    let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
-    save(task, &images(task), Some(&options)).expect("checkpoint");
-    assert_eq!(task.wait(""), 137);
-    task.delete("");
-    task.shim.events.topics_to(topic::TASK_DELETE);
-}
 
 /// Creates a container from the images of a former one with the same id.
 fn admit(task: &Task<'_>, rootfs: Vec<Mount>, pipes: Option<&Pipes>) {
@@ -151,10 +142,7 @@ fn root_filesystem_of_mounts(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
-    let source = bed.bundle().rootfs();
-    let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
-    task.start("");
-    counts(&source);
+    let (source, task) = counting_on_mounts(bed);
     end_saved(&task);
     let saved = count(&source);
     admit(&task, vec![root_at(&source)], None);
@@ -181,10 +169,7 @@ fn damaged_images(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
-    let source = bed.bundle().rootfs();
-    let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
-    task.start("");
-    counts(&source);
+    let (source, task) = counting_on_mounts(bed);
     end_saved(&task);
     let inventory = images(&task).join("inventory.img");
     let whole = fs::read(&inventory).expect("read");

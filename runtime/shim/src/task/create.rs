@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use container::{CgroupDriver, CreateOptions, RootMount};
+use container::{CgroupDriver, CreateOptions, RootMount, Warn};
+use plan::FastPaths;
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
@@ -20,8 +21,8 @@ use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
 use crate::bootstrap::settings::Settings;
 use crate::shim::{Opened, Shim};
-use crate::table::{Clearing, Process, Stdio, Task};
-use crate::worker::{Failed, Job, Kind};
+use crate::table::{Clearing, Place, Process, Stdio, Task};
+use crate::worker::{Failed, Job, Kind, Work};
 
 /// Checks containerd's parameters, and starts a worker that creates the container.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
@@ -121,29 +122,10 @@ fn launch(
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
         }
+        let making = Making { place: &place, bundle: &bundle, options: &options, env, fast_paths };
         let create = CreateOptions {
-            id: &place.id,
-            bundle: &bundle,
-            config: None,
-            pid_file: None,
-            console_socket: None,
-            console: work.console(),
-            pidfd_socket: None,
-            no_pivot: options.no_pivot_root,
-            no_new_keyring: options.no_new_keyring,
-            preserve_fds: 0,
-            cgroup_driver: driver(&options, is_scope),
-            rootless: None,
-            env,
-            start_cpus: None,
-            fast_paths,
-            pin: None,
-            pool: None,
-            layered: None,
-
-            rootfs_mode: None,
-            warn: container::Warn(&warn, &warn),
             rootfs: if wants_host_root { &[] } else { &mounts },
+            ..making.options(work, is_scope, container::Warn(&warn, &warn))
         };
         let store = work.store(&place)?;
         let made = container::create(&store, &create);
@@ -157,11 +139,46 @@ fn launch(
     })
 }
 
-/// Returns who makes the container's cgroup.
-pub(super) fn driver(options: &Options, is_scope: bool) -> CgroupDriver {
-    match options.systemd_cgroup || is_scope {
-        true => CgroupDriver::Systemd,
-        false => CgroupDriver::Cgroupfs,
+/// What determines how a container is created, apart from its configuration.
+pub(super) struct Making<'a> {
+    pub place: &'a Place,
+    pub bundle: &'a str,
+    /// containerd's options.
+    pub options: &'a Options,
+    pub env: sys::Args,
+    pub fast_paths: FastPaths,
+}
+
+impl<'a> Making<'a> {
+    /// Returns the options for the crate `container`. `is_scope` says whether the path of the cgroup names a scope of
+    /// systemd.
+    pub fn options(&self, work: &'a Work, is_scope: bool, warn: Warn<'a>) -> CreateOptions<'a> {
+        CreateOptions {
+            id: &self.place.id,
+            bundle: self.bundle,
+            config: None,
+            pid_file: None,
+            console_socket: None,
+            console: work.console(),
+            pidfd_socket: None,
+            no_pivot: self.options.no_pivot_root,
+            no_new_keyring: self.options.no_new_keyring,
+            preserve_fds: 0,
+            cgroup_driver: match self.options.systemd_cgroup || is_scope {
+                true => CgroupDriver::Systemd,
+                false => CgroupDriver::Cgroupfs,
+            },
+            rootless: None,
+            env: self.env,
+            start_cpus: None,
+            fast_paths: self.fast_paths,
+            pin: None,
+            pool: None,
+            layered: None,
+            rootfs_mode: None,
+            warn,
+            rootfs: &[],
+        }
     }
 }
 

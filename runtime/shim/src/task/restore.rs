@@ -6,14 +6,14 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-use container::{CreateOptions, CriuOptions, RestoreOptions, cgroups_mode};
+use container::{CriuOptions, RestoreOptions, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::{CreateTaskRequest, CreateTaskResponse};
 use proto::ttrpc::Status;
 
 use super::checkpoint::{own_work, remove_work};
-use super::create::{Made, Traits, driver, root_mounts};
+use super::create::{Made, Making, Traits, root_mounts};
 use super::{Answered, Caller, Outcome};
 use crate::bootstrap::Daemon;
 use crate::shim::{Opened, Shim};
@@ -102,29 +102,13 @@ impl Saved {
         let log = work.log();
         let warn = |message: &str| log.warning(message);
         let own_work = own_work(&self.bundle);
-        let create = CreateOptions {
-            id: &self.place.id,
+        let making = Making {
+            place: &self.place,
             bundle: &self.bundle,
-            config: None,
-            pid_file: None,
-            console_socket: None,
-            console: work.console(),
-            pidfd_socket: None,
-            no_pivot: self.options.no_pivot_root,
-            no_new_keyring: self.options.no_new_keyring,
-            preserve_fds: 0,
-            cgroup_driver: driver(&self.options, is_scope),
-            rootless: None,
+            options: &self.options,
             // It names criu.
             env,
-            start_cpus: None,
             fast_paths,
-            pin: None,
-            pool: None,
-            layered: None,
-            rootfs_mode: None,
-            warn: container::Warn(&warn, &warn),
-            rootfs: &[],
         };
         let criu = CriuOptions {
             images: &self.restoration.images,
@@ -137,7 +121,7 @@ impl Saved {
             cgroups_mode: cgroups_mode(None)?,
         };
         let options = RestoreOptions {
-            create,
+            create: making.options(work, is_scope, container::Warn(&warn, &warn)),
             criu,
             detach: true,
             no_subreaper: true,
