@@ -202,7 +202,8 @@ fn seccomp_listener(bed: &Bed) {
     }
     let agent = Agent::new(&bed.dir, |_| Answer::Return(0));
     let bundle = bed.bundle().set("/linux/seccomp", profile(agent.path(), &["mkdir", "mkdirat"]));
-    let container = bundle.sh("mkdir /tmp/none; ls /tmp; echo end; exec sleep 1000").make();
+    let container =
+        bundle.sh("mkdir /tmp/none; ls /tmp; echo end; echo >/ended; exec sleep 1000").make();
     let pipes = Pipes::new(&container, "init");
     let out = pipes.reader("stdout");
     let task = Task::started(container, Some(&pipes));
@@ -211,6 +212,8 @@ fn seccomp_listener(bed: &Bed) {
     task.start("e");
     assert_eq!(task.wait("e"), 0, "nobody made it");
     assert_eq!(agent.message()["state"]["id"], task.id());
+    let ended = task.container.bundle.join("rootfs/ended");
+    wait::until_true("the program to print", || ended.exists());
     task.finish();
     assert_eq!(out.join().expect("stdout"), b"end\n");
 }
