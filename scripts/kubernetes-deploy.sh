@@ -60,12 +60,18 @@ containers:
 YAML
     make_pods
     ready holds
+    check delete_class "$k" delete runtimeclass dayfly
     check delete_daemonset "$k" delete daemonset dayfly-node -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
     deploy_manifest "$top/deploy/remove.yaml" >"$scratch/remove.yaml"
     check make_removal "$k" create -f "$scratch/remove.yaml"
     becomes waits_for_the_pods yes sh -c "'$k' logs -n kube-system daemonset/dayfly-node-remove 2>&1 |
         grep -q 'containers run on this node with this shim' && echo yes"
     check shim_is_still_there test -x "$scratch/node/containerd-shim-dayfly-v2"
+    pod refused >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: ['true']}
+YAML
+    expect no_new_pod 'RuntimeClass "dayfly" not found' sh -c "'$k' create -f '$scratch/pods.yaml' 2>&1 | grep -o 'RuntimeClass \"dayfly\" not found'"
     check delete_pod "$k" delete pod holds --timeout=60s
     deploy_restart
     expect containerd_restarts 0 echo $?
@@ -74,12 +80,5 @@ YAML
     check configuration_is_as_before cmp "$scratch/config.before" "$scratch/config.toml"
     check delete_removal "$k" delete daemonset dayfly-node-remove -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
     "$k" label node node dayfly.run/shim- >/dev/null
-    pod unplaced >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: ['true']}
-YAML
-    check make_a_pod "$k" create -f "$scratch/pods.yaml"
-    becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
-    remove_pods unplaced
     row_end
 }
