@@ -6,7 +6,7 @@
 # The image of the DaemonSet, by its Dockerfile.
 deploy_image() {
     mkdir -p "$scratch/deploy"
-    cp "$top"/deploy/* "$scratch/deploy/" && cp "$runtime" "$scratch/deploy/dayfly" &&
+    (cd "$top/deploy" && cp Dockerfile containerd.toml node "$scratch/deploy/") && cp "$runtime" "$scratch/deploy/dayfly" &&
         cp "$shim" "$scratch/deploy/containerd-shim-dayfly-v2" || return 1
     build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
     # buildah makes a name of the path, which may have no capital letters.
@@ -20,7 +20,7 @@ deploy_image() {
 
 # FILE: prints a manifest with the image and the paths of this cluster.
 deploy_manifest() {
-    sed -e 's|image: dayfly-node:latest|image: localhost/dayfly:node|' \
+    sed -e 's|image: dayfly-node:.*|image: localhost/dayfly:node|' \
         -e "s|- {name: HOST, value: /host}|&\n        - {name: BIN, value: $scratch/node}\n        - {name: CONFIG, value: $scratch/config.toml}\n        - {name: RESTART, value: touch /host$scratch/restart}|" "$1"
 }
 
@@ -37,6 +37,14 @@ deploy_installs() {
     class=dayfly
     row 'deploy/: the DaemonSet installs the shim'
     check make_class "$k" create -f "$top/deploy/runtimeclass.yaml"
+    wait_for "$patience" "$k" get serviceaccount default
+    pod unplaced >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: ['true']}
+YAML
+    check make_a_pod "$k" create -f "$scratch/pods.yaml"
+    becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
+    check delete_a_pod "$k" delete pod unplaced --timeout=60s
     cp "$scratch/config.toml" "$scratch/config.before"
     deploy_manifest "$top/deploy/daemonset.yaml" >"$scratch/daemonset.yaml"
     check make_daemonset "$k" create -f "$scratch/daemonset.yaml"
