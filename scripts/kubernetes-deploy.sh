@@ -80,7 +80,16 @@ containers:
 - {name: main, image: box, command: ['true']}
 YAML
     expect no_new_pod 'RuntimeClass "dayfly" not found' sh -c "'$k' create -f '$scratch/pods.yaml' 2>&1 | grep -o 'RuntimeClass \"dayfly\" not found'"
-    check delete_pod "$k" delete pod holds --timeout=60s
+    # As if the pod had started during the removal, when the handler was being taken away.
+    cp "$scratch/config.toml" "$scratch/config.with"
+    cp "$scratch/config.before" "$scratch/config.toml"
+    kill "$daemon"
+    wait "$daemon" 2>/dev/null
+    containerd_start 60
+    becomes handler_is_gone '' sh -c "'$get' node/node '{.status.runtimeHandlers[*].name}' | tr ' ' '\n' | grep -x dayfly"
+    expect pod_still_runs Running "$get" pod/holds '{.status.phase}'
+    check delete_pod_without_handler "$k" delete pod holds --timeout=60s
+    cp "$scratch/config.with" "$scratch/config.toml"
     deploy_restart
     expect containerd_restarts 0 echo $?
     check rollout "$k" rollout status daemonset/dayfly-node-remove -n kube-system --timeout="$((patience - 10))s"
