@@ -11,12 +11,13 @@ SHIM = $(BUILT)/containerd-shim-dayfly-v2
 # Below $(PREFIX)/share; Debian's own packages use zsh/vendor-completions.
 ZSH_COMPLETIONS ?= zsh/site-functions
 # The commit that --version prints: in a source archive of `make dist`, the archive's; otherwise, that of the checkout, with
-# -dirty if the programs' files differ from it. An empty value in the environment leaves it out: then a new commit alone
+# -dirty if the programs' files differ from it, or if there are files among them that Git does not know nor ignore. An empty value in the environment leaves it out: then a new commit alone
 # compiles nothing.
 -include .commit.mk
 ifeq ($(origin DAYFLY_COMMIT),undefined)
 build-runtime build-shim: export DAYFLY_COMMIT = $(shell [ ! -e .git ] || { commit=$$(git rev-parse -q --verify HEAD) && \
-    { git diff --quiet HEAD -- runtime lib tools Cargo.toml Cargo.lock || commit=$$commit-dirty; } && echo $$commit; } 2>/dev/null)
+    { changed=$$(git status --porcelain --untracked-files=normal -- runtime lib tools Cargo.toml Cargo.lock) && [ -z "$$changed" ] || \
+      commit=$$commit-dirty; } && echo $$commit; } 2>/dev/null)
 endif
 # Additional features of test builds (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended

@@ -6,7 +6,7 @@
 # The image of the DaemonSet, by its Dockerfile.
 deploy_image() {
     mkdir -p "$scratch/deploy"
-    cp "$top"/deploy/* "$scratch/deploy/" && cp "$runtime" "$scratch/deploy/dayfly" &&
+    (cd "$top/deploy" && cp Dockerfile containerd.toml node "$scratch/deploy/") && cp "$runtime" "$scratch/deploy/dayfly" &&
         cp "$shim" "$scratch/deploy/containerd-shim-dayfly-v2" || return 1
     build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
     # buildah makes a name of the path, which may have no capital letters.
@@ -20,7 +20,7 @@ deploy_image() {
 
 # FILE: prints a manifest with the image and the paths of this cluster.
 deploy_manifest() {
-    sed -e 's|image: dayfly-node:latest|image: localhost/dayfly:node|' \
+    sed -e 's|image: dayfly-node:.*|image: localhost/dayfly:node|' \
         -e "s|- {name: HOST, value: /host}|&\n        - {name: BIN, value: $scratch/node}\n        - {name: CONFIG, value: $scratch/config.toml}\n        - {name: RESTART, value: touch /host$scratch/restart}|" "$1"
 }
 
@@ -37,6 +37,14 @@ deploy_installs() {
     class=dayfly
     row 'deploy/: the DaemonSet installs the shim'
     check make_class "$k" create -f "$top/deploy/runtimeclass.yaml"
+    wait_for "$patience" "$k" get serviceaccount default
+    pod unplaced >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: ['true']}
+YAML
+    check make_a_pod "$k" create -f "$scratch/pods.yaml"
+    becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
+    check delete_a_pod "$k" delete pod unplaced --timeout=60s
     cp "$scratch/config.toml" "$scratch/config.before"
     deploy_manifest "$top/deploy/daemonset.yaml" >"$scratch/daemonset.yaml"
     check make_daemonset "$k" create -f "$scratch/daemonset.yaml"
@@ -60,13 +68,28 @@ containers:
 YAML
     make_pods
     ready holds
+    check delete_class "$k" delete runtimeclass dayfly
     check delete_daemonset "$k" delete daemonset dayfly-node -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
     deploy_manifest "$top/deploy/remove.yaml" >"$scratch/remove.yaml"
     check make_removal "$k" create -f "$scratch/remove.yaml"
     becomes waits_for_the_pods yes sh -c "'$k' logs -n kube-system daemonset/dayfly-node-remove 2>&1 |
         grep -q 'containers run on this node with this shim' && echo yes"
     check shim_is_still_there test -x "$scratch/node/containerd-shim-dayfly-v2"
-    check delete_pod "$k" delete pod holds --timeout=60s
+    pod refused >"$scratch/pods.yaml" <<'YAML'
+containers:
+- {name: main, image: box, command: ['true']}
+YAML
+    expect no_new_pod 'RuntimeClass "dayfly" not found' sh -c "'$k' create -f '$scratch/pods.yaml' 2>&1 | grep -o 'RuntimeClass \"dayfly\" not found'"
+    # As if the pod had started during the removal, when the handler was being taken away.
+    cp "$scratch/config.toml" "$scratch/config.with"
+    cp "$scratch/config.before" "$scratch/config.toml"
+    kill "$daemon"
+    wait "$daemon" 2>/dev/null
+    containerd_start 60
+    becomes handler_is_gone '' sh -c "'$get' node/node '{.status.runtimeHandlers[*].name}' | tr ' ' '\n' | grep -x dayfly"
+    expect pod_still_runs Running "$get" pod/holds '{.status.phase}'
+    check delete_pod_without_handler "$k" delete pod holds --timeout=60s
+    cp "$scratch/config.with" "$scratch/config.toml"
     deploy_restart
     expect containerd_restarts 0 echo $?
     check rollout "$k" rollout status daemonset/dayfly-node-remove -n kube-system --timeout="$((patience - 10))s"
@@ -74,12 +97,5 @@ YAML
     check configuration_is_as_before cmp "$scratch/config.before" "$scratch/config.toml"
     check delete_removal "$k" delete daemonset dayfly-node-remove -n kube-system --cascade=foreground --timeout="$((patience - 10))s"
     "$k" label node node dayfly.run/shim- >/dev/null
-    pod unplaced >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: ['true']}
-YAML
-    check make_a_pod "$k" create -f "$scratch/pods.yaml"
-    becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
-    remove_pods unplaced
     row_end
 }

@@ -96,8 +96,8 @@ fn test_build_has_them_and_says_so(bed: &Bed) {
     }
 }
 
-/// `make build` passes the commit of a checkout to the compiler, and says whether the programs' files have changed. A
-/// source archive has the name in a file, and what the caller sets is left alone.
+/// `make build` passes the commit of a checkout to the compiler, and says whether the programs' files have changed, or
+/// whether there are others among them. A source archive has the name in a file, and what the caller sets is left alone.
 fn make_passes_the_commit(bed: &Bed) {
     let dir = bed.dir.join("checkout");
     fs::create_dir_all(dir.join("runtime")).expect("directory");
@@ -131,6 +131,10 @@ fn make_passes_the_commit(bed: &Bed) {
     assert_eq!(make(None), commit);
     fs::write(dir.join("notes.md"), "not compiled").expect("file");
     assert_eq!(make(None), commit);
+    fs::write(dir.join("runtime/module.rs"), "").expect("file");
+    assert_eq!(make(None), format!("{commit}-dirty"), "a file that Git does not know");
+    fs::write(dir.join(".gitignore"), "module.rs\n").expect("file");
+    assert_eq!(make(None), commit, "an ignored file");
     fs::write(dir.join("runtime/main.rs"), "fn main() {}").expect("file");
     assert_eq!(make(None), format!("{commit}-dirty"));
     assert_eq!((make(Some("")), make(Some("mine"))), (String::new(), "mine".to_owned()));
