@@ -24,15 +24,14 @@ use crate::caller::Caller;
 use crate::clone;
 use crate::confinement;
 use crate::context::Context;
-use crate::fast_path::FastPaths;
 use crate::hooks;
-use crate::listener;
 use crate::namespaces::Namespaces;
 use crate::path::{absolute, c_str, c_string, in_root};
 use crate::process::{self, Around};
+use crate::program;
 use crate::request::{Console, Request};
 use crate::state;
-use crate::step::{Confined, Hooks, InitStep, Memory, ParentStep, WithoutNull};
+use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
 
 /// Returns whether a separate process creates the container's network namespace. The caller should start that process
@@ -57,24 +56,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let keep_groups =
         process::keeps_groups(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
     request.caller.check(spec, linux, keep_groups)?;
-    let namespaces = Namespaces::of(linux);
-    let mut context = Context {
-        bundle: request.bundle,
-        rootfs: match &request.rootfs {
-            Some(given) => given.place.into(),
-            None => absolute(request.bundle, &root.path),
-        },
-        given: request.rootfs,
-        linux,
-        mounts: &spec.mounts,
-        birth: Birth::of(spec, linux, &namespaces, request),
-        namespaces,
-        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
-        caller: &request.caller,
-        kernel: &request.kernel,
-        foreign_network: request.foreign_network,
-        has_start_cpus: request.own_cpus.is_some(),
-    };
+    let mut context = context(spec, request, linux, &root.path);
     if !context.namespaces.has(CloneFlags::NEWNS) {
         request.kernel.check_detached()?;
     }
@@ -122,14 +104,13 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         hooks::compile("prestart", &spec.hooks.prestart, outside)?,
         hooks::compile("createRuntime", &spec.hooks.create_runtime, outside)?,
     ];
-    let has_runtime_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
     process::compile_oom_score(&mut builder, process, &request.caller);
     let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
     if resctrl.is_some() {
         builder.parent(ParentStep::EnterResctrl);
     }
     builder.parent(ParentStep::RecordBirth);
-    if has_runtime_hooks {
+    if runtime_hooks.iter().any(|hooks| !hooks.list.is_empty()) {
         builder.init(InitStep::AwaitHooks);
         if let Some(cpus) = request.own_cpus {
             builder.parent(ParentStep::RunOn(Box::new(cpus)));
@@ -143,24 +124,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }
     let before_root = &spec.hooks.create_container;
     let hooks = hooks::compile("createContainer", before_root, || Ok(Vec::new()))?;
-    add_hooks(&mut builder, hooks, None, None);
-    if is_off(Defence::AfterPivot) {
-        compile_terminal(&mut builder, process, request, &context);
-        compile_protection(&mut builder, &context, |_| true)?;
-    }
-    if !context.namespaces.has(CloneFlags::NEWNS) {
-        builder.init(InitStep::EnterRoot);
-    } else if !context.birth.from_template {
-        let locked = context.namespaces.user() || context.caller.is_confined();
-        builder.init(match request.no_pivot {
-            true => InitStep::ChangeRoot { locked },
-            false => InitStep::PivotRoot,
-        });
-    }
-    mounts::compile_root_propagation(&mut builder, &context)?;
-    if !is_off(Defence::AfterPivot) {
-        compile_terminal(&mut builder, process, request, &context);
-    }
+    hooks::add(&mut builder, hooks, None, None);
+    compile_root(&mut builder, request, process, &context)?;
     // `protected-inside`, `masks-after-mounts`. Paths that do not show the network come first, so that they need not
     // wait for the network namespace.
     compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
@@ -194,38 +159,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if !low_limits.is_empty() {
         builder.init(InitStep::LimitResources(keep::all(low_limits)));
     }
-    let listens = filter.as_ref().filter(|filter| filter.has_listener());
-    let from = 3 + request.preserve_fds;
-    // `released-before-start`
-    if request.wait_for_start || listens.is_some() {
-        builder.init(InitStep::ReleaseDescriptors { from });
-    }
-    if let (Some(filter), Some(profile)) = (listens, linux.seccomp) {
-        // `listener-handed-over`
-        listener::compile(&mut builder, process, filter, profile.get())?;
-    }
-    compile_handshake(&mut builder, request, process, context.birth.memory);
-    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
-        builder.init(InitStep::ReleaseDescriptors { from });
-    }
-    let of_process = || process::environment(&process.env, &request.extra_env);
-    let hooks = hooks::compile("startContainer", &spec.hooks.start_container, of_process)?;
-    let confined = filter.as_ref().filter(|filter| !filter.has_listener());
-    let confined = confined.map(|_| process::confined(process));
-    add_hooks(&mut builder, hooks, process::home_of(process), confined);
-    process::compile_exec(&mut builder, process, filter.as_ref(), &request.extra_env)?;
+    program::compile(&mut builder, spec, request, process, &context, filter.as_ref())?;
 
     let mut warnings = core::mem::take(&mut builder.warnings);
-    if let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources)
-        && location.is_unified()
-    {
-        let ignored = cgroup::ignored_on_v2(resources);
-        warnings.extend(
-            ignored.map(|name| {
-                format!("linux.resources.{name} is ignored: cgroup v2 has no such limit")
-            }),
-        );
-    }
+    warnings.extend(ignored_limits(request, linux));
     let (parent, init, slots) = builder.finish();
     Ok(check::finished(Plan {
         id: request.id.to_string(),
@@ -251,40 +188,68 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }))
 }
 
-/// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
-/// `start`. `run` does not wait until init is ready: init continues once the container is recorded
-/// (`recorded-before-it-runs`, `words-match`).
-fn compile_handshake(
+/// Returns what all parts of the plan are compiled from. `root` is the path in the configuration.
+fn context<'a>(
+    spec: &'a Spec<'a>,
+    request: &'a Request<'a>,
+    linux: &'a Linux<'a>,
+    root: &str,
+) -> Context<'a, 'a> {
+    let namespaces = Namespaces::of(linux);
+    Context {
+        bundle: request.bundle,
+        rootfs: match &request.rootfs {
+            Some(given) => given.place.into(),
+            None => absolute(request.bundle, root),
+        },
+        given: request.rootfs,
+        linux,
+        mounts: &spec.mounts,
+        birth: Birth::of(spec, linux, &namespaces, request),
+        namespaces,
+        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
+        caller: &request.caller,
+        kernel: &request.kernel,
+        foreign_network: request.foreign_network,
+        has_start_cpus: request.own_cpus.is_some(),
+    }
+}
+
+/// Returns a warning for each configured limit that the container's cgroup does not have.
+fn ignored_limits(request: &Request<'_>, linux: &Linux<'_>) -> Vec<alloc::string::String> {
+    let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources) else {
+        return Vec::new();
+    };
+    let ignored = location.is_unified().then(|| cgroup::ignored_on_v2(resources));
+    let warning = |name| format!("linux.resources.{name} is ignored: cgroup v2 has no such limit");
+    ignored.into_iter().flatten().map(warning).collect()
+}
+
+/// Adds the steps by which init makes the root filesystem its root, and those that must come directly before or after.
+fn compile_root(
     builder: &mut Builder,
     request: &Request<'_>,
     process: &Process<'_>,
-    memory: Memory,
-) {
-    // If an intermediate has closed what init does not need, init no longer holds the container's lock. Then a command
-    // could enter the container before it is complete, so the parent waits until init is ready.
-    let is_stripped = builder.parent.iter().any(
-        |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
-    );
-    let one_way = !request.wait_for_start
-        && !is_stripped
-        && request.kernel.fast_paths.contains(FastPaths::ONE_WAY_HANDSHAKE);
-    if !one_way {
-        builder.init(InitStep::AnnounceReady);
-        builder.parent(ParentStep::AwaitReady);
+    context: &Context<'_, '_>,
+) -> Result<(), Error> {
+    if is_off(Defence::AfterPivot) {
+        compile_terminal(builder, process, request, context);
+        compile_protection(builder, context, |_| true)?;
     }
-    builder.init(InitStep::AwaitCommit);
-    builder.parent(ParentStep::Commit);
-    if request.wait_for_start {
-        builder.init(InitStep::AwaitStart);
-        return;
+    if !context.namespaces.has(CloneFlags::NEWNS) {
+        builder.init(InitStep::EnterRoot);
+    } else if !context.birth.from_template {
+        let locked = context.namespaces.user() || context.caller.is_confined();
+        builder.init(match request.no_pivot {
+            true => InitStep::ChangeRoot { locked },
+            false => InitStep::PivotRoot,
+        });
     }
-    if !request.attended {
-        builder.parent(ParentStep::AwaitExec);
+    mounts::compile_root_propagation(builder, context)?;
+    if !is_off(Defence::AfterPivot) {
+        compile_terminal(builder, process, request, context);
     }
-    let is_own = memory == Memory::Shared || request.caller.is_confined();
-    if is_own && process.oom_score_adj.is_some() {
-        builder.parent(ParentStep::RestoreOomScore);
-    }
+    Ok(())
 }
 
 /// Returns the cgroup, created by dayfly or by systemd.
@@ -471,15 +436,4 @@ fn compile_protection(
         });
     }
     Ok(())
-}
-
-fn add_hooks(
-    builder: &mut Builder,
-    hooks: Hooks,
-    home_of: Option<u32>,
-    confined: Option<Confined>,
-) {
-    if !hooks.list.is_empty() {
-        builder.init(InitStep::RunHooks { hooks, home_of, confined });
-    }
 }

@@ -5,9 +5,10 @@ use alloc::format;
 use alloc::vec::Vec;
 use sys::exec::StringArray;
 
+use crate::builder::Builder;
 use crate::path::c_str;
 use crate::process::strings;
-use crate::step::{Hook, Hooks};
+use crate::step::{Confined, Hook, Hooks, InitStep};
 use crate::{Error, keep};
 
 /// Prepares the hooks of one kind for execve(2). Hooks without an environment get `inherited`; for hooks inside the
@@ -46,4 +47,11 @@ pub fn compile(
         })
         .collect();
     Ok(Hooks { kind, list: keep::all(hooks?) })
+}
+
+/// Adds the step in which init runs these hooks, if there are any.
+pub fn add(builder: &mut Builder, hooks: Hooks, home_of: Option<u32>, confined: Option<Confined>) {
+    if !hooks.list.is_empty() {
+        builder.init(InitStep::RunHooks { hooks, home_of, confined });
+    }
 }

@@ -32,6 +32,7 @@ mod namespaces;
 mod newborn;
 mod path;
 mod process;
+mod program;
 pub mod purpose;
 mod request;
 mod state;

@@ -1,0 +1,77 @@
+//! The end of a plan: from the release of what init no longer needs to the exec of the program.
+
+use spec::{Process, Spec};
+
+use crate::builder::Builder;
+use crate::context::Context;
+use crate::fast_path::FastPaths;
+use crate::request::Request;
+use crate::step::{InitStep, Memory, ParentStep};
+use crate::{Error, hooks, listener, process};
+
+/// Adds the last steps. `filter` is the program of the seccomp profile.
+pub fn compile(
+    builder: &mut Builder,
+    spec: &Spec<'_>,
+    request: &Request<'_>,
+    process: &Process<'_>,
+    context: &Context<'_, '_>,
+    filter: Option<&seccomp::Program>,
+) -> Result<(), Error> {
+    let listens = filter.filter(|filter| filter.has_listener());
+    let from = 3 + request.preserve_fds;
+    // `released-before-start`
+    if request.wait_for_start || listens.is_some() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    if let (Some(filter), Some(profile)) = (listens, context.linux.seccomp) {
+        // `listener-handed-over`
+        listener::compile(builder, process, filter, profile.get())?;
+    }
+    compile_handshake(builder, request, process, context.birth.memory);
+    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
+        builder.init(InitStep::ReleaseDescriptors { from });
+    }
+    let of_process = || process::environment(&process.env, &request.extra_env);
+    let hooks = hooks::compile("startContainer", &spec.hooks.start_container, of_process)?;
+    let confined = filter.filter(|filter| !filter.has_listener());
+    let confined = confined.map(|_| process::confined(process));
+    hooks::add(builder, hooks, process::home_of(process), confined);
+    process::compile_exec(builder, process, filter, &request.extra_env)
+}
+
+/// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
+/// `start`. `run` does not wait until init is ready: init continues once the container is recorded
+/// (`recorded-before-it-runs`, `words-match`).
+fn compile_handshake(
+    builder: &mut Builder,
+    request: &Request<'_>,
+    process: &Process<'_>,
+    memory: Memory,
+) {
+    // If an intermediate has closed what init does not need, init no longer holds the container's lock. Then a command
+    // could enter the container before it is complete, so the parent waits until init is ready.
+    let is_stripped = builder.parent.iter().any(
+        |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
+    );
+    let one_way = !request.wait_for_start
+        && !is_stripped
+        && request.kernel.fast_paths.contains(FastPaths::ONE_WAY_HANDSHAKE);
+    if !one_way {
+        builder.init(InitStep::AnnounceReady);
+        builder.parent(ParentStep::AwaitReady);
+    }
+    builder.init(InitStep::AwaitCommit);
+    builder.parent(ParentStep::Commit);
+    if request.wait_for_start {
+        builder.init(InitStep::AwaitStart);
+        return;
+    }
+    if !request.attended {
+        builder.parent(ParentStep::AwaitExec);
+    }
+    let is_own = memory == Memory::Shared || request.caller.is_confined();
+    if is_own && process.oom_score_adj.is_some() {
+        builder.parent(ParentStep::RestoreOomScore);
+    }
+}
