@@ -300,13 +300,14 @@ impl Session {
 
     /// Waits until criu's process has ended.
     fn await_end(&self) -> Result<(), Error> {
-        while !self.is_over {
-            let [_, ended] = self.watch(&self.child.pidfd, PollFlags::empty())?;
-            if ended {
-                break;
+        if self.is_over {
+            return Ok(());
+        }
+        loop {
+            if let [_, true] = self.watch(&self.child.pidfd, PollFlags::empty())? {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Waits for an event; returns whether `socket` has one of the `wanted` events, and whether criu has ended. If a
