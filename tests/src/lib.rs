@@ -27,6 +27,7 @@ pub mod cgroups;
 pub mod console;
 pub mod container;
 pub mod criu;
+pub mod descent;
 pub mod filtered;
 pub mod image;
 pub mod inside;

@@ -429,7 +429,6 @@ fn v2_controllers_of_a_hybrid_host(bed: &Bed) {
 /// The files follow the group, as in `set`; a group whose name looks like a file is a group.
 fn get_in_the_grammar_of_set(bed: &Bed) {
     let own = Own::new(bed);
-    let odd = "pids.peak";
     cgroup(bed, &["create", &own.name]).ok();
     cgroup(bed, &["set", &own.name, "pids.max=50"]).ok();
     let shown = cgroup(bed, &["get", &own.name, "pids.max"]).ok().stdout;
@@ -438,7 +437,13 @@ fn get_in_the_grammar_of_set(bed: &Bed) {
     assert_eq!(shown, as_option);
     let text = "no controller has a file \"pids.mxa\"; did you mean pids.max?";
     cgroup(bed, &["get", &own.name, "pids.mxa"]).fails_without_log(text);
-    cgroup(bed, &["get", odd]).fails_without_log("there is no group \"pids.peak\"");
+    cgroup(bed, &["get", "pids.peak"]).fails_without_log("there is no group \"pids.peak\"");
+    // What has the form of a file is a group if there is one.
+    let odd = Own { bed, name: format!("pids.{}", bed.id()) };
+    let get = || cgroup(bed, &["get", "-r", "pids.max", &own.name, &odd.name]);
+    get().fails_without_log("no controller has a file");
+    cgroup(bed, &["create", &odd.name]).ok();
+    assert_eq!(get().ok().stdout, format!("{shown}{}:\npids.max: max\n\n", odd.name));
     cgroup(bed, &["get", &own.name, "other"]).fails_without_log("there is no group \"other\"");
 }
 

@@ -115,7 +115,8 @@ fn list(parent: BorrowedFd<'_>, name: &str) -> Result<Vec<Pid>, Errno> {
     Ok(text.lines().filter_map(pid).collect())
 }
 
-fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
+/// Sends `signal` to the processes; those that have exited are ignored.
+pub(crate) fn send(pids: &[Pid], signal: i32) -> Result<(), Error> {
     for pid in pids {
         match sys::signal::send_to(*pid, signal) {
             // ESRCH: the process has already exited.

@@ -53,6 +53,33 @@ impl Cgroup {
         }
     }
 
+    /// Kills the processes in the cgroup and in all cgroups below it, and waits until they have exited. Keeps the
+    /// cgroups. If there are v1 hierarchies, kills only the processes in the hierarchy that [`Cgroup::create`] requires
+    /// to be empty: in the others, there may be processes of other programs.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; failing system calls.
+    pub fn end_processes(&self) -> Result<(), Error> {
+        let primary = self.primary()?;
+        let deadline = Deadline::after(TIMEOUT);
+        loop {
+            match self.only_unified() {
+                Some(_) => self.kill_all(SIGKILL)?,
+                None => processes::send(&processes::all(primary)?, SIGKILL)?,
+            }
+            // A process frozen by v1 ends only when it is thawed.
+            let _ = self.thaw_all();
+            let left = processes::all(primary)?.len();
+            if left == 0 {
+                return Ok(());
+            }
+            if deadline.left().is_none() {
+                return Err(Error::Busy { directory: primary.path().to_string(), processes: left });
+            }
+            wait::moment(Duration::from_millis(1));
+        }
+    }
+
     /// Returns the open directory whose path is `path`, if there is one.
     fn opened(&self, path: &str) -> Option<&Directory> {
         let unified = self.unified.iter().map(|unified| &unified.directory);

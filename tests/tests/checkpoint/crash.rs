@@ -1,15 +1,18 @@
 //! `kill -9` of the commands and of criu, at any moment.
 
-use super::Saved;
+use super::{COUNTER, Saved};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::cgroups;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Running;
 use dayfly_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::path::Path;
+use serde_json::json;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -21,6 +24,9 @@ const CASES: &[Case] = &[
     case!(criu_killed_in_a_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(interrupted_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(hanging_criu_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
+    case!(criu_that_stays_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
+    case!(interrupted_in_a_cgroup_of_others).needs(criu::lacking).unlike_runc().alone(),
+    case!(signal_after_the_restore).needs(criu::lacking).unlike_runc().alone(),
 ];
 
 const ROUNDS: u32 = 12;
@@ -175,9 +181,10 @@ fn interrupted_restore(bed: &Bed) {
         std::thread::sleep(whole * round / rounds);
         interrupt(&running, signal);
         let outcome = running.wait();
-        // A signal before or after the restore ends the command by its default action.
+        // A signal ends the command by its default action only before the restore has begun.
         let is_whole = saved.c.exists() && saved.c.status() == "running";
         if is_whole {
+            assert_eq!(outcome.code(), 0, "the container runs: {outcome}");
             saved.counts();
             saved.c.delete_force().ok();
         } else {
@@ -199,5 +206,80 @@ fn hanging_criu_is_interrupted(bed: &Bed) {
         let outcome = running.wait();
         assert!(outcome.stderr.contains("signal 2 interrupted this command"), "{outcome}");
         saved.c.assert_gone("a restore whose criu hangs");
+    }
+}
+
+/// Writes a program that is criu, and that stays for ever after criu has ended. Returns its path, and the path of the
+/// file that it makes then.
+fn staying_criu(bed: &Bed) -> (PathBuf, PathBuf) {
+    let (program, mark) = (bed.dir.join("staying-criu"), bed.dir.join("criu-has-ended"));
+    let script =
+        format!("#!/bin/sh\n{} \"$@\"\n: >{}\nexec sleep 1000\n", criu::program(), mark.display());
+    fs::write(&program, script).expect("write");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    (program, mark)
+}
+
+/// Interrupts a detached restore whose criu has answered, but stays.
+#[track_caller]
+fn interrupt_staying(saved: &Saved<'_>) {
+    let (program, mark) = staying_criu(saved.c.bed);
+    let call = saved.restore_call(&["--detach"]);
+    let running = call.env("DAYFLY_CRIU", program.to_str().expect("path")).spawn();
+    wait::until_true("criu to end", || mark.exists());
+    running.signal(Signal::TERM);
+    let outcome = running.wait();
+    assert!(outcome.stderr.contains("signal 15 interrupted this command"), "{outcome}");
+}
+
+fn criu_that_stays_is_interrupted(bed: &Bed) {
+    let (saved, _) = timed_restore(bed);
+    interrupt_staying(&saved);
+    saved.c.assert_gone("a restore whose criu stays");
+    saved.restore(&[]).ok();
+    saved.counts();
+}
+
+fn interrupted_in_a_cgroup_of_others(bed: &Bed) {
+    // Without a PID namespace, the second process does not end with the first.
+    let script = "exec </dev/null >/dev/null 2>&1; sleep 1000 & exec sleep 1000";
+    let saved = Saved::running(bed.bundle().without_namespace("pid").sh(script));
+    let path = cgroups::path_of(&saved.c.id);
+    let places = cgroups::hierarchies(bed.view)
+        .into_iter()
+        .map(|hierarchy| hierarchy.join(path.trim_start_matches('/')));
+    let places: Vec<PathBuf> = places.collect();
+    let procs = |place: &PathBuf| fs::read_to_string(place.join("cgroup.procs")).expect("procs");
+    let first = places.first().expect("a hierarchy");
+    let pids = wait::until("two processes", || {
+        Some(procs(first)).filter(|pids| pids.lines().count() == 2)
+    });
+    saved.checkpoint(&[]).ok();
+    // criu needs the same pids again.
+    let is_there = |pid: &str| Path::new("/proc").join(pid).exists();
+    wait::until_true("the pids to be free", || !pids.lines().any(is_there));
+    for place in &places {
+        fs::create_dir(place).expect("mkdir");
+    }
+    interrupt_staying(&saved);
+    for place in &places {
+        assert_eq!(procs(place), "", "{}", place.display());
+        fs::remove_dir(place).expect("rmdir");
+    }
+    saved.c.assert_gone("a restore into a cgroup of others");
+}
+
+fn signal_after_the_restore(bed: &Bed) {
+    let mark = bed.dir.join("send");
+    for signal in ["HUP", "INT", "QUIT", "TERM"] {
+        let script = format!("[ ! -e {0} ] || {{ kill -{signal} $PPID; rm {0}; }}", mark.display());
+        let hook = json!({ "path": "/bin/sh", "args": ["sh", "-c", script] });
+        let saved = Saved::running(bed.bundle().sh(COUNTER).push("/hooks/poststart", hook));
+        saved.checkpoint(&[]).ok();
+        fs::write(&mark, "").expect("write");
+        saved.restore(&[]).ok();
+        assert!(!mark.exists(), "the hook has sent no signal");
+        saved.counts();
+        saved.c.delete_force().ok();
     }
 }

@@ -5,13 +5,13 @@ use super::users::users;
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
+use dayfly_tests::descent::{Family, Moment, moments};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::user::User;
 use dayfly_tests::{case, leak, wait};
 use follow::{Event, Listener, call_name};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::{BTreeMap, HashMap};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -27,58 +27,32 @@ const CASES: &[Case] = &[
     case!(exec_in_a_namespace_of_somebody_else).needs(users),
 ];
 
-/// A process's place in the tree: the command is `[]`, its second child is `[1]`, and the first child of that is `[1,
-/// 0]`.
-type Descent = Vec<usize>;
-
-/// The system call before which a process is killed; `number` counts the calls of that process from 0.
-#[derive(Clone)]
-struct Moment {
-    whose: Descent,
-    number: usize,
-}
-
-/// The processes of a command, and the calls that each of them has made. Kills one of them at a given moment.
+/// The processes of a command. Kills one of them at a given moment.
 #[derive(Default)]
-struct Family {
+struct Killer {
     command: Option<Pid>,
-    members: HashMap<Pid, Descent>,
-    children: HashMap<Pid, usize>,
-    calls: BTreeMap<Descent, Vec<u64>>,
-    /// The moment of the kill; `None` to record all calls instead.
-    last: Option<Moment>,
-    has_killed: bool,
+    family: Family,
 }
 
-impl Listener for Family {
+impl Listener for Killer {
     fn hear(&mut self, pid: Pid, event: Event) {
         match event {
             Event::Born { parent: None, .. } => self.command = Some(pid),
-            Event::Born { parent: Some(parent), .. } => {
-                let Some(mut descent) = self.members.get(&parent).cloned() else { return };
-                let number = self.children.entry(parent).or_default();
-                descent.push(*number);
-                *number += 1;
-                self.members.insert(pid, descent);
-            }
+            Event::Born { parent: Some(parent), .. } => self.family.add_child(parent, pid),
             // For a user, the command starts with a script that becomes the user and then executes dayfly. Helpers and
             // hooks execute other programs.
             Event::Executed { command, .. } => {
                 let is_ours = command.first().is_some_and(|name| name.ends_with("dayfly"));
                 match is_ours && self.command == Some(pid) {
-                    true => self.members.insert(pid, Descent::new()),
-                    false => self.members.remove(&pid),
-                };
+                    true => self.family.add_root(pid),
+                    false => self.family.remove(pid),
+                }
             }
             Event::Entered { number, .. } => {
-                let Some(whose) = self.members.get(&pid) else { return };
-                let calls = self.calls.entry(whose.clone()).or_default();
-                calls.push(number);
-                let is_last =
-                    |last: &Moment| last.whose == *whose && last.number + 1 == calls.len();
-                if self.last.as_ref().is_some_and(is_last) {
+                let is_now = self.family.enter(pid, number);
+                if is_now {
                     let _ = kill_process(pid, Signal::KILL);
-                    self.has_killed = true;
+                    self.family.has_killed = true;
                 }
             }
             _ => {}
@@ -86,8 +60,7 @@ impl Listener for Family {
     }
 
     fn hears_calls_of(&self, pid: Pid) -> bool {
-        let Some(whose) = self.members.get(&pid) else { return false };
-        self.last.as_ref().is_none_or(|last| !self.has_killed && last.whose == *whose)
+        self.family.hears_calls_of(pid)
     }
 }
 
@@ -105,25 +78,23 @@ impl Walk<'_> {
         // The first start creates what a host keeps between starts.
         (self.prepare)();
         (self.check)("nothing", &call().run().ok());
-        let mut family = Family::default();
+        let mut recorder = Killer::default();
         (self.prepare)();
-        let whole = call().followed_by(&mut family).ok();
+        let whole = call().followed_by(&mut recorder).ok();
         (self.check)("nothing", &whole);
         let mut count = 0;
-        for (whose, calls) in &family.calls {
-            for (number, made) in calls.iter().enumerate() {
-                (self.prepare)();
-                let last = Moment { whose: whose.clone(), number };
-                let mut family = Family { last: Some(last), ..Family::default() };
-                let outcome = call().followed_by(&mut family);
-                // The process may not have reached this call this time.
-                if !family.has_killed {
-                    continue;
-                }
-                count += 1;
-                let name = call_name(*made);
-                (self.check)(&format!("{whose:?} killed before call {number}, {name}"), &outcome);
+        for (last, made) in moments(&recorder.family.calls, |_| true) {
+            (self.prepare)();
+            let Moment { whose, number } = last.clone();
+            let mut killer = Killer { family: Family::until(last), ..Killer::default() };
+            let outcome = call().followed_by(&mut killer);
+            // The process may not have reached this call this time.
+            if !killer.family.has_killed {
+                continue;
             }
+            count += 1;
+            let name = call_name(made);
+            (self.check)(&format!("{whose:?} killed before call {number}, {name}"), &outcome);
         }
         count
     }

@@ -10,6 +10,7 @@ use super::crash::requests;
 use super::is_missing;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
+use dayfly_tests::descent::{Descent, Family, Moment, moments};
 use dayfly_tests::runner::Case;
 use dayfly_tests::seed::Seed;
 use dayfly_tests::shim::{self, Events, Line, Pipes, program};
@@ -21,7 +22,7 @@ use proto::messages::task::{DeleteRequest, DeleteResponse, KillRequest, Method, 
 use proto::messages::task::{WaitRequest, WaitResponse};
 use proto::ttrpc::Status;
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
@@ -39,10 +40,8 @@ const CASES: &[Case] = &[
     case!(delete).on(&[View::V2]).unlike_runc(),
 ];
 
-/// A process's place in the tree: the program that the test executes is `[]`, the shim that `start` leaves is
-/// [`SHIM`], its second worker is `[0, 1]`, and the first child of that is `[0, 1, 0]`.
-type Descent = Vec<usize>;
-
+/// The place of the shim that `start` leaves: the program that the test executes is `[]`, the shim's second worker is
+/// `[0, 1]`, and the first child of that is `[0, 1, 0]`.
 const SHIM: &[usize] = &[0];
 
 /// A walk through all calls takes minutes.
@@ -76,31 +75,27 @@ enum Victim {
     Shim,
 }
 
-/// The system call before which a process is killed; `number` counts the calls of the process `whose` from 0.
-#[derive(Clone)]
-struct Moment {
-    whose: Descent,
-    number: usize,
+/// The processes of a shim's program. Kills one of them at a given moment.
+struct Killer {
+    family: Family,
     victim: Victim,
 }
 
-/// The processes of a shim's program, and the calls that each of them has made.
-#[derive(Default)]
-struct Family {
-    members: HashMap<Pid, Descent>,
-    children: HashMap<Pid, usize>,
-    calls: BTreeMap<Descent, Vec<u64>>,
-    /// The moment of the kill; `None` to record all calls instead.
-    last: Option<Moment>,
-    has_killed: bool,
-}
+impl Killer {
+    fn recording() -> Self {
+        Self { family: Family::default(), victim: Victim::Caller }
+    }
 
-impl Family {
-    fn kill(&mut self, caller: Pid, victim: Victim) {
+    fn killing_at(last: Moment, victim: Victim) -> Self {
+        Self { family: Family::until(last), victim }
+    }
+
+    fn kill(&mut self, caller: Pid) {
         let is_shim = |(_, descent): &(&Pid, &Descent)| descent.as_slice() == SHIM;
-        let shim = self.members.iter().find(is_shim).map(|(pid, _)| *pid);
-        let Some(pid) = (if victim == Victim::Shim { shim } else { Some(caller) }) else { return };
-        self.has_killed = kill_process(pid, Signal::KILL).is_ok();
+        let shim = self.family.members.iter().find(is_shim).map(|(pid, _)| *pid);
+        let victim = if self.victim == Victim::Shim { shim } else { Some(caller) };
+        let Some(pid) = victim else { return };
+        self.family.has_killed = kill_process(pid, Signal::KILL).is_ok();
         // When the shim is a zombie, the kernel has sent PDEATHSIG to its workers, so the caller makes no further call.
         let since = Instant::now();
         let is_there = || leak::state(pid.as_raw_pid()).is_some_and(|state| !"ZX".contains(state));
@@ -110,30 +105,20 @@ impl Family {
     }
 }
 
-impl Listener for Family {
+impl Listener for Killer {
     fn hear(&mut self, pid: Pid, event: Event) {
         match event {
-            Event::Born { parent: Some(parent), .. } => {
-                let Some(mut descent) = self.members.get(&parent).cloned() else { return };
-                let number = self.children.entry(parent).or_default();
-                descent.push(*number);
-                *number += 1;
-                self.members.insert(pid, descent);
-            }
+            Event::Born { parent: Some(parent), .. } => self.family.add_child(parent, pid),
             Event::Executed { command, .. } => {
                 match command.first().is_some_and(|name| name.ends_with(shim::NAME)) {
-                    true => drop(self.members.entry(pid).or_default()),
-                    false => drop(self.members.remove(&pid)),
+                    true => self.family.add_root(pid),
+                    false => self.family.remove(pid),
                 }
             }
             Event::Entered { number, .. } => {
-                let Some(whose) = self.members.get(&pid) else { return };
-                let calls = self.calls.entry(whose.clone()).or_default();
-                calls.push(number);
-                let is_now =
-                    |last: &&Moment| last.whose == *whose && last.number + 1 == calls.len();
-                if let Some(victim) = self.last.as_ref().filter(is_now).map(|last| last.victim) {
-                    self.kill(pid, victim);
+                let is_now = self.family.enter(pid, number);
+                if is_now {
+                    self.kill(pid);
                 }
             }
             _ => {}
@@ -141,22 +126,21 @@ impl Listener for Family {
     }
 
     fn hears_calls_of(&self, pid: Pid) -> bool {
-        let Some(whose) = self.members.get(&pid) else { return false };
-        self.last.as_ref().is_none_or(|last| !self.has_killed && last.whose == *whose)
+        self.family.hears_calls_of(pid)
     }
 }
 
-/// A family that the test reads when its processes have ended.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Family>>);
+/// A listener that the test reads when its processes have ended.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Killer>>);
 
 impl Shared {
-    fn killing_at(last: Moment) -> Self {
-        Self(Arc::new(Mutex::new(Family { last: Some(last), ..Family::default() })))
+    fn new(killer: Killer) -> Self {
+        Self(Arc::new(Mutex::new(killer)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Family> {
-        self.0.lock().expect("family")
+    fn lock(&self) -> MutexGuard<'_, Killer> {
+        self.0.lock().expect("killer")
     }
 }
 
@@ -219,7 +203,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Executes `start`, and follows it and the shim.
-    fn start(&self, family: &Shared) -> Followed {
+    fn start(&self, killer: &Shared) -> Followed {
         self.clear();
         let bed = self.container.bed;
         let given = shim::parameters(bed, &self.container, &self.events, Options::default());
@@ -232,7 +216,7 @@ impl<'a> Ground<'a> {
         let command = Command::new("/bin/sh").args(["-c", script, "sh"]).arg(&self.program);
         let command = command.args(own.get_args()).arg("start").dir(&self.container.bundle);
         let command = command.env("TTRPC_ADDRESS", &self.events.path).stdin(waits);
-        let mut listener = family.clone();
+        let mut listener = killer.clone();
         let tracer = std::thread::spawn(move || {
             follow(&command, Mode::Syscalls, Duration::from_secs(120), &mut listener)
         });
@@ -301,29 +285,28 @@ impl<'a> Ground<'a> {
     /// Records the calls of a whole life.
     fn record(&self) -> BTreeMap<Descent, Vec<u64>> {
         // The first start makes what a host keeps between starts.
-        for _ in 0..2 {
-            let family = Shared::default();
-            let followed = self.start(&family);
-            let line = followed.line.as_ref().expect("a shim");
-            let pid = Pid::from_raw(line.pid() as i32).expect("pid");
-            let answers = self.live(line);
-            assert_eq!(answers.len(), self.life().len());
-            for (answer, (method, _)) in answers.iter().zip(self.life()) {
-                assert!(answer.is_ok(), "{}: {answer:?}", method.name());
-            }
-            line.wait_for_its_end();
-            followed.end();
-            self.delete("a whole life");
-            self.assert_gone("a whole life");
-            let family = std::mem::take(&mut *family.lock());
-            assert_eq!(family.members.get(&pid).map(Vec::as_slice), Some(SHIM));
-            if !self.path("recorded").exists() {
-                fs::write(self.path("recorded"), "").expect("write");
-                continue;
-            }
-            return family.calls;
+        self.whole_life();
+        self.whole_life()
+    }
+
+    /// Goes through a whole life; returns the calls.
+    fn whole_life(&self) -> BTreeMap<Descent, Vec<u64>> {
+        let killer = Shared::new(Killer::recording());
+        let followed = self.start(&killer);
+        let line = followed.line.as_ref().expect("a shim");
+        let pid = Pid::from_raw(line.pid() as i32).expect("pid");
+        let answers = self.live(line);
+        assert_eq!(answers.len(), self.life().len());
+        for (answer, (method, _)) in answers.iter().zip(self.life()) {
+            assert!(answer.is_ok(), "{}: {answer:?}", method.name());
         }
-        unreachable!("the second round returns");
+        line.wait_for_its_end();
+        followed.end();
+        self.delete("a whole life");
+        self.assert_gone("a whole life");
+        let family = std::mem::take(&mut killer.lock().family);
+        assert_eq!(family.members.get(&pid).map(Vec::as_slice), Some(SHIM));
+        family.calls
     }
 
     /// Walks through the calls of the processes that `is_walked` selects; `round` goes through a life
@@ -337,29 +320,15 @@ impl<'a> Ground<'a> {
         let recorded = self.record();
         let all = moments(&recorded, is_walked);
         let mut struck = 0;
-        for (whose, number, call) in chosen(all.len()).map(|at| &all[at]) {
-            let what = format!("{whose:?}, call {number}, {}", call_name(*call));
-            let last = Moment { whose: whose.clone(), number: *number, victim };
-            let family = Shared::killing_at(last);
-            let followed = self.start(&family);
+        for (last, call) in chosen(all.len()).map(|at| &all[at]) {
+            let what = format!("{:?}, call {}, {}", last.whose, last.number, call_name(*call));
+            let killer = Shared::new(Killer::killing_at(last.clone(), victim));
+            let followed = self.start(&killer);
             round(self, &what, followed);
-            struck += usize::from(family.lock().has_killed);
+            struck += usize::from(killer.lock().family.has_killed);
         }
         struck
     }
-}
-
-/// Returns the calls of the processes that `is_walked` selects, one after another, with their names' numbers.
-fn moments(
-    recorded: &BTreeMap<Descent, Vec<u64>>,
-    is_walked: impl Fn(&Descent) -> bool,
-) -> Vec<(Descent, usize, u64)> {
-    let walked = recorded.iter().filter(|(whose, _)| is_walked(whose));
-    walked
-        .flat_map(|(whose, calls)| {
-            calls.iter().enumerate().map(|(number, call)| (whose.clone(), number, *call))
-        })
-        .collect()
 }
 
 /// Ends a round whose shim may have been killed.
@@ -446,27 +415,25 @@ fn delete(bed: &Bed) {
         kill_process(pid, Signal::KILL).expect("kill");
         shim.wait_for_its_end();
     };
-    let followed = |family: Family| {
+    let followed = |mut killer: Killer| {
         let own = shim::command(&[], &ground.program, &ground.container, &ground.events.path);
         let command = Command::new(&ground.program).args(own.get_args());
         let command = command.arg("-bundle").arg(&ground.container.bundle).arg("delete");
         let file = |path: &Path| File::create(path).expect("create");
         let command = command.dir(&ground.container.bundle).stderr(file(&ground.path("said")));
-        let mut family = family;
         let limit = Duration::from_secs(60);
-        follow(&command, Mode::Syscalls, limit, &mut family).expect("follow");
-        family
+        follow(&command, Mode::Syscalls, limit, &mut killer).expect("follow");
+        killer.family
     };
     prepare();
-    let recorded = followed(Family::default()).calls;
+    let recorded = followed(Killer::recording()).calls;
     ground.assert_gone("delete");
     let all = moments(&recorded, |_| true);
     let mut struck = 0;
-    for (whose, number, call) in chosen(all.len()).map(|at| &all[at]) {
-        let what = format!("delete {whose:?}, call {number}, {}", call_name(*call));
+    for (last, call) in chosen(all.len()).map(|at| &all[at]) {
+        let what = format!("delete {:?}, call {}, {}", last.whose, last.number, call_name(*call));
         prepare();
-        let last = Moment { whose: whose.clone(), number: *number, victim: Victim::Caller };
-        let family = followed(Family { last: Some(last), ..Family::default() });
+        let family = followed(Killer::killing_at(last.clone(), Victim::Caller));
         struck += usize::from(family.has_killed);
         ground.delete(&what);
         ground.assert_gone(&what);

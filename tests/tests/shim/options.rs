@@ -19,6 +19,7 @@ use proto::ttrpc::status::code;
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 use sys::unotify::Answer;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -78,12 +79,28 @@ fn no_new_keyring(bed: &Bed) {
     }
 }
 
+/// Without pivot_root(2), the host's tree stays below the container's root: once that is unmounted, a process that joins
+/// the mount namespace is in the host's tree.
 fn no_pivot_root(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
-    let options = Options { no_pivot_root: true, ..Options::default() };
-    assert!(output(bed, "ls /", options).0.contains("proc\n"));
+    for no_pivot_root in [false, true] {
+        let options = Options { no_pivot_root, ..Options::default() };
+        let task = created(bed.bundle().args(&["sleep", "1000"]).make(), options, None);
+        task.start("");
+        let pid = task.state().pid.to_string();
+        let inside = |args: &[&str]| {
+            let mut command = Command::new("nsenter");
+            command.args(["--mount", "--target", &pid, "--"]).args(args).output().expect("nsenter")
+        };
+        let root = task.container.bundle.to_str().expect("path");
+        assert!(!inside(&["test", "-e", root]).status.success(), "the host's tree is visible");
+        let unmounted = inside(&["umount", "-l", "/"]);
+        assert!(unmounted.status.success(), "{unmounted:?}");
+        assert_eq!(inside(&["test", "-e", root]).status.success(), no_pivot_root);
+        task.finish();
+    }
 }
 
 fn shim_cgroup(bed: &Bed) {

@@ -2,7 +2,8 @@
 //!
 //! criu saves the cgroup of the container's init in each hierarchy, with all cgroups below it, and the restore creates
 //! those that are missing. If the container has no cgroup of its own in a hierarchy, its processes are in a cgroup that
-//! others use as well, often the root. criu would then save the cgroups of other programs, and restore them after those
+//! others use as well, often the root. This is also possible in a hierarchy that dayfly uses: dayfly skips those in
+//! which it cannot create a cgroup. criu would then save the cgroups of other programs, and restore them after those
 //! programs have removed them. criu therefore receives the list of hierarchies that it may save.
 
 use alloc::format;
@@ -28,29 +29,32 @@ pub(super) fn saved(location: Option<&Location>, process: &Process) -> Result<Ve
 
 fn own_hierarchies(location: Option<&Location>, text: &str) -> Vec<String> {
     let is_own = |(list, path): &(&str, &str)| {
-        // A container never has the root cgroup.
-        *path != "/" && location.is_some_and(|location| location.has_hierarchy(list))
+        let place = location.and_then(|location| location.in_hierarchy(list));
+        place.is_some_and(|place| is_at_or_below(path, place.path()))
     };
-    let own: Vec<String> = lines(text).filter(is_own).map(|(list, _)| list.to_string()).collect();
+    let own: Vec<String> =
+        cgroup::lines(text).filter(is_own).map(|(list, _)| list.to_string()).collect();
     if own.is_empty() { [NO_HIERARCHY.to_string()].into() } else { own }
+}
+
+/// Returns whether the cgroup `path`, from /proc/PID/cgroup, is the container's or below it: init may have moved itself.
+/// `own` is the container's cgroup below the mount point. If the mount shows only a part of the hierarchy, `path` begins
+/// with the path of this part.
+fn is_at_or_below(path: &str, own: &str) -> bool {
+    !own.is_empty() && format!("{path}/").contains(&format!("{own}/"))
 }
 
 /// Returns criu's own cgroup in each hierarchy, which is the root of the container's cgroups.
 pub(super) fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
     let file = format!("/proc/{pid}/cgroup");
     let text = sys::fs::read_text(file.as_str()).context("read", &file)?;
-    let roots = lines(&text).flat_map(|(list, path)| {
+    let roots = cgroup::lines(&text).flat_map(|(list, path)| {
         list.split(',').map(|controller| CgroupRoot {
             controller: Some(controller.to_string()),
             path: path.to_string(),
         })
     });
     Ok(roots.collect())
-}
-
-/// Iterates over the lines of /proc/PID/cgroup: the list of controllers, and the path.
-fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'))
 }
 
 #[cfg(test)]
@@ -81,5 +85,9 @@ mod tests {
         assert_eq!(own_hierarchies(Some(&location(None, &["memory"])), text), ["memory"]);
         assert_eq!(own_hierarchies(Some(&location(Some("/cg"), &[])), "0::/\n"), ["none"]);
         assert_eq!(own_hierarchies(None, text), ["none"]);
+        let skipped = "3:memory:/user.slice\n2:pids:/pod/c\n0::/user.slice\n";
+        assert_eq!(own_hierarchies(Some(&hybrid), skipped), ["pids"]);
+        let moved = "3:memory:/docker/a/pod/c\n2:pids:/pod/cc\n0::/pod/c/init\n";
+        assert_eq!(own_hierarchies(Some(&hybrid), moved), ["memory", ""]);
     }
 }

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
 
 use cgroup::Cgroup;
 use plan::{CgroupPlan, Plan};
@@ -38,11 +39,12 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 const LOG: &str = "restore.log";
 
 /// Restores a container from images and a bundle. Waits for the program's exit and returns its exit status; with
-/// `detach`, returns once the program is running.
+/// `detach`, returns once the program is running. The signals of [`sys::signal::SignalSet::INTERRUPTS`] interrupt the
+/// restore until criu has ended. All signals stay blocked when this function returns: the caller is about to exit.
 ///
 /// # Errors
-/// If the images are invalid or owned by another user, if the container has an unsupported property, or if criu fails.
-/// On failure, nothing is left behind.
+/// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or
+/// if a signal interrupts the restore. On failure, nothing is left behind.
 pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
     let (create, trace) = (&options.create, store.trace());
     let images = Directory::open(options.criu.images)?;
@@ -57,9 +59,11 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let work = options.criu.work.map(Directory::make).transpose()?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
-    // Also with `detach`: a signal during the restore must not end this process before everything is undone.
+    // Also with `detach`: a signal during the restore must not end this process before everything is undone. The
+    // signals stay blocked until the process exits: one that arrives once the container runs, or while a failed restore
+    // is undone, must not end the process in place of its exit status.
     let subreaper = !options.detach && !options.no_subreaper;
-    let signals = foreground::Signals::block(subreaper, trace)?;
+    let signals = ManuallyDrop::new(foreground::Signals::block(subreaper, trace)?);
     let cpus = StartCpus::enter(None, trace, create.warn)?;
     let mut request = making.ask(&cpus, console.source(), false)?;
     let plan = making.compile(&mut request)?;
@@ -229,6 +233,8 @@ impl Restoration<'_> {
                     let _ = sys::signal::send(pidfd.as_fd(), 9);
                     let _ = launch::wait(&pidfd);
                 }
+                // A cgroup that existed before the restore is kept. It was empty, so all processes are criu's.
+                let _ = cgroup.as_ref().map(Cgroup::end_processes);
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
                     Ok(_) => Err(Error::text("criu restored no process that it told of")),

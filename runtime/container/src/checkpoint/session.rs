@@ -180,10 +180,11 @@ impl Session {
         }
     }
 
-    /// Has criu perform the operation of `options`, and waits until it ends.
+    /// Has criu perform the operation of `options`, and waits until criu's process ends.
     ///
     /// # Errors
-    /// If criu fails, or if `on_notice` returns an error; criu then stops.
+    /// If criu fails, or if `on_notice` returns an error; criu then stops. If a signal interrupts this process before
+    /// criu's process has ended; criu is then killed, even after its answer.
     pub fn run(
         mut self,
         what: i32,
@@ -194,8 +195,10 @@ impl Session {
         let answer = self.ask(&request, on_notice);
         // criu exits when the socket is closed, but may first finish its current work, such as undoing its changes.
         self.socket = None;
+        let ended = self.await_end();
         let status = self.wait();
         let answer = answer?;
+        ended?;
         match status {
             Some(0) => Ok(answer),
             _ => Err(Trouble::Of(self.how_it_ended())),
@@ -278,32 +281,12 @@ impl Session {
     /// Waits for an answer. Returns false if criu has exited without an answer. The exit is not detected by an end of
     /// file, because the processes that criu creates also have the socket open.
     fn has_answer(&self, socket: &OwnedFd) -> Result<bool, Error> {
-        let signals = self.interrupts.as_ref();
-        let mut fds = [
-            PollFd::new(socket, PollFlags::IN),
-            PollFd::new(&self.child.pidfd, PollFlags::IN),
-            PollFd::new(
-                signals.unwrap_or(socket),
-                if signals.is_some() { PollFlags::IN } else { PollFlags::empty() },
-            ),
-        ];
         loop {
-            match poll(&mut fds, None) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
-            }
-            if let Some(signal) = signals.and_then(|fd| read_signal(fd.as_fd()).ok()) {
-                let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
-                return Err(Error::Text(format!(
-                    "criu was ended, because signal {signal} interrupted this command: try again"
-                )));
-            }
-            let [answer, end, _] = &fds;
-            if !answer.revents().is_empty() {
+            let [answered, ended] = self.watch(socket, PollFlags::IN)?;
+            if answered {
                 return Ok(true);
             }
-            if !end.revents().is_empty() {
+            if ended {
                 // criu may have answered and ended after poll(2) looked at the socket.
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 if matches!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)), Ok(1..)) {
@@ -313,6 +296,45 @@ impl Session {
                 return Ok(false);
             }
         }
+    }
+
+    /// Waits until criu's process has ended.
+    fn await_end(&self) -> Result<(), Error> {
+        if self.is_over {
+            return Ok(());
+        }
+        loop {
+            if let [_, true] = self.watch(&self.child.pidfd, PollFlags::empty())? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for an event; returns whether `socket` has one of the `wanted` events, and whether criu has ended. If a
+    /// signal interrupts this process first, kills criu and returns an error.
+    fn watch(&self, socket: &OwnedFd, wanted: PollFlags) -> Result<[bool; 2], Error> {
+        let signals = self.interrupts.as_ref();
+        let of_signals = if signals.is_some() { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = [
+            PollFd::new(socket, wanted),
+            PollFd::new(&self.child.pidfd, PollFlags::IN),
+            PollFd::new(signals.unwrap_or(socket), of_signals),
+        ];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
+            }
+        }
+        if let Some(signal) = signals.and_then(|fd| read_signal(fd.as_fd()).ok()) {
+            let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+            return Err(Error::Text(format!(
+                "criu was ended, because signal {signal} interrupted this command: try again"
+            )));
+        }
+        let [answer, end, _] = &fds;
+        Ok([!answer.revents().is_empty(), !end.revents().is_empty()])
     }
 
     /// Kills criu's children, if they have their own process group.

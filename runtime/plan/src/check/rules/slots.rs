@@ -36,97 +36,73 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-impl ParentStep {
-    /// Calls `fill` for the slots that the step fills.
-    fn fills(&self, fill: &mut dyn FnMut(Slot)) {
-        match self {
-            Self::OpenProc => fill(Slot::PROC),
-            Self::MakeUserNamespace { slot, .. }
-            | Self::MakeTree { slot, .. }
-            | Self::OpenNamespace { slot, .. }
-            | Self::OpenRoot { slot, .. } => fill(*slot),
-            Self::CloneTree(tree) => fill(tree.slot),
-            Self::AssembleRootfs | Self::CopyLayers => fill(Slot::ROOT),
-            Self::CloneDevice(DeviceSource { slot, .. }) => fill(*slot),
-            Self::MakeNodes(made) => made.nodes.iter().for_each(|own| fill(own.host.slot)),
-            Self::MakeNetwork => fill(Slot::NETWORK),
-            Self::Undumpable
-            | Self::RequireModule(_)
-            | Self::MapLayers { .. }
-            | Self::OpenLayers
-            | Self::MakeUpper
-            | Self::DetachLayers
-            | Self::ConnectConsole { .. }
-            | Self::CreateCgroup
-            | Self::EnterPidNamespace { .. }
-            | Self::EnterNamespace { .. }
-            | Self::RunOn(_)
-            | Self::Clone { .. }
-            | Self::ReleaseScope { .. }
-            | Self::MoveNetDevices { .. }
-            | Self::MapIds(_)
-            | Self::MapOwnId(_)
-            | Self::MapIdsThrough(_)
-            | Self::LimitResources(_)
-            | Self::Admit
-            | Self::AdjustOomScore(_)
-            | Self::InheritOomScore(_)
-            | Self::RestoreOomScore
-            | Self::EnterResctrl
-            | Self::RecordBirth
-            | Self::RunHooks
-            | Self::SendListener(_)
-            | Self::AwaitReady
-            | Self::Commit
-            | Self::AwaitExec => {}
-        }
-    }
+/// What a step does with a slot.
+#[derive(Clone, Copy)]
+enum Touch {
+    Read(Slot),
+    Fill(Slot),
+}
 
-    /// Calls `read` for the slots that the step reads.
-    fn reads(&self, read: &mut dyn FnMut(Slot)) {
+impl ParentStep {
+    /// Calls `touch` for the slots that the step reads, and then for those that it fills.
+    fn touches(&self, touch: &mut dyn FnMut(Touch)) {
         match self {
-            Self::MakeUserNamespace { .. }
-            | Self::MapIds(_)
+            Self::OpenProc => touch(Touch::Fill(Slot::PROC)),
+            Self::MakeUserNamespace { slot, .. } | Self::OpenRoot { slot, .. } => {
+                touch(Touch::Read(Slot::PROC));
+                touch(Touch::Fill(*slot));
+            }
+            Self::OpenNamespace { slot, foreign, .. } => {
+                foreign.iter().for_each(|_| touch(Touch::Read(Slot::PROC)));
+                touch(Touch::Fill(*slot));
+            }
+            Self::MapIds(_)
             | Self::MapOwnId(_)
             | Self::AdjustOomScore(_)
-            | Self::InheritOomScore(_)
-            | Self::OpenRoot { .. }
-            | Self::OpenNamespace { foreign: Some(_), .. } => read(Slot::PROC),
+            | Self::InheritOomScore(_) => touch(Touch::Read(Slot::PROC)),
             Self::CloneTree(tree) => {
-                tree.id_map.iter().for_each(|map| read(map.user_namespace));
+                tree.id_map.iter().for_each(|map| touch(Touch::Read(map.user_namespace)));
+                touch(Touch::Fill(tree.slot));
             }
-            Self::MakeNodes(made) => made.id_map.iter().for_each(|slot| read(*slot)),
-            Self::MapLayers { user_namespace } | Self::MakeTree { user_namespace, .. } => {
-                user_namespace.iter().for_each(|slot| read(*slot));
+            Self::MakeNodes(made) => {
+                made.id_map.iter().for_each(|slot| touch(Touch::Read(*slot)));
+                made.nodes.iter().for_each(|own| touch(Touch::Fill(own.host.slot)));
             }
-            Self::EnterPidNamespace { slot } | Self::EnterNamespace { slot, .. } => read(*slot),
+            Self::MapLayers { user_namespace } => {
+                user_namespace.iter().for_each(|slot| touch(Touch::Read(*slot)));
+            }
+            Self::MakeTree { slot, user_namespace, .. } => {
+                user_namespace.iter().for_each(|slot| touch(Touch::Read(*slot)));
+                touch(Touch::Fill(*slot));
+            }
+            Self::EnterPidNamespace { slot } | Self::EnterNamespace { slot, .. } => {
+                touch(Touch::Read(*slot));
+            }
             Self::MoveNetDevices { namespace, .. } => {
-                read(namespace.unwrap_or(Slot::PROC));
+                touch(Touch::Read(namespace.unwrap_or(Slot::PROC)));
             }
             Self::Clone { intermediate, time, .. } => {
+                let mut read = |slot: &Slot| touch(Touch::Read(*slot));
                 if let Some(intermediate) = intermediate {
-                    intermediate.first.iter().flatten().for_each(|(slot, _)| read(*slot));
-                    intermediate.user.iter().chain(&intermediate.pid).for_each(|slot| read(*slot));
+                    intermediate.first.iter().flatten().for_each(|(slot, _)| read(slot));
+                    intermediate.user.iter().chain(&intermediate.pid).for_each(&mut read);
                 }
                 if let Some(TimeNamespace::Joined(slot)) = time {
-                    read(*slot);
+                    read(slot);
                 }
             }
+            Self::AssembleRootfs | Self::CopyLayers => touch(Touch::Fill(Slot::ROOT)),
+            Self::CloneDevice(DeviceSource { slot, .. }) => touch(Touch::Fill(*slot)),
+            Self::MakeNetwork => touch(Touch::Fill(Slot::NETWORK)),
             Self::Undumpable
-            | Self::OpenProc
             | Self::RequireModule(_)
             | Self::OpenLayers
             | Self::MakeUpper
-            | Self::AssembleRootfs
             | Self::DetachLayers
-            | Self::CopyLayers
-            | Self::CloneDevice(_)
-            | Self::OpenNamespace { foreign: None, .. }
             | Self::ConnectConsole { .. }
             | Self::CreateCgroup
             | Self::RunOn(_)
             | Self::ReleaseScope { .. }
-            | Self::MakeNetwork
             | Self::MapIdsThrough(_)
             | Self::LimitResources(_)
             | Self::Admit
@@ -171,8 +147,12 @@ fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
     let mut is_born = false;
     for (number, step) in look.plan.parent.iter().enumerate() {
         let mut is_good = true;
-        step.reads(&mut |slot| is_good &= filled.has(slot));
-        step.fills(&mut |slot| is_good &= filled.set(slot) && !is_born);
+        step.touches(&mut |touch| {
+            is_good &= match touch {
+                Touch::Read(slot) => filled.has(slot),
+                Touch::Fill(slot) => filled.set(slot) && !is_born,
+            };
+        });
         is_born |= matches!(step, ParentStep::Clone { .. });
         if !is_good {
             finding.blame(number);

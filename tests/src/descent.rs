@@ -1,0 +1,90 @@
+//! The processes that descend from a followed command, by their place in the tree, and the system calls that each of
+//! them has made: for tests that kill one before each of its calls.
+
+use rustix::process::Pid;
+use std::collections::{BTreeMap, HashMap};
+
+/// A process's place in the tree: a root is `[]`, its second child is `[1]`, and the first child of that is `[1, 0]`.
+pub type Descent = Vec<usize>;
+
+/// A system call; `number` counts the calls of the process `whose` from 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// The process.
+    pub whose: Descent,
+    /// The number of the call.
+    pub number: usize,
+}
+
+/// The processes below the roots, and the calls that each of them has made.
+#[derive(Debug, Default)]
+pub struct Family {
+    /// The processes.
+    pub members: HashMap<Pid, Descent>,
+    children: HashMap<Pid, usize>,
+    /// The calls of each process, as numbers in the kernel's table.
+    pub calls: BTreeMap<Descent, Vec<u64>>,
+    /// The moment of the kill; `None` to record all calls instead.
+    last: Option<Moment>,
+    /// Whether the caller has killed at that moment.
+    pub has_killed: bool,
+}
+
+impl Family {
+    /// Returns a family whose calls are heard only until `last`.
+    #[must_use]
+    pub fn until(last: Moment) -> Self {
+        Self { last: Some(last), ..Self::default() }
+    }
+
+    /// Makes `pid` a root, unless it is a member already.
+    pub fn add_root(&mut self, pid: Pid) {
+        self.members.entry(pid).or_default();
+    }
+
+    /// Removes a process that has executed another program.
+    pub fn remove(&mut self, pid: Pid) {
+        self.members.remove(&pid);
+    }
+
+    /// Adds a new process, if its parent is a member.
+    pub fn add_child(&mut self, parent: Pid, pid: Pid) {
+        let Some(mut descent) = self.members.get(&parent).cloned() else { return };
+        let number = self.children.entry(parent).or_default();
+        descent.push(*number);
+        *number += 1;
+        self.members.insert(pid, descent);
+    }
+
+    /// Records a call of a member; returns whether this is the moment of the kill.
+    #[must_use]
+    pub fn enter(&mut self, pid: Pid, call: u64) -> bool {
+        let Some(whose) = self.members.get(&pid) else { return false };
+        let calls = self.calls.entry(whose.clone()).or_default();
+        calls.push(call);
+        let is_now = |last: &Moment| last.whose == *whose && last.number + 1 == calls.len();
+        self.last.as_ref().is_some_and(is_now)
+    }
+
+    /// Returns whether the calls of this process matter.
+    #[must_use]
+    pub fn hears_calls_of(&self, pid: Pid) -> bool {
+        let Some(whose) = self.members.get(&pid) else { return false };
+        self.last.as_ref().is_none_or(|last| !self.has_killed && last.whose == *whose)
+    }
+}
+
+/// Returns the calls of the processes that `is_walked` selects, one process after another, each with the call's number
+/// in the kernel's table.
+pub fn moments(
+    recorded: &BTreeMap<Descent, Vec<u64>>,
+    is_walked: impl Fn(&Descent) -> bool,
+) -> Vec<(Moment, u64)> {
+    let walked = recorded.iter().filter(|(whose, _)| is_walked(whose));
+    let of_one = |(whose, calls): (&Descent, &Vec<u64>)| {
+        let moment =
+            |(number, call): (usize, &u64)| (Moment { whose: whose.clone(), number }, *call);
+        calls.iter().enumerate().map(moment).collect::<Vec<_>>()
+    };
+    walked.flat_map(of_one).collect()
+}
