@@ -17,7 +17,7 @@ use crate::bootstrap::bundle::{self, BundleState};
 use crate::event::Event;
 use crate::oom;
 use crate::shim::{Ending, Shim, failed};
-use crate::table::{Clearing, Exit, Stage};
+use crate::table::{Clearing, Exit, Stage, Task};
 use crate::task::{self, Caller, Made};
 use crate::worker::{Job, Kind, Worker, made};
 
@@ -83,6 +83,12 @@ impl Shim {
                 Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
                 result => self.created(task, result),
             },
+            Kind::Admit { task } => match result {
+                Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
+                result => {
+                    result.map(|_| task::admitted(self, task)).inspect_err(|_| self.forget(task))
+                }
+            },
             Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
                 (Err(why), Some(task)) if is_cut_off(&why) => {
                     return self.sweep(task.key, command, caller, why);
@@ -146,6 +152,14 @@ impl Shim {
         }
     }
 
+    /// Kills the worker that restores a container. The worker's end is handled like any other.
+    pub(crate) fn end_restore(&mut self, key: u32) {
+        let is_its = |worker: &&Worker| matches!(worker.job.kind, Kind::Restore { process } if process == key);
+        if let Some(worker) = self.workers.iter().find(is_its) {
+            let _ = sys::signal::send(worker.child.pidfd.as_fd(), 9);
+        }
+    }
+
     /// Handles a completed restore: init and all other processes of the container run.
     fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
         let made = result.and_then(|answer| Made::decode(&answer));
@@ -187,7 +201,12 @@ impl Shim {
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
         let kind = Kind::Sweep { task: key, of, caller, why: why.clone() };
         let job = Job { command: "delete", caller: None, kind };
-        let begun = self.begin(&place.id, job, None, |work| task::remove(work, &place, &rootfs));
+        // Start has not claimed the id yet.
+        let is_only_mounted = task.restoration.is_some() && task.init().stage == Stage::Creating;
+        let begun = self.begin(&place.id, job, None, |work| match is_only_mounted {
+            true => Ok(container::unmount_on_host(&rootfs).map(|()| Vec::new())?),
+            false => task::remove(work, &place, &rootfs),
+        });
         if begun.is_err() {
             self.swept(key, of, caller, why);
         }
@@ -195,9 +214,9 @@ impl Shim {
 
     /// Answers the failure of a creation or a restore, after the parts of the container were removed.
     fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
-        match self.tasks.by_key(key).filter(|task| task.restoration.is_some()) {
-            Some(task) => self.not_started(task.init().key),
-            None => self.forget(key),
+        match self.tasks.by_key(key).map(Task::init) {
+            Some(init) if init.stage == Stage::Starting => self.not_started(init.key),
+            _ => self.forget(key),
         }
         if let Some(caller) = caller {
             self.answer(caller, Err(failed_as(of, why)));

@@ -264,6 +264,18 @@ impl Tasks {
         self.0.iter().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
+    /// Returns a container by its id, unless it is still to be restored. Until then, another container may have its id.
+    ///
+    /// # Errors
+    /// NotFound, FailedPrecondition.
+    pub fn made(&self, id: &str, call: &str) -> Result<&Task, Status> {
+        let task = self.task(id)?;
+        match task.restoration.is_some() && task.init().pid == 0 {
+            true => Err(Status::failed_precondition(format!("cannot {call} in a created state"))),
+            false => Ok(task),
+        }
+    }
+
     /// Returns a container by its id, mutably.
     ///
     /// # Errors

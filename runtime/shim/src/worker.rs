@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Create { task: u32 },
     /// Init runs its program, or could not be started and has exited.
     Start { process: u32 },
+    /// The root filesystem of a container that Start will restore was mounted.
+    Admit { task: u32 },
     /// Init was restored with all other processes of the container, or could not be restored.
     Restore { process: u32 },
     /// A program runs in the container, or failed to start.

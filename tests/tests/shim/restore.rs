@@ -14,8 +14,8 @@ use proto::messages::mount::Mount;
 use proto::messages::options::Options;
 use proto::messages::process::status;
 use proto::messages::task::{
-    CreateTaskRequest, CreateTaskResponse, KillRequest, Method, ShutdownRequest, StartRequest,
-    StartResponse,
+    CreateTaskRequest, CreateTaskResponse, ExecProcessRequest, KillRequest, Method, PauseRequest,
+    ShutdownRequest, StartRequest, StartResponse,
 };
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
@@ -146,6 +146,9 @@ fn root_filesystem_of_mounts(bed: &Bed) {
     end_saved(&task);
     let saved = count(&source);
     admit(&task, vec![root_at(&source)], None);
+    // containerd writes what the container had changed there, before Start.
+    fs::write(rootfs(&task).join("changed"), "").expect("write");
+    assert!(source.join("changed").exists(), "not mounted");
     restore(&task);
     assert!(counts(&source) > saved);
     task.finish();
@@ -189,7 +192,8 @@ fn damaged_images(bed: &Bed) {
     task.finish();
 }
 
-/// A container that a command has created under the same id is not touched by the failed restore.
+/// A container that a command has created under the same id is touched neither by calls before Start, nor by the failed
+/// restore.
 fn id_of_another_container(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -199,7 +203,13 @@ fn id_of_another_container(bed: &Bed) {
     admit(&task, Vec::new(), None);
     let (id, bundle) = (task.id(), task.container.bundle.display().to_string());
     task.shim.dayfly(&["run", "--detach", "--bundle", &bundle, &id]).run().ok();
-    let failed = start(&task, Duration::ZERO).unwrap_err();
+    let pause = PauseRequest { id: id.clone() };
+    let refused = task.shim.call::<Empty>(Method::Pause, &pause).unwrap_err();
+    assert_eq!(refused.code, code::FAILED_PRECONDITION, "{refused}");
+    let exec = ExecProcessRequest { id: id.clone(), exec_id: "e".into(), ..Default::default() };
+    let refused = task.shim.call::<Empty>(Method::Exec, &exec).unwrap_err();
+    assert_eq!(refused.code, code::FAILED_PRECONDITION, "{refused}");
+    let failed = start(&task, Duration::from_nanos(1)).unwrap_err();
     assert!(failed.message.contains("exists"), "{failed}");
     task.delete("");
     counts(&rootfs(&task));
@@ -223,6 +233,19 @@ fn start_that_takes_too_long(bed: &Bed) {
     admit(&task, Vec::new(), None);
     let late = start(&task, Duration::from_secs(1)).unwrap_err();
     assert_eq!(late.code, code::DEADLINE_EXCEEDED, "{late}");
+    assert_eq!(task.state().status, status::STOPPED);
+    task.delete("");
+    task.shim.events.topics_to(topic::TASK_DELETE);
+
+    // SIGKILL ends a restore, too.
+    admit(&task, Vec::new(), None);
+    let before = count(&rootfs(&task));
+    let request = StartRequest { id: task.id(), ..StartRequest::default() };
+    let call = task.shim.send(Method::Start, &request);
+    wait::until_true("the restored container", || count(&rootfs(&task)) > before);
+    task.kill(9);
+    let killed = task.shim.answer_within(call, wait::patience() * 3).expect("an answer");
+    assert_eq!(killed.unwrap_err().code, code::ABORTED);
     assert_eq!(task.state().status, status::STOPPED);
     let before = count(&rootfs(&task));
     drop(fs::OpenOptions::new().read(true).write(true).open(gate).expect("open the gate"));

@@ -33,7 +33,7 @@ pub(super) fn remove_work(path: String) -> Result<(), Failed> {
 /// Starts a worker that runs criu. The container continues, unless the options ask for its end.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = CheckpointTaskRequest::decode(payload).map_err(malformed)?;
-    let task = shim.tasks.task(&request.id)?;
+    let task = shim.tasks.made(&request.id, "checkpoint")?;
     let options = match &request.options {
         None => options::CheckpointOptions::default(),
         Some(any) => any

@@ -91,7 +91,7 @@ fn begin(
         .map_err(|error| Status::unknown(error.to_string()))?;
     shim.note_created(key, &request);
     if !request.checkpoint.is_empty() {
-        return Ok(restore::admit(shim, key));
+        return restore::admit(shim, caller, key);
     }
     let streams = shim.open_streams(init)?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, &request, key, streams);

@@ -26,15 +26,16 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         shim.await_output(Ending { caller, process: key, is_init: false });
         return Ok(Outcome::Later);
     }
-    if process.pid == 0 {
-        // Start was to restore the container and failed, or was not called. A container of this id is another one.
-        let key = process.key;
-        shim.await_output(Ending { caller, process: key, is_init: true });
-        return Ok(Outcome::Later);
-    }
     let (place, key) = (task.place(), task.key);
     let rootfs = format!("{}/rootfs", task.bundle);
     let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };
+    if process.pid == 0 {
+        // Start was to restore the container and failed, or was not called. A container of this id is another one.
+        return shim.begin(&request.id, job, None, |_| {
+            container::unmount_on_host(&rootfs)?;
+            Ok(Vec::new())
+        });
+    }
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
 
@@ -43,8 +44,9 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     let log = work.log();
     let warn = |message: &str| log.warning(message);
     let store = work.store(place)?;
-    store.delete(&place.id, true, container::Warn(&warn, &warn))?;
+    let deleted = store.delete(&place.id, true, container::Warn(&warn, &warn));
     container::unmount_on_host(rootfs)?;
+    deleted?;
     Ok(Vec::new())
 }
 

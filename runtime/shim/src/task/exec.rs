@@ -15,6 +15,7 @@ use crate::table::{Process, Stage, Stdio};
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     let request = ExecProcessRequest::decode(payload).map_err(malformed)?;
     let key = shim.next_key();
+    shim.tasks.made(&request.id, "exec")?;
     let task = shim.tasks.task_mut(&request.id)?;
     spec::validate_id(&request.exec_id)
         .map_err(|error| Status::invalid_argument(format!("exec id: {error}")))?;

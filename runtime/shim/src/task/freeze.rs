@@ -9,7 +9,7 @@ use crate::worker::{Job, Kind};
 /// Freezes all processes of a container, in a worker, which waits until the cgroup is frozen.
 pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = PauseRequest::decode(payload).map_err(malformed)?;
-    let task = shim.tasks.task(&request.id)?;
+    let task = shim.tasks.made(&request.id, "pause")?;
     let (place, key) = (task.place(), task.key);
     let job =
         Job { command: "pause", caller: Some(caller), kind: Kind::Freeze { task: key, on: true } };
@@ -22,7 +22,7 @@ pub(super) fn pause(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered
 /// Thaws all processes of a container.
 pub(super) fn resume(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = ResumeRequest::decode(payload).map_err(malformed)?;
-    let task = shim.tasks.task(&request.id)?;
+    let task = shim.tasks.made(&request.id, "resume")?;
     let (place, key) = (task.place(), task.key);
     let job = Job {
         command: "resume",

@@ -15,7 +15,7 @@ use crate::worker::Job;
 
 const SIGKILL: u32 = 9;
 
-/// Sends a signal through the process's pidfd. SIGKILL for init is left to a worker in two cases: the container is
+/// Sends a signal through the process's pidfd. SIGKILL for an init that is being restored ends the restore. SIGKILL for init is left to a worker in two cases: the container is
 /// frozen, or it has no PID namespace of its own, so that its other processes would not end with init.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = KillRequest::decode(payload).map_err(malformed)?;
@@ -30,6 +30,12 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
                 Err(error) => Err(error.into()),
             }
         });
+    }
+    if is_init && request.signal == SIGKILL && process.pid == 0 && process.stage == Stage::Starting
+    {
+        let key = process.key;
+        shim.end_restore(key);
+        return Ok(Outcome::Answer(Empty {}.encode()));
     }
     send(process, request.signal)?;
     Ok(Outcome::Answer(Empty {}.encode()))

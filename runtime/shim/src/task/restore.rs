@@ -5,18 +5,20 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use container::{CriuOptions, RestoreOptions, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::{CreateTaskRequest, CreateTaskResponse};
 use proto::ttrpc::Status;
+use rustix::fs::{Access, access};
 
 use super::checkpoint::{own_work, remove_work};
 use super::create::{Made, Making, Traits, root_mounts};
 use super::{Answered, Caller, Outcome};
 use crate::bootstrap::Daemon;
-use crate::shim::{Opened, Shim};
+use crate::shim::{Opened, Shim, failed};
 use crate::table::{Place, Restoration, Stage, Task};
 use crate::worker::{Failed, Job, Kind, Work};
 
@@ -26,15 +28,31 @@ pub(super) fn requested(request: &CreateTaskRequest) -> Option<Restoration> {
     Some(Restoration { images: images.clone(), rootfs: request.rootfs.clone() })
 }
 
-/// Adds a container that Start will restore.
-pub(super) fn admit(shim: &mut Shim, key: u32) -> Outcome {
+/// Adds a container that Start will restore. A worker mounts its root filesystem: containerd may change files there
+/// before Start.
+pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
+    let saved = shim.tasks.by_key(key).and_then(Saved::of);
+    let saved = saved.ok_or_else(|| Status::not_found("container"))?;
+    if saved.restoration.rootfs.is_empty() {
+        return Ok(Outcome::Answer(admitted(shim, key)));
+    }
+    let job = Job { command: "create", caller: Some(caller), kind: Kind::Admit { task: key } };
+    shim.begin(&saved.place.id, job, None, |_| {
+        let rootfs = format!("{}/rootfs", saved.bundle);
+        container::mount_on_host(&rootfs, &root_mounts(&saved.restoration.rootfs))?;
+        Ok(Vec::new())
+    })
+}
+
+/// Handles the end of [`admit`]; returns the answer to Create.
+pub(crate) fn admitted(shim: &mut Shim, key: u32) -> Vec<u8> {
     if let Some(task) = shim.tasks.task_by_key_mut(key)
         && let Some(init) = task.processes.first_mut()
     {
         init.stage = Stage::Created;
     }
     shim.tell_of_creation(key, 0);
-    Outcome::Answer(CreateTaskResponse { pid: 0 }.encode())
+    CreateTaskResponse { pid: 0 }.encode()
 }
 
 /// Opens the streams of the container's init, whose key is `key`. Starts the worker that restores the container once
@@ -51,23 +69,27 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     let Daemon { args, fast_paths, settings, .. } = shim.daemon;
     let kind = Kind::Restore { process: key };
     let job = Job { command: "restore", caller: Some(caller), kind };
-    shim.begin(&saved.place.id, job, Some(streams), |work| {
-        let mounts = root_mounts(&saved.restoration.rootfs);
-        let traits = Traits::read(&saved.bundle, &mounts, settings)?;
-        let rootfs = format!("{}/rootfs", saved.bundle);
-        if !mounts.is_empty() {
-            // criu takes the root from a path that it can see.
-            container::mount_on_host(&rootfs, &mounts)?;
+    let Place { root, id } = &saved.place;
+    // A worker that is killed before it claims the id must not have the other container removed.
+    if access(format!("{root}/{id}").as_str(), Access::EXISTS).is_ok() {
+        return Err(failed("restore", container::Error::Exists(id.clone())));
+    }
+    shim.begin(id, job, Some(streams), |work| {
+        let traits = Traits::read(&saved.bundle, &[], settings)?;
+        saved.restore(work, args, fast_paths, traits.is_scope)?;
+        let log = work.log();
+        let warn = |message: &str| log.warning(message);
+        let store = work.store(&saved.place)?;
+        let made = store.container(id).map_err(Failed::from).and_then(|container| {
+            let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
+            let cgroup = container.cgroup_location().cloned();
+            Made { pid, owns_pid_namespace: traits.owns_pid_namespace, cgroup }.encode()
+        });
+        if made.is_err() {
+            // The shim will not know the container, so it must not go on.
+            store.delete(id, true, container::Warn(&warn, &warn))?;
         }
-        let restored = saved.restore(work, args, fast_paths, traits.is_scope);
-        if restored.is_err() && !mounts.is_empty() {
-            container::unmount_on_host(&rootfs)?;
-        }
-        restored?;
-        let container = work.store(&saved.place)?.container(&saved.place.id)?;
-        let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
-        let cgroup = container.cgroup_location().cloned();
-        Made { pid, owns_pid_namespace: traits.owns_pid_namespace, cgroup }.encode()
+        made
     })
 }
 
@@ -102,6 +124,7 @@ impl Saved {
         let log = work.log();
         let warn = |message: &str| log.warning(message);
         let own_work = own_work(&self.bundle);
+        let named_work = Some(&self.options.criu_work_path).filter(|path| !path.is_empty());
         let making = Making {
             place: &self.place,
             bundle: &self.bundle,
@@ -112,7 +135,7 @@ impl Saved {
         };
         let criu = CriuOptions {
             images: &self.restoration.images,
-            work: Some(&own_work),
+            work: Some(named_work.unwrap_or(&own_work)),
             shell_job: self.has_terminal,
             // Whoever saved the container has decided what the images may contain.
             file_locks: true,
@@ -129,6 +152,12 @@ impl Saved {
             lsm_mount_context: None,
         };
         container::restore(&work.store(&self.place)?, &options)?;
-        remove_work(own_work)
+        if named_work.is_none()
+            && let Err(Failed(_, text)) = remove_work(own_work.clone())
+        {
+            // The container runs.
+            log.warning(&text);
+        }
+        Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::worker::Job;
 /// Starts a worker that changes the limits. With systemd cgroups, the worker must wait for D-Bus.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = UpdateTaskRequest::decode(payload).map_err(malformed)?;
-    let task = shim.tasks.task(&request.id)?;
+    let task = shim.tasks.made(&request.id, "update")?;
     let Some(document) = &request.resources else {
         return Ok(Outcome::Answer(Empty {}.encode()));
     };
