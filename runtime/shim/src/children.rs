@@ -85,9 +85,7 @@ impl Shim {
             },
             Kind::Admit { task } => match result {
                 Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
-                result => {
-                    result.map(|_| task::admitted(self, task)).inspect_err(|_| self.forget(task))
-                }
+                result => result.map(|_| self.admitted(task)).inspect_err(|_| self.forget(task)),
             },
             Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
                 (Err(why), Some(task)) if is_cut_off(&why) => {
@@ -144,8 +142,17 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
+    /// Handles the Create of a container that Start will restore: its root filesystem is mounted.
+    pub(crate) fn admitted(&mut self, key: u32) -> Vec<u8> {
+        if let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) {
+            self.set_stage(init, Stage::Created);
+        }
+        self.tell_of_creation(key, 0);
+        CreateTaskResponse { pid: 0 }.encode()
+    }
+
     /// Publishes the event of a container's creation.
-    pub(crate) fn tell_of_creation(&mut self, key: u32, pid: u32) {
+    fn tell_of_creation(&mut self, key: u32, pid: u32) {
         let created = self.tasks.task_by_key_mut(key).and_then(|task| task.created.take());
         if let Some(created) = created {
             self.publish(Event::create(&TaskCreate { pid, ..created }));

@@ -31,7 +31,6 @@ use crate::shim::Shim;
 
 pub(crate) use create::Made;
 pub(crate) use delete::{remove, response as deleted};
-pub(crate) use restore::admitted;
 pub(crate) use wait::response as waited;
 
 /// The caller to answer: identifies a request on a connection.

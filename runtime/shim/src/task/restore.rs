@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use container::{CriuOptions, RestoreOptions, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
-use proto::messages::task::{CreateTaskRequest, CreateTaskResponse};
+use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 use rustix::fs::{Access, access};
 
@@ -19,7 +19,7 @@ use super::create::{Made, Making, Traits, root_mounts};
 use super::{Answered, Caller, Outcome};
 use crate::bootstrap::Daemon;
 use crate::shim::{Opened, Shim, failed};
-use crate::table::{Place, Restoration, Stage, Task};
+use crate::table::{Place, Restoration, Task};
 use crate::worker::{Failed, Job, Kind, Work};
 
 /// Returns the checkpoint that Create names, if any.
@@ -34,7 +34,7 @@ pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
     let saved = shim.tasks.by_key(key).and_then(Saved::of);
     let saved = saved.ok_or_else(|| Status::not_found("container"))?;
     if saved.restoration.rootfs.is_empty() {
-        return Ok(Outcome::Answer(admitted(shim, key)));
+        return Ok(Outcome::Answer(shim.admitted(key)));
     }
     let job = Job { command: "create", caller: Some(caller), kind: Kind::Admit { task: key } };
     shim.begin(&saved.place.id, job, None, |_| {
@@ -42,17 +42,6 @@ pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
         container::mount_on_host(&rootfs, &root_mounts(&saved.restoration.rootfs))?;
         Ok(Vec::new())
     })
-}
-
-/// Handles the end of [`admit`]; returns the answer to Create.
-pub(crate) fn admitted(shim: &mut Shim, key: u32) -> Vec<u8> {
-    if let Some(task) = shim.tasks.task_by_key_mut(key)
-        && let Some(init) = task.processes.first_mut()
-    {
-        init.stage = Stage::Created;
-    }
-    shim.tell_of_creation(key, 0);
-    CreateTaskResponse { pid: 0 }.encode()
 }
 
 /// Opens the streams of the container's init, whose key is `key`. Starts the worker that restores the container once
