@@ -64,7 +64,9 @@ pub use image::{ImageRun, Limits, Network, REAPER};
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
 pub use layered::free_ids;
-pub use options::{CgroupDriver, CreateOptions, LayeredOptions, RunOptions, UserNamespace};
+pub use options::{
+    CLAIMED, CgroupDriver, CreateOptions, LayeredOptions, RunOptions, UserNamespace,
+};
 pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,

@@ -11,7 +11,8 @@ use plan::step::ParentStep;
 use plan::{FastPaths, Plan, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
+    socket_with,
 };
 use spec::Spec;
 use sys::Context;
@@ -27,6 +28,7 @@ use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::making::Making;
 use crate::notify;
+use crate::options::CLAIMED;
 use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::snapshot::Snapshot;
@@ -154,16 +156,25 @@ impl Making<'_> {
             None => self.trace.work(Phase::Configuration, "claim", id, || store.claim(id))?,
         };
         let Claim { directory, record } = claim;
-        if wait_for_start {
-            return Ok((Claimed { directory, lock: None }, record));
-        }
-        match store.reopen(id) {
-            Ok(own) => Ok((Claimed { directory: own, lock: Some(directory) }, record)),
+        let opened = self.tell_of_claim().and_then(|()| match wait_for_start {
+            true => Ok(None),
+            false => store.reopen(id).map(Some),
+        });
+        match opened {
+            Ok(None) => Ok((Claimed { directory, lock: None }, record)),
+            Ok(Some(own)) => Ok((Claimed { directory: own, lock: Some(directory) }, record)),
             Err(error) => {
                 let _ = store.remove(directory.as_fd(), id);
                 Err(error)
             }
         }
+    }
+
+    fn tell_of_claim(&self) -> Result<(), Error> {
+        if let Some(socket) = self.options.claim_socket {
+            send(socket, &[CLAIMED], SendFlags::NOSIGNAL).context("send", "claim")?;
+        }
+        Ok(())
     }
 
     /// Writes the record and runs the plan.

@@ -22,6 +22,9 @@ pub enum CgroupDriver {
     Disabled,
 }
 
+/// The message that [`CreateOptions::claim_socket`] receives.
+pub const CLAIMED: u8 = 255;
+
 /// The options of `create`.
 #[derive(Debug, Clone)]
 pub struct CreateOptions<'a> {
@@ -37,6 +40,9 @@ pub struct CreateOptions<'a> {
     pub console_socket: Option<&'a str>,
     /// A connected socket that receives the terminal, in place of `console_socket`.
     pub console: Option<BorrowedFd<'a>>,
+    /// A connected socket that receives the byte [`CLAIMED`] once the id belongs to this container. Until then, a
+    /// container with this id is another one.
+    pub claim_socket: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
     /// Whether pivot_root(2) must not be used.

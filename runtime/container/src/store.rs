@@ -238,6 +238,25 @@ impl Store {
         Ok(remove(self.root.as_fd(), directory, id)?)
     }
 
+    /// Removes the directory of a killed `create` that has not written its record. Does nothing if there is no such
+    /// directory.
+    ///
+    /// # Errors
+    /// If another user owns the directory, or if it cannot be removed.
+    pub fn remove_unrecorded(&self, id: &str) -> Result<(), Error> {
+        check_id(id)?;
+        let Ok(directory) = self.directory(id) else { return Ok(()) };
+        check_owner(&directory, id)?;
+        // The lock is held: another command is creating a container.
+        if lock(directory.as_fd()).is_err() {
+            return Ok(());
+        }
+        match record::read(directory.as_fd(), id)? {
+            Found::Nothing if !is_waiting(directory.as_fd()) => self.remove(directory.as_fd(), id),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes the remains of a container whose record is missing or damaged: its directory, the process named in a
     /// damaged record, if that process is alive, and the process's cgroup. `delete` calls this, for a damaged record
     /// only with `--force`.

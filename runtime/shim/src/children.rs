@@ -1,6 +1,5 @@
 //! Children: finished workers and exited processes, and the order in which their exits are reported.
 
-use alloc::format;
 use alloc::vec::Vec;
 
 use proto::messages::events::TaskCreate;
@@ -17,9 +16,9 @@ use crate::bootstrap::bundle::{self, BundleState};
 use crate::event::Event;
 use crate::oom;
 use crate::shim::{Ending, Shim, failed};
-use crate::table::{Clearing, Exit, Stage, Task};
-use crate::task::{self, Caller, Made};
-use crate::worker::{Job, Kind, Worker, made};
+use crate::table::{Clearing, Exit, Stage};
+use crate::task::{self, Made};
+use crate::worker::{Job, Kind, Report, Worker, made};
 
 /// Returns whether the status means that the worker was killed before it finished, so that it is unknown how far it
 /// got.
@@ -28,7 +27,7 @@ fn is_cut_off(status: &Status) -> bool {
 }
 
 /// Returns a failed call's status, with the message prefix of the dayfly command `command`.
-fn failed_as(command: &str, status: Status) -> Status {
+pub(crate) fn failed_as(command: &str, status: Status) -> Status {
     Status { message: failed(command, &status.message).message, ..status }
 }
 
@@ -74,30 +73,31 @@ impl Shim {
 
     /// Handles the exit of a worker.
     fn finish(&mut self, worker: Worker) {
-        let result = worker.result();
+        let Report { has_claimed, result } = worker.report();
         let Job { command, caller, kind } = worker.job;
         let result = match kind {
             Kind::Answer => result,
             Kind::Create { task } => match result {
                 // The worker was killed, and everything it had created until then still exists.
-                Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
+                Err(why) if is_cut_off(&why) => {
+                    return self.sweep(task, has_claimed, command, caller, why);
+                }
                 result => self.created(task, result),
             },
             Kind::Admit { task } => match result {
-                Err(why) if is_cut_off(&why) => return self.sweep(task, command, caller, why),
+                Err(why) if is_cut_off(&why) => {
+                    return self.sweep(task, has_claimed, command, caller, why);
+                }
                 result => result.map(|_| self.admitted(task)).inspect_err(|_| self.forget(task)),
             },
             Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
                 (Err(why), Some(task)) if is_cut_off(&why) => {
-                    return self.sweep(task.key, command, caller, why);
+                    return self.sweep(task.key, has_claimed, command, caller, why);
                 }
                 (result, _) => self.restored(process, result),
             },
             Kind::Sweep { task, of, caller, why } => {
-                if let Err(status) = result {
-                    self.daemon.log.warning(format_args!("sweep: {}", status.message));
-                }
-                return self.swept(task, of, caller, why);
+                return self.sweep_ended(task, of, caller, why, result);
             }
             Kind::Start { process } => self.started(process, result.map(|_| None)),
             Kind::Exec { process } => self.started(process, result.map(|answer| made(&answer))),
@@ -199,35 +199,6 @@ impl Shim {
             self.daemon.log.warning(format_args!("{}: {error}", task.id));
         }
         Ok(init)
-    }
-
-    /// Removes the parts of a container that a killed worker had created. The container's id stays reserved until they
-    /// are removed.
-    fn sweep(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
-        let Some(task) = self.tasks.by_key(key) else { return };
-        let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
-        let kind = Kind::Sweep { task: key, of, caller, why: why.clone() };
-        let job = Job { command: "delete", caller: None, kind };
-        // Start has not claimed the id yet.
-        let is_only_mounted = task.restoration.is_some() && task.init().stage == Stage::Creating;
-        let begun = self.begin(&place.id, job, None, |work| match is_only_mounted {
-            true => Ok(container::unmount_on_host(&rootfs).map(|()| Vec::new())?),
-            false => task::remove(work, &place, &rootfs),
-        });
-        if begun.is_err() {
-            self.swept(key, of, caller, why);
-        }
-    }
-
-    /// Answers the failure of a creation or a restore, after the parts of the container were removed.
-    fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
-        match self.tasks.by_key(key).map(Task::init) {
-            Some(init) if init.stage == Stage::Starting => self.not_started(init.key),
-            _ => self.forget(key),
-        }
-        if let Some(caller) = caller {
-            self.answer(caller, Err(failed_as(of, why)));
-        }
     }
 
     /// Handles a completed start: init now runs its program, or the process of an exec was created.

@@ -18,6 +18,7 @@ pub mod poller;
 mod serve;
 mod shim;
 pub mod stats;
+mod sweep;
 mod table;
 mod task;
 mod worker;

@@ -154,11 +154,11 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process. They must not be open yet.
+    /// Opens the streams of a process for the dayfly command `command`. They must not be open yet.
     ///
     /// # Errors
     /// If a stream cannot be opened.
-    pub fn open_streams(&mut self, key: u32) -> Result<Opened, Status> {
+    pub fn open_streams(&mut self, key: u32, command: &str) -> Result<Opened, Status> {
         let task = self.tasks.of_process(key).ok_or_else(|| Status::not_found("process"))?;
         let process = task.processes.iter().find(|process| process.key == key);
         let process = process.ok_or_else(|| Status::not_found("process"))?;
@@ -179,15 +179,15 @@ impl Shim {
             owner: Some((task.options.io_uid, task.options.io_gid))
                 .filter(|owner| *owner != (0, 0)),
         });
-        let (mut streams, ends) = opened.map_err(|error| failed("create", error))?;
-        streams.register(&self.poller, key).map_err(|error| failed("create", error))?;
+        let (mut streams, ends) = opened.map_err(|error| failed(command, error))?;
+        streams.register(&self.poller, key).map_err(|error| failed(command, error))?;
         let mut console = None;
         let mut ours = None;
         if stdio.terminal {
             let flags = SocketFlags::CLOEXEC;
             let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
             let (mine, theirs) =
-                pair.context("socketpair", "console").map_err(|error| failed("create", error))?;
+                pair.context("socketpair", "console").map_err(|error| failed(command, error))?;
             (console, ours) = (Some(theirs), Some(mine));
         }
         if let Some(process) = self.tasks.by_key_mut(key) {

@@ -171,6 +171,8 @@ pub(crate) struct Task {
     pub clearing: Clearing,
     /// What Start restores the container from; `None` for a container that Create creates.
     pub restoration: Option<Restoration>,
+    /// Whether a killed worker has left parts of this container that were not removed.
+    pub is_unswept: bool,
 }
 
 /// A checkpoint from which Start restores a container.

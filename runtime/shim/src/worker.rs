@@ -1,7 +1,8 @@
 //! Workers: operations that may block, or whose memory is never freed, run in a child process that is a copy of the
 //! shim.
 //!
-//! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. If the shim exits,
+//! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. A worker that
+//! creates a container sends another packet before, when it has claimed the id. If the shim exits,
 //! its workers are killed. When a worker exits, the processes that it created become children of the shim, which is a
 //! subreaper.
 
@@ -9,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{Store, Trace};
+use container::{CLAIMED, Store, Trace};
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -97,12 +98,17 @@ impl Worker {
         }
     }
 
-    /// Returns the answer of a worker that has exited.
-    pub fn result(&self) -> Result<Vec<u8>, Status> {
-        let mut packet = alloc::vec![0; LONGEST];
-        let got = recv(&self.answer, packet.as_mut_slice(), RecvFlags::DONTWAIT);
-        let packet = packet.get(..got.map_or(0, |(length, _)| length)).unwrap_or_default();
-        match packet.split_first() {
+    /// Returns what a worker that has exited has sent.
+    pub fn report(&self) -> Report {
+        let mut buffer = alloc::vec![0; LONGEST];
+        let mut length = self.receive(&mut buffer);
+        let mut has_claimed = false;
+        // A creation that repeats its start claims the id twice.
+        while buffer.get(..length) == Some(&[CLAIMED]) {
+            has_claimed = true;
+            length = self.receive(&mut buffer);
+        }
+        let result = match buffer.get(..length).and_then(<[u8]>::split_first) {
             Some((0, answer)) => Ok(answer.to_vec()),
             Some((code, text)) => {
                 let text = String::from_utf8_lossy(text).into_owned();
@@ -110,8 +116,21 @@ impl Worker {
             }
             None if self.is_late => Err(Status::deadline_exceeded("not done in time")),
             None => Err(Status::aborted("killed before its end")),
-        }
+        };
+        Report { has_claimed, result }
     }
+
+    /// Receives the next packet. Returns its length, 0 if there is none.
+    fn receive(&self, buffer: &mut [u8]) -> usize {
+        recv(&self.answer, buffer, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length)
+    }
+}
+
+/// What a worker has sent.
+pub(crate) struct Report {
+    /// Whether the id belongs to the container that the worker was creating or restoring.
+    pub has_claimed: bool,
+    pub result: Result<Vec<u8>, Status>,
 }
 
 /// The resources of a worker.
@@ -119,6 +138,7 @@ pub(crate) struct Work {
     trace: &'static Trace,
     log: Log,
     console: OwnedFd,
+    answer: OwnedFd,
 }
 
 impl Work {
@@ -135,6 +155,11 @@ impl Work {
     /// Returns the socket over which a new process sends its terminal's master.
     pub fn console(&self) -> Option<BorrowedFd<'_>> {
         Some(self.console.as_fd())
+    }
+
+    /// Returns the socket over which a creation tells that it has claimed its id.
+    pub fn claim_socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.answer.as_fd())
     }
 
     /// Returns the answer that reports the pid of a created process.
@@ -160,7 +185,7 @@ pub(crate) fn run(
     // Leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
-    let work_with = Work { trace, log, console };
+    let work_with = Work { trace, log, console, answer };
     let result = work(&work_with);
     if let Err(error) = trace.write(id) {
         work_with.log.warning(format_args!("{id}: {error}"));
@@ -169,10 +194,10 @@ pub(crate) fn run(
         Ok(answer) => [&[0], answer.as_slice()].concat(),
         Err(Failed(code, text)) => {
             let text = text.get(..text.floor_char_boundary(LONGEST - 1)).unwrap_or_default();
-            [&[code.clamp(1, 255) as u8], text.as_bytes()].concat()
+            [&[code.clamp(1, i32::from(CLAIMED) - 1) as u8], text.as_bytes()].concat()
         }
     };
-    i32::from(send(&answer, &packet, SendFlags::NOSIGNAL).is_err())
+    i32::from(send(&work_with.answer, &packet, SendFlags::NOSIGNAL).is_err())
 }
 
 /// A failure, as a gRPC code and a message.

@@ -32,6 +32,7 @@ const CASES: &[Case] = &[
     case!(waits_have_limits).unlike_runc(),
     case!(create_that_takes_too_long).unlike_runc(),
     case!(create_whose_worker_dies).unlike_runc(),
+    case!(create_that_ends_before_it_claims).unlike_runc(),
     case!(start_that_takes_too_long).unlike_runc(),
     case!(comes_back_for_another).unlike_runc(),
     case!(ends_after_who_only_connects).unlike_runc(),
@@ -194,6 +195,30 @@ fn create_whose_worker_dies(bed: &Bed) {
     let cut = shim.answer(create).unwrap_err();
     assert_eq!(cut.code, code::ABORTED, "{cut}");
     assert_created_anew(container, shim, &gate);
+}
+
+/// A worker that is killed before it claims the id leaves a container alone that a command has created under this id.
+fn create_that_ends_before_it_claims(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let container = sleeper(bed);
+    let shim = Shim::start(&container);
+    let bundle = container.bundle.display().to_string();
+    shim.dayfly(&["run", "--detach", "--bundle", &bundle, &container.id]).run().ok();
+    let request = creation(&container, None);
+    for limit in [1, 1000, 100_000, 1_000_000, 10_000_000].map(Duration::from_nanos) {
+        let create = shim.send_within(limit, Method::Create, &request);
+        let refused = shim.answer(create).unwrap_err();
+        let is_known = [code::DEADLINE_EXCEEDED, code::ALREADY_EXISTS].contains(&refused.code);
+        assert!(is_known, "{limit:?}: {refused}");
+        let state = shim.dayfly(&["state", &container.id]).run().ok().stdout;
+        assert!(state.contains("\"status\": \"running\""), "{limit:?}: {state}");
+    }
+    shim.dayfly(&["delete", "--force", &container.id]).run().ok();
+    let request = ShutdownRequest { id: container.id.clone(), now: false };
+    shim.call::<Empty>(Method::Shutdown, &request).expect("shutdown");
+    shim.wait_for_its_end();
 }
 
 #[track_caller]

@@ -41,6 +41,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         pid_file: values.text(&PID_FILE),
         console_socket: values.text(&CONSOLE_SOCKET),
         console: None,
+        claim_socket: None,
         pidfd_socket: values.text(&PIDFD_SOCKET),
         no_pivot: values.flag(&NO_PIVOT),
         no_new_keyring: values.flag(&NO_NEW_KEYRING),

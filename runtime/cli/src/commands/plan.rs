@@ -21,6 +21,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         pid_file: None,
         console_socket: None,
         console: None,
+        claim_socket: None,
         pidfd_socket: None,
         no_pivot: false,
         no_new_keyring: false,

@@ -70,6 +70,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         created: None,
         clearing: Clearing::Due,
         restoration: restore::requested(&request),
+        is_unswept: false,
     })?;
     let begun = begin(shim, caller, request, key, init);
     if begun.is_err() {
@@ -93,7 +94,7 @@ fn begin(
     if !request.checkpoint.is_empty() {
         return restore::admit(shim, caller, key);
     }
-    let streams = shim.open_streams(init)?;
+    let streams = shim.open_streams(init, "create")?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, &request, key, streams);
     shim.when_ready(init, caller, "create", streams, Box::new(launch))
 }
@@ -160,6 +161,7 @@ impl<'a> Making<'a> {
             pid_file: None,
             console_socket: None,
             console: work.console(),
+            claim_socket: work.claim_socket(),
             pidfd_socket: None,
             no_pivot: self.options.no_pivot_root,
             no_new_keyring: self.options.no_new_keyring,

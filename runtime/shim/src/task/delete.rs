@@ -29,7 +29,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     let (place, key) = (task.place(), task.key);
     let rootfs = format!("{}/rootfs", task.bundle);
     let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };
-    if process.pid == 0 {
+    if process.pid == 0 && !task.is_unswept {
         // Start was to restore the container and failed, or was not called. A container of this id is another one.
         return shim.begin(&request.id, job, None, |_| {
             container::unmount_on_host(&rootfs)?;
@@ -47,6 +47,19 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     let deleted = store.delete(&place.id, true, container::Warn(&warn, &warn));
     container::unmount_on_host(rootfs)?;
     deleted?;
+    Ok(Vec::new())
+}
+
+/// Removes what a creation has left that was killed before it claimed the id. A container with this id is another one.
+/// Called in a worker.
+pub(crate) fn remove_unclaimed(
+    work: &Work,
+    place: &Place,
+    rootfs: &str,
+) -> Result<Vec<u8>, Failed> {
+    let removed = work.store(place)?.remove_unrecorded(&place.id);
+    container::unmount_on_host(rootfs)?;
+    removed?;
     Ok(Vec::new())
 }
 

@@ -30,7 +30,7 @@ use sys::wait::Deadline;
 use crate::shim::Shim;
 
 pub(crate) use create::Made;
-pub(crate) use delete::{remove, response as deleted};
+pub(crate) use delete::{remove, remove_unclaimed, response as deleted};
 pub(crate) use wait::response as waited;
 
 /// The caller to answer: identifies a request on a connection.

@@ -12,13 +12,12 @@ use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
-use rustix::fs::{Access, access};
 
 use super::checkpoint::{own_work, remove_work};
 use super::create::{Made, Making, Traits, root_mounts};
 use super::{Answered, Caller, Outcome};
 use crate::bootstrap::Daemon;
-use crate::shim::{Opened, Shim, failed};
+use crate::shim::{Opened, Shim};
 use crate::table::{Place, Restoration, Task};
 use crate::worker::{Failed, Job, Kind, Work};
 
@@ -47,7 +46,7 @@ pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
 /// Opens the streams of the container's init, whose key is `key`. Starts the worker that restores the container once
 /// they are ready.
 pub(super) fn prepare(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
-    let streams = shim.open_streams(key)?;
+    let streams = shim.open_streams(key, "restore")?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, key, streams);
     shim.when_ready(key, caller, "restore", streams, Box::new(launch))
 }
@@ -58,11 +57,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     let Daemon { args, fast_paths, settings, .. } = shim.daemon;
     let kind = Kind::Restore { process: key };
     let job = Job { command: "restore", caller: Some(caller), kind };
-    let Place { root, id } = &saved.place;
-    // A worker that is killed before it claims the id must not have the other container removed.
-    if access(format!("{root}/{id}").as_str(), Access::EXISTS).is_ok() {
-        return Err(failed("restore", container::Error::Exists(id.clone())));
-    }
+    let id = &saved.place.id;
     shim.begin(id, job, Some(streams), |work| {
         let traits = Traits::read(&saved.bundle, &[], settings)?;
         saved.restore(work, args, fast_paths, traits.is_scope)?;

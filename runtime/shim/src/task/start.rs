@@ -52,7 +52,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
 
 /// Opens the streams of a process prepared by Exec, and starts its worker once they are ready.
 fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered {
-    let streams = shim.open_streams(key)?;
+    let streams = shim.open_streams(key, "exec")?;
     let launch = move |shim: &mut Shim, streams| exec(shim, caller, &place, key, streams);
     shim.when_ready(key, caller, "exec", streams, Box::new(launch))
 }
