@@ -16,10 +16,11 @@ use crate::path::absolute;
 use crate::{Error, Trace, Warn};
 
 /// A bundle's directory and the text of its configuration.
-pub(crate) struct Bundle {
-    pub path: String,
-    pub config: String,
-    pub text: Vec<u8>,
+#[derive(Debug)]
+pub struct Bundle {
+    pub(crate) path: String,
+    pub(crate) config: String,
+    pub(crate) text: Vec<u8>,
 }
 
 impl Bundle {
@@ -28,7 +29,10 @@ impl Bundle {
     }
 
     /// Parses the configuration, and starts the trace that it may request.
-    pub(crate) fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
+    ///
+    /// # Errors
+    /// If the configuration is not valid.
+    pub fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
         let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec(warn))?;
         trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
         Ok(spec)
@@ -39,8 +43,11 @@ impl Bundle {
         Self::open(options.bundle, options.config)
     }
 
-    /// Opens the bundle in a directory; `config` replaces its config.json.
-    pub(crate) fn open(bundle: &str, config: Option<&str>) -> Result<Self, Error> {
+    /// Reads the configuration of the bundle in a directory; `config` replaces its config.json.
+    ///
+    /// # Errors
+    /// If the directory has no such file, or if it cannot be read.
+    pub fn open(bundle: &str, config: Option<&str>) -> Result<Self, Error> {
         let path = absolute(bundle)?;
         let config = match config {
             Some(config) => absolute(config)?,
@@ -58,7 +65,11 @@ impl Bundle {
         Ok(Self { path, config, text })
     }
 
-    pub(crate) fn spec(&self, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
+    /// Parses the configuration.
+    ///
+    /// # Errors
+    /// If the configuration is not valid.
+    pub fn spec(&self, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
         let (spec, misspelt) = Spec::parse_and_tell(&self.text)
             .map_err(|error| Error::Parse { path: self.config.clone(), error })?;
         warn.misspelt(&self.config, &misspelt);

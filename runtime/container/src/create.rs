@@ -1,13 +1,17 @@
 //! `create` and `run`: create a container from a bundle.
 
+use core::cell::Cell;
+
 use plan::Plan;
 use rustix::fd::OwnedFd;
+use spec::Spec;
 use sys::clone::Child;
 use trace::{PROGRAM, Phase};
 
 use crate::admission::admit;
 use crate::bundle::Bundle;
 use crate::console::Terminal;
+use crate::directory::check_id;
 use crate::make::Made;
 use crate::making::Making;
 use crate::notify::Relay;
@@ -16,12 +20,42 @@ use crate::request::request;
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
 
-/// Creates a container that waits for `start`; returns its init.
+/// A container that waits for `start`.
+#[derive(Debug)]
+pub struct Created {
+    /// The container's init.
+    pub init: Child,
+    /// The location of the container's cgroup, if the container has a cgroup of its own.
+    pub cgroup: Option<cgroup::Location>,
+}
+
+/// Creates a container that waits for `start`.
 ///
 /// # Errors
 /// If id, bundle or configuration is invalid, or if the host refuses an operation. On failure, nothing is left behind.
-pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Child, Error> {
-    attempt(options, |options, connected| try_create(store, options, connected))
+pub fn create(store: &Store, options: &CreateOptions<'_>) -> Result<Created, Error> {
+    let bundle = Bundle::load(options, store.trace())?;
+    let spec = bundle.parse(store.trace(), options.warn)?;
+    create_from(store, options, &bundle, spec)
+}
+
+/// Creates a container as [`create`] does, from the parsed configuration `spec` of a bundle.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_from<'a>(
+    store: &'a Store,
+    options: &CreateOptions<'a>,
+    bundle: &'a Bundle,
+    spec: Spec<'a>,
+) -> Result<Created, Error> {
+    check_id(options.id)?;
+    // A second attempt parses the configuration again.
+    let parsed = Cell::new(Some(spec));
+    attempt(options, |options, connected| {
+        let spec = parsed.take().map_or_else(|| bundle.spec(options.warn), Ok)?;
+        try_create(store, options, bundle, spec, connected)
+    })
 }
 
 /// Calls `make`, and calls it again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
@@ -48,13 +82,14 @@ fn attempt<'a, T>(
 fn try_create(
     store: &Store,
     options: &CreateOptions<'_>,
+    bundle: &Bundle,
+    spec: Spec<'_>,
     connected: Option<OwnedFd>,
-) -> Result<Child, Error> {
+) -> Result<Created, Error> {
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
-    let bundle = Bundle::load(options, trace)?;
-    let mut making = Making::begin(store, options, &bundle)?;
+    let mut making = Making::begin(store, options, bundle, spec)?;
     let console = making.console(true, connected)?;
     let request = making.ask(&cpus, console.source(), true)?;
     let made = making.make(request, console)?;
@@ -62,10 +97,11 @@ fn try_create(
         pooled.keep();
     }
     let Made { container, child, pending, notify, _rootfs, .. } = made;
+    let created = Created { init: child, cgroup: container.cgroup_location().cloned() };
     // The descriptor of the lock stays open until this process exits. Until then init shares the memory of this
     // process, so no process that could trace init may enter the container.
     core::mem::forget((container, pending, notify, _rootfs));
-    Ok(child)
+    Ok(created)
 }
 
 /// Creates a container and runs its program. Waits for the program's exit and returns its exit status; with `detach`,
@@ -87,7 +123,8 @@ fn try_run(
     let permit = admit(trace, create.warn)?;
     let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
-    let mut making = Making::begin(store, create, &bundle)?;
+    let spec = bundle.parse(trace, create.warn)?;
+    let mut making = Making::begin(store, create, &bundle, spec)?;
     let mut console = making.console(options.detach, connected)?;
     let ours = console.take_receiver();
     let signals = match options.detach {

@@ -49,12 +49,13 @@ mod time;
 mod tracing;
 mod warn;
 
+pub use bundle::Bundle;
 pub use checkpoint::{
     CheckpointOptions, CriuOptions, PROGRAM as CRIU, RestoreOptions, cgroups_mode, default_images,
     restore,
 };
 pub use container::Container;
-pub use create::{compile, create, run};
+pub use create::{Created, compile, create, create_from, run};
 pub use delete::Removed;
 pub use error::Error;
 pub use exec::{ExecOptions, ProcessDocument};

@@ -33,14 +33,14 @@ pub(crate) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Parses the configuration, and prepares layers.
+    /// Prepares the root filesystem, if it consists of layers or is given as mounts.
     pub fn begin(
         store: &'a Store,
         options: &'a CreateOptions<'a>,
         bundle: &'a Bundle,
+        mut spec: Spec<'a>,
     ) -> Result<Self, Error> {
         let trace = store.trace();
-        let mut spec = bundle.parse(trace, options.warn)?;
         let prepared = prepare_layers(store, options, bundle, &mut spec)?;
         let snapshot = prepare_snapshot(store, options, bundle, &mut spec)?;
         let manager = Manager::of(options.env);

@@ -147,6 +147,11 @@ impl Work {
         Store::open(&place.root, self.trace)
     }
 
+    /// Returns the trace of the worker's job.
+    pub fn trace(&self) -> &'static Trace {
+        self.trace
+    }
+
     /// Returns the log for warnings.
     pub fn log(&self) -> &Log {
         &self.log

@@ -51,7 +51,8 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     images.check_whole()?;
     let streams = images.descriptors()?;
     let bundle = Bundle::load(create, trace)?;
-    let mut making = Making { manager: None, ..Making::begin(store, create, &bundle)? };
+    let spec = bundle.parse(trace, create.warn)?;
+    let mut making = Making { manager: None, ..Making::begin(store, create, &bundle, spec)? };
     refused::check(&making.spec, "restore")?;
     if create.cgroup_driver == CgroupDriver::Systemd {
         return refused::refuse("restore", "a scope of systemd (--systemd-cgroup)").map(|()| 1);

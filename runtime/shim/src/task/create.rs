@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use container::{CgroupDriver, CreateOptions, RootMount, Warn};
+use container::{Bundle, CgroupDriver, CreateOptions, Created, RootMount, Warn};
 use plan::FastPaths;
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
@@ -14,7 +14,6 @@ use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use serde::{Deserialize, Serialize};
 use spec::{NamespaceKind, Spec, Str};
-use sys::Context;
 
 use super::{Answered, Caller, malformed, restore};
 use crate::bootstrap::bundle::{BundleState, state_root};
@@ -117,8 +116,12 @@ fn launch(
         let log = work.log();
         let warn = |message: &str| log.warning(message);
         let mounts = root_mounts(&request.rootfs);
+        let warn = container::Warn(&warn, &warn);
+        let store = work.store(&place)?;
+        let opened = Bundle::open(&bundle, None)?;
+        let spec = opened.parse(work.trace(), warn)?;
         let Traits { owns_pid_namespace, wants_host_root, is_scope } =
-            Traits::read(&bundle, &mounts, settings)?;
+            Traits::of(&spec, &mounts, settings);
         let rootfs = format!("{bundle}/rootfs");
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
@@ -126,16 +129,14 @@ fn launch(
         let making = Making { place: &place, bundle: &bundle, options: &options, env, fast_paths };
         let create = CreateOptions {
             rootfs: if wants_host_root { &[] } else { &mounts },
-            ..making.options(work, is_scope, container::Warn(&warn, &warn))
+            ..making.options(work, is_scope, warn)
         };
-        let store = work.store(&place)?;
-        let made = container::create(&store, &create);
-        if made.is_err() && wants_host_root {
+        let created = container::create_from(&store, &create, &opened, spec);
+        if created.is_err() && wants_host_root {
             container::unmount_on_host(&rootfs)?;
         }
-        let pid = made?.pid.as_raw_pid().unsigned_abs();
-        let made = store.container(&place.id);
-        let cgroup = made.ok().and_then(|made| made.cgroup_location().cloned());
+        let Created { init, cgroup } = created?;
+        let pid = init.pid.as_raw_pid().unsigned_abs();
         Made { pid, owns_pid_namespace, cgroup }.encode()
     })
 }
@@ -238,23 +239,14 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    /// Reads the configuration in the bundle.
-    pub fn read(
-        bundle: &str,
-        mounts: &[RootMount<'_>],
-        settings: Settings,
-    ) -> Result<Self, Failed> {
-        let path = format!("{bundle}/config.json");
-        let text = sys::fs::read_at(rustix::fs::CWD, path.as_str());
-        let text = text.context("open", &path)?;
-        let (spec, _) = Spec::parse_and_tell(&text)
-            .map_err(|error| Failed(code::UNKNOWN, format!("{path}: {error}")))?;
+    /// Takes the facts from a configuration.
+    pub fn of(spec: &Spec<'_>, mounts: &[RootMount<'_>], settings: Settings) -> Self {
         let linux = spec.linux.as_ref();
         let pid = linux.and_then(|linux| linux.namespace(NamespaceKind::Pid));
-        Ok(Self {
+        Self {
             owns_pid_namespace: pid.is_some_and(|namespace| namespace.path.is_none()),
-            wants_host_root: container::wants_host_root(&spec, mounts, settings.host_rootfs),
+            wants_host_root: container::wants_host_root(spec, mounts, settings.host_rootfs),
             is_scope: linux.and_then(|linux| linux.cgroups_path.as_deref()).is_some_and(is_scope),
-        })
+        }
     }
 }

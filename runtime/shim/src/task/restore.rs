@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{CriuOptions, RestoreOptions, cgroups_mode};
+use container::{Bundle, CriuOptions, RestoreOptions, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
@@ -59,7 +59,8 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     let job = Job { command: "restore", caller: Some(caller), kind };
     let id = &saved.place.id;
     shim.begin(id, job, Some(streams), |work| {
-        let traits = Traits::read(&saved.bundle, &[], settings)?;
+        let bundle = Bundle::open(&saved.bundle, None)?;
+        let traits = Traits::of(&bundle.spec(container::Warn::default())?, &[], settings);
         saved.restore(work, args, fast_paths, traits.is_scope)?;
         let log = work.log();
         let warn = |message: &str| log.warning(message);
