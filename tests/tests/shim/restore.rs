@@ -5,6 +5,7 @@ use super::races::gate;
 use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::container::Container;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Pipes, Shim, creation, program};
@@ -21,14 +22,18 @@ use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::Write;
+use serde_json::json;
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(goes_on).needs(criu::lacking).unlike_runc(),
+    case!(terminal).needs(criu::lacking).unlike_runc(),
+    case!(logger).needs(criu::lacking).unlike_runc(),
     case!(output_and_input).needs(criu::lacking).unlike_runc(),
     case!(root_filesystem_of_mounts).needs(criu::lacking).unlike_runc(),
     case!(deleted_before_start).needs(criu::lacking).unlike_runc(),
@@ -113,15 +118,10 @@ fn output_and_input(bed: &Bed) {
     let script = "echo first; read line; echo $line; echo >/ready; read line; echo $line; exit 7";
     let container = bed.bundle().sh(script).make();
     let pipes = Pipes::new(&container, "before");
-    let variable = format!("DAYFLY_CRIU={}", criu::program());
-    let program = program(bed).expect("shim");
-    let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
     let out = pipes.reader("stdout");
     let stdin = pipes.path("stdin");
-    let request = CreateTaskRequest { stdin, ..creation(&container, Some(&pipes)) };
-    shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
-    let task = Task { container, shim };
-    task.start("");
+    let streams = CreateTaskRequest { stdin, ..creation(&container, Some(&pipes)) };
+    let task = started_with(container, &streams);
     pipes.writer("stdin").write_all(b"one\n").expect("write");
     let ready = rootfs(&task).join("ready");
     wait::until_true("the first line to be read", || ready.exists());
@@ -135,6 +135,88 @@ fn output_and_input(bed: &Bed) {
     pipes.writer("stdin").write_all(b"two\n").expect("write");
     assert_eq!(task.wait(""), 7);
     assert_eq!(out.join().expect("stdout"), b"two\n");
+    task.finish();
+}
+
+/// Starts a shim that uses the tests' criu, for a container with these streams, and starts the container.
+fn started_with<'a>(container: Container<'a>, streams: &CreateTaskRequest) -> Task<'a> {
+    let variable = format!("DAYFLY_CRIU={}", criu::program());
+    let program = program(container.bed).expect("shim");
+    let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
+    shim.call::<CreateTaskResponse>(Method::Create, streams).expect("create");
+    let task = Task { container, shim };
+    task.start("");
+    task
+}
+
+/// Admits and restores a container with these streams.
+fn restore_with(task: &Task<'_>, streams: CreateTaskRequest) {
+    let checkpoint = images(task).display().to_string();
+    let request = CreateTaskRequest { checkpoint, ..streams };
+    task.shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");
+    task.shim.events.topics_to(topic::TASK_CREATE);
+    restore(task);
+}
+
+/// The restored program's terminal is a new one, which the shim connects to containerd's FIFOs.
+fn terminal(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let script = "stty -echo; echo >/ready; while read x; do echo got $x; done";
+    let container = bed.bundle().set("/process/terminal", json!(true)).sh(script).make();
+    let streams = |pipes: &Pipes| CreateTaskRequest {
+        stdin: pipes.path("stdin"),
+        stderr: String::new(),
+        terminal: true,
+        ..creation(&container, Some(pipes))
+    };
+    let says = |pipes: &Pipes, word: &str| {
+        let mut out = File::open(pipes.path("stdout")).expect("open stdout");
+        writeln!(pipes.writer("stdin"), "{word}").expect("write");
+        let mut text = String::new();
+        wait::until_true("an answer", || {
+            let mut bytes = [0; 256];
+            let length = out.read(&mut bytes).expect("read");
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            text.contains(&format!("got {word}\n"))
+        });
+    };
+    let (before, after) = (Pipes::new(&container, "before"), Pipes::new(&container, "after"));
+    let (first, second) = (streams(&before), streams(&after));
+    let task = started_with(container, &first);
+    let ready = rootfs(&task).join("ready");
+    wait::until_true("the terminal to be set", || ready.exists());
+    says(&before, "one");
+    end_saved(&task);
+    restore_with(&task, second);
+    says(&after, "two");
+    task.exec("e", "test $(readlink /proc/1/fd/0) = /dev/pts/0", None);
+    task.start("e");
+    assert_eq!(task.wait("e"), 0);
+    task.finish();
+}
+
+/// A logger of the host reads the output of the restored program.
+fn logger(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let container = bed.bundle().sh("while :; do echo counted; usleep 20000; done").make();
+    let program = container.bundle.join("logger");
+    let log = container.bundle.join("log-of-output");
+    fs::write(&program, "#!/bin/sh\nexec 5>&-; exec cat <&3 >>\"$2\"\n").expect("write");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    let uri = format!("binary://{}?to={}", program.display(), log.display());
+    let streams =
+        CreateTaskRequest { stdout: uri.clone(), stderr: uri, ..creation(&container, None) };
+    let task = started_with(container, &streams);
+    let is_logged = || fs::read_to_string(&log).is_ok_and(|text| text.contains("counted\n"));
+    wait::until_true("the first output", is_logged);
+    end_saved(&task);
+    fs::remove_file(&log).expect("remove");
+    restore_with(&task, streams);
+    wait::until_true("output after the restore", is_logged);
     task.finish();
 }
 
