@@ -9,8 +9,8 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
 
-/// Runs `fetch` in a child and returns the descriptor that it opened. The child may change its root directory and
-/// namespaces; the child has exited when this function returns.
+/// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
+/// directory and namespaces; the child has exited when this function returns.
 ///
 /// `fetch` must not allocate if the process has several threads, as in tests: one of the threads may hold the
 /// allocator's lock.

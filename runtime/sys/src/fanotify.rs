@@ -49,7 +49,7 @@ impl MountWatch {
         Ok(Self(group))
     }
 
-    /// Returns the number of events since the last call.
+    /// Returns the numbers of mounts attached and detached since the last call.
     ///
     /// # Errors
     /// EOVERFLOW if the kernel dropped events.

@@ -56,8 +56,8 @@ impl Stack {
     }
 }
 
-/// Detects heap allocations by a process that runs on such a stack. It must not allocate, because it shares its memory
-/// with another process.
+/// Detects heap allocations by a process that runs on such a stack. Such a process must not allocate, because it shares
+/// its memory with another process.
 #[cfg(dayfly_faults)]
 mod watch {
     use core::sync::atomic::{AtomicUsize, Ordering};
