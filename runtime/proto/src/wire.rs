@@ -190,7 +190,7 @@ impl Writer {
         self.varint(value);
     }
 
-    /// Writes a double field.
+    /// Writes a double field, given the bits of the number.
     pub fn fixed64_field(&mut self, number: u32, value: u64) {
         self.tag(number, 1);
         self.fixed64(value);

@@ -24,7 +24,7 @@ pub struct Group {
     directory: String,
     /// The directory of the monitoring group.
     monitor: Option<String>,
-    /// Whether the class was created for this container alone, and is removed with it.
+    /// Whether the class was created for this container alone, and is removed with the container.
     own: bool,
 }
 
@@ -131,8 +131,8 @@ impl Group {
     /// Creates the group if it is missing, sets its limits, and moves a process into it.
     ///
     /// # Errors
-    /// If the kernel refuses an operation, in which case the error contains its reason; if an existing class has other
-    /// limits.
+    /// If the kernel refuses an operation, in which case the error contains the kernel's reason; if an existing class
+    /// has other limits.
     pub fn enter(&self, schemata: &Schemata, pid: Pid) -> Result<(), Error> {
         let made = self.make(&self.directory)?;
         self.limit(schemata, made)?;
@@ -159,7 +159,7 @@ impl Group {
     /// Changes limits of the group. Limits that `lines` does not contain stay unchanged.
     ///
     /// # Errors
-    /// If the kernel refuses a limit. The error contains its reason.
+    /// If the kernel refuses a limit. The error contains the kernel's reason.
     pub fn update(&self, lines: &[&str]) -> Result<(), Error> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         self.write(&format!("{}/schemata", self.directory), &text)

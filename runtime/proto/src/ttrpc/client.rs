@@ -68,7 +68,7 @@ impl Client {
         self.call_within(0, service, method, payload)
     }
 
-    /// Queues a call like [`call`](Self::call). Unless `timeout` is 0, it is sent to the server, in nanoseconds. The
+    /// Queues a call like [`call`](Self::call). If `timeout`, in nanoseconds, is not 0, it is sent to the server. The
     /// client itself does not enforce the timeout; the caller can do so with [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
