@@ -1,4 +1,4 @@
-//! libseccomp, with whose programs those of the compiler are compared.
+//! The programs of libseccomp, with which the compiler's programs are compared.
 
 use crate::{ARCHS, covered, list};
 use dayfly_seccomp::{Arch, Insn};
@@ -116,8 +116,8 @@ pub fn drop_newer(profile: &mut Value) -> usize {
     dropped.len()
 }
 
-/// Returns whether libseccomp has the same numbers for a name as we have. Its pseudo numbers for multiplexed calls of
-/// x86 (−100 to −300) correspond to our rules for socketcall and ipc.
+/// Returns whether libseccomp has the same numbers for a name as we have. libseccomp's pseudo numbers for multiplexed
+/// calls of x86 (−100 to −300) correspond to our rules for socketcall and ipc.
 fn is_known_alike(name: &str) -> bool {
     ARCHS.iter().all(|(arch, theirs)| {
         let ours = dayfly_seccomp::number(name, *arch);
