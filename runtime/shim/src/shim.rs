@@ -368,7 +368,7 @@ impl Shim {
     /// Closes a connection and drops its pending calls.
     pub fn disconnect(&mut self, key: u32) {
         if let Some(Connected { connection, .. }) = self.connections.remove(&key) {
-            // Removed explicitly: a copy of the descriptor in a worker that has just started would keep it in the
+            // The descriptor is removed explicitly: a copy of it in a worker that has just started would keep it in the
             // poller.
             let _ = self.poller.remove(connection.fd());
         }

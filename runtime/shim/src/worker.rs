@@ -61,8 +61,8 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed. The failure of its creation or its restore, the dayfly command
-    /// `of`, can be answered now.
+    /// The rest of an incomplete container was removed. The failed call that created or restored it, as the dayfly
+    /// command `of`, can be answered now.
     Sweep { task: u32, of: &'static str, caller: Option<Caller>, why: Status },
 }
 
@@ -187,7 +187,7 @@ pub(crate) fn run(
     [answer, console, log, _listener]: [OwnedFd; 4],
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
-    // Leaked, because an init that shares this memory may use it.
+    // The trace is leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let work_with = Work { trace, log, console, answer };

@@ -64,7 +64,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
 }
 
 /// Removes the socket `path` if no process has it open. Returns whether the path is unused now. The check connects a
-/// socket of another type, so that a listening process does not notice it.
+/// socket of another type, so that a listening process does not notice the check.
 ///
 /// # Errors
 /// Those of socket(2) and unlink(2).
@@ -79,13 +79,13 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
     match connect(unix(SocketType::DGRAM)?, &address) {
         Err(Errno::CONNREFUSED) => remove(path).map(|()| true),
         Err(Errno::NOENT) => Ok(true),
-        // EPROTOTYPE means that a process has it open.
+        // EPROTOTYPE means that a process has the socket open.
         _ => Ok(false),
     }
 }
 
 /// Removes the socket `path` of `listener`, so that no more clients connect. If a client has already connected, the
-/// socket stays, and its connection is returned, which the caller must serve.
+/// socket stays, and the client's connection is returned. The caller must serve this connection.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).
