@@ -160,7 +160,7 @@ impl Bus {
         Ok(())
     }
 
-    /// Waits for a signal for which `wanted` returns `Some`, and returns the value in it.
+    /// Waits for a signal for which `wanted` returns `Some`, and returns the value that `wanted` returned.
     ///
     /// # Errors
     /// [`Error::Stalled`] if no such signal arrives in time; for other errors see [`Error`].

@@ -28,8 +28,8 @@ pub fn readable(bytes: u64, units: Units) -> String {
     format!("{value:.decimals$}{}", names[power])
 }
 
-/// Parses a number of bytes. It may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case, which may
-/// be followed by `b` or `ib`.
+/// Parses a number of bytes. The number may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case.
+/// The unit may be followed by `b` or `ib`.
 ///
 /// # Errors
 /// A description of the problem, worded as the end of a sentence.

@@ -81,7 +81,8 @@ fn memberships(login: &str, group: &str) -> Vec<u32> {
     entries(group).filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
 }
 
-/// Parses an id. Returns no id for the largest number, which the kernel interprets as "unchanged".
+/// Parses an id. Returns `None` for a text that is not a number, and for the largest number, which the kernel
+/// interprets as "unchanged".
 #[must_use]
 pub fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

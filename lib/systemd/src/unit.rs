@@ -18,7 +18,7 @@ pub struct Unit {
     pub name: String,
     /// The slice that contains the unit.
     pub slice: String,
-    /// The instance of systemd that manages it.
+    /// The instance of systemd that manages the unit.
     pub instance: Instance,
 }
 

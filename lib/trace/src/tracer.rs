@@ -208,7 +208,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that records its own steps. Its step 0 is the step `first` of the list `steps`.
+    /// Adds a process that records its own steps. The process's step 0 is the step `first` of the list `steps`.
     pub fn joined(
         &self,
         name: &'static str,

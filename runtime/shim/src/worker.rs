@@ -61,8 +61,8 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed. The failed call that created or restored it, as the dayfly
-    /// command `of`, can be answered now.
+    /// The rest of an incomplete container was removed, so the call whose creation or restore failed can be answered
+    /// now. `of` is the dayfly command that corresponds to this call.
     Sweep { task: u32, of: &'static str, caller: Option<Caller>, why: Status },
 }
 

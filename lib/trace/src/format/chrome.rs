@@ -35,7 +35,7 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
 /// The track in which a row is drawn.
 struct Track {
     pid: u64,
-    /// The thread id of its first lane; the other lanes follow.
+    /// The thread id of the track's first lane; the other lanes follow.
     tid: u64,
     lanes: u64,
     places: Vec<Place>,
