@@ -154,7 +154,7 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process for the dayfly command `command`. They must not be open yet.
+    /// Opens the streams of a process for the dayfly command `command`. The streams must not be open yet.
     ///
     /// # Errors
     /// If a stream cannot be opened.

@@ -2,7 +2,7 @@
 //! shim.
 //!
 //! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. A worker that
-//! creates a container sends another packet before, when it has claimed the id. If the shim exits,
+//! creates a container also sends an earlier packet, as soon as it has claimed the container's id. If the shim exits,
 //! its workers are killed. When a worker exits, the processes that it created become children of the shim, which is a
 //! subreaper.
 
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Returns what a worker that has exited has sent.
+    /// Returns what the worker has sent; called after the worker has exited.
     pub fn report(&self) -> Report {
         let mut buffer = alloc::vec![0; LONGEST];
         let mut length = self.receive(&mut buffer);
@@ -120,7 +120,7 @@ impl Worker {
         Report { has_claimed, result }
     }
 
-    /// Receives the next packet. Returns its length, 0 if there is none.
+    /// Receives the next packet. Returns the packet's length, or 0 if there is no packet.
     fn receive(&self, buffer: &mut [u8]) -> usize {
         recv(&self.answer, buffer, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length)
     }
@@ -128,7 +128,8 @@ impl Worker {
 
 /// What a worker has sent.
 pub(crate) struct Report {
-    /// Whether the id belongs to the container that the worker was creating or restoring.
+    /// Whether the worker has claimed the container's id, so that the id belongs to the container that it created or
+    /// restored.
     pub has_claimed: bool,
     pub result: Result<Vec<u8>, Status>,
 }
@@ -162,7 +163,7 @@ impl Work {
         Some(self.console.as_fd())
     }
 
-    /// Returns the socket over which a creation tells that it has claimed its id.
+    /// Returns the socket over which a creation reports that it has claimed the container's id.
     pub fn claim_socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.answer.as_fd())
     }
