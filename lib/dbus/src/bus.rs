@@ -137,7 +137,8 @@ impl Bus {
                     return Err(Error::Answer { name: message.error_name, text });
                 }
                 Kind::Signal => {
-                    // The queue is full: drop the oldest signal. It concerns a job that this client did not start.
+                    // The queue is full: drop the oldest signal. That signal concerns a job that this client did not
+                    // start.
                     if self.signals.len() == MAX_SIGNALS {
                         self.signals.remove(0);
                     }

@@ -2,9 +2,9 @@
 //!
 //! A lease on a range is a symbolic link: its name is the first id of the range; its target contains the time, the
 //! mount namespace and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never
-//! has two owners, and a lease always names its owner. If the owner was killed, the state of its directory shows that.
-//! The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids of the range
-//! (`census.rs`).
+//! has two owners, and a lease always names its owner. If the owner was killed, the state of the owner's directory
+//! shows this. The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids
+//! of the range (`census.rs`).
 
 mod census;
 mod grants;

@@ -11,7 +11,7 @@
 //! | `no-smt` | one CPU of each core |
 //!
 //! Words are separated by commas. Each word narrows the selection further; `cores` and `spread` are applied last. The
-//! selected memory nodes are the nearest ones to the selected CPUs.
+//! selected memory nodes are those nearest to the selected CPUs.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -21,7 +21,7 @@ pub struct Label<'a> {
     pub name: &'static str,
     /// The object of the operation; may be empty.
     pub object: Cow<'a, str>,
-    /// The name of the row that the step waits for, if it is a wait.
+    /// The name of the row that the step waits for, if the step is a wait.
     pub awaits: Option<&'static str>,
 }
 

@@ -44,7 +44,7 @@ pub trait Field {
 
 /// A numeric type. Lists of numbers are packed.
 pub trait Scalar: Sized + Copy {
-    /// Converts a value from the wire; returns `None` if it has another wire type.
+    /// Converts a value from the wire; returns `None` if the value has another wire type.
     fn from_value(value: &Value<'_>) -> Option<Self>;
 
     /// Reads the next number of a packed list.
@@ -169,7 +169,7 @@ fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Returns a value as text; `None` if it has another wire type.
+/// Returns a value as text; `None` if the value has another wire type.
 fn text(value: &Value<'_>) -> Result<Option<String>, Malformed> {
     match value {
         Value::Delimited(reader) => core::str::from_utf8(reader.rest())

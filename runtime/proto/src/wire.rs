@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     /// Reads a varint, which has up to ten bytes.
     ///
     /// # Errors
-    /// If the bytes end within the number, or it does not fit in 64 bits.
+    /// If the bytes end within the number, or the number does not fit in 64 bits.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for at in 0..LONGEST_VARINT {

@@ -67,8 +67,8 @@ impl Schemata {
 }
 
 impl Group {
-    /// Returns the group of a container. Its class is the one that the configuration names, or else is named after the
-    /// container.
+    /// Returns the group of a container. The group's class is the class that the configuration names, or else a class
+    /// named after the container.
     ///
     /// # Errors
     /// If resctrl is not mounted or does not support a limit, or if the named class does not exist and the
@@ -387,7 +387,7 @@ mod tests {
         group.remove().unwrap();
         assert!(!tree.0.join("box").exists());
         group.remove().unwrap();
-        // A class that already existed is not removed, because it does not belong to the container alone.
+        // A class that already existed is not removed, because the class does not belong to the container alone.
         let tree = Tree::new("other").with_class("box");
         tree.enter("{}").unwrap().remove().unwrap();
         assert!(tree.0.join("box").exists());

@@ -69,8 +69,8 @@ struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
     /// Whether x32 is covered. Its numbers are above those of x86_64.
     x32: bool,
-    /// The highest number that any rule names, whatever its action, on any architecture except x32; `last_x32` is the
-    /// same for x32.
+    /// The highest number that any rule names, whatever the rule's action, on any architecture except x32; `last_x32`
+    /// is the same for x32.
     last: Option<u32>,
     last_x32: Option<u32>,
 }
@@ -78,7 +78,7 @@ struct Numbers {
 /// Compiles a profile.
 ///
 /// # Errors
-/// An unknown name in the profile, which the error contains; a program that is too long for the kernel.
+/// If the profile contains an unknown name, which the error includes; if the program is too long for the kernel.
 pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
     let flags = profile.flags()?;
     let default = action(&profile.default_action, profile.default_errno_ret)?;

@@ -269,7 +269,7 @@ impl Shim {
 
     /// Handles the creation of a process: stores its pid, and receives its terminal.
     fn born(&mut self, key: u32, pid: u32) {
-        // If this is still a child, a stray exit with this pid belongs to an earlier process.
+        // If a child with this pid still exists, a stray exit with this pid belongs to an earlier process.
         let stray = match is_child(pid) {
             true => None,
             false => self.strays.iter().rposition(|(number, _)| *number == pid),

@@ -220,7 +220,7 @@ impl Shim {
     }
 
     /// If the process's logger has become ready, starts the worker that waited for it; if the logger has failed,
-    /// answers with its error.
+    /// answers with the logger's error.
     pub fn go_on(&mut self, process: u32) {
         let Some(at) = self.pending.iter().position(|pending| pending.process == process) else {
             return;

@@ -128,8 +128,8 @@ impl Worker {
 
 /// What a worker has sent.
 pub(crate) struct Report {
-    /// Whether the worker has claimed the container's id, so that the id belongs to the container that it created or
-    /// restored.
+    /// Whether the worker has claimed the container's id, so that the id belongs to the container that the worker
+    /// created or restored.
     pub has_claimed: bool,
     pub result: Result<Vec<u8>, Status>,
 }

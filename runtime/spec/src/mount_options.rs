@@ -124,7 +124,7 @@ pub struct Bind {
     pub recursive: bool,
 }
 
-/// A mapping of the ids of a mount's files, user_namespaces(7) and mount_setattr(2).
+/// A mapping of the ids of a mount's files; see user_namespaces(7) and mount_setattr(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdMap {
     /// Whether mounts below the source are mapped, too (`ridmap`).

@@ -38,7 +38,7 @@ const PROC_ROOT_INO: u64 = 1;
 pub enum Links {
     /// Links are followed, as for a process that has done chroot(2) to the root.
     Follow,
-    /// Links are followed except in the last component: if that is a link, the link itself is opened.
+    /// Links are followed except in the last component: if the last component is a link, the link itself is opened.
     KeepLast,
     /// Links fail with ELOOP.
     Refuse,

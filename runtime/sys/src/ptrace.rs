@@ -248,8 +248,8 @@ pub struct Program<'a> {
     pub fixed_layout: bool,
 }
 
-/// Creates a child that reads one byte from `gate` and then executes `program`. If the other end closes without sending
-/// a byte, or if the program cannot be executed, the child exits with the errno.
+/// Creates a child that reads one byte from `gate` and then executes `program`. If the other end is closed before a
+/// byte is sent, or if the program cannot be executed, the child exits with the errno.
 ///
 /// `gate` is the reading end of a pipe or socket, and `ours` is the other end. The child closes its copy of `ours`.
 ///

@@ -37,7 +37,7 @@ impl Stack {
     /// Unmaps the stack after the process that ran on it has exited.
     ///
     /// # Safety
-    /// No process may still run on it.
+    /// No process may run on the stack any more.
     #[cfg(feature = "alloc")]
     pub(crate) unsafe fn unmap(self) {
         let start = core::ptr::without_provenance_mut(self.base - GUARD);

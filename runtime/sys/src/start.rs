@@ -192,7 +192,7 @@ macro_rules! entry {
         );
 
         unsafe extern "C" fn __entry(sp: *const usize) -> ! {
-            // SAFETY: _start passes the stack pointer with which the kernel started it.
+            // SAFETY: _start passes the stack pointer with which the kernel started this process.
             let args = unsafe { $crate::start::Args::from_stack(sp) };
             $crate::start::exit($main(args))
         }

@@ -8,7 +8,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, dup2, write};
 
 /// Writes all of `bytes` to `fd`.
-/// \n # Errors
+///
+/// # Errors
 /// Those of write(2) except EINTR; EIO if write(2) returns 0.
 pub fn write_all(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
@@ -42,7 +43,7 @@ pub fn stderr() -> BorrowedFd<'static> {
 /// # Errors
 /// Those of dup3(2).
 pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Errno> {
-    // Must not be closed: it is still a standard stream.
+    // The number must not be closed: it is still a standard stream.
     let mut number = ManuallyDrop::new(
         // SAFETY: the number is 0, 1 or 2, which no value owns.
         unsafe { OwnedFd::from_raw_fd(stream.as_raw_fd()) },

@@ -1,4 +1,4 @@
-//! A table for people to read: each step, the phases, the rows, the slowest steps, and the critical path.
+//! A human-readable table: each step, the phases, the rows, the slowest steps, and the critical path.
 
 use core::fmt::Write;
 

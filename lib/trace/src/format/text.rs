@@ -46,7 +46,7 @@ impl Share {
     /// Returns the percentage, in tenths of a percent.
     pub fn tenths(&self) -> u64 {
         let Self(part, whole) = *self;
-        // For times so long that a multiplication by 1000 would overflow, the result need not be exact.
+        // For times so long that a multiplication by 1000 would overflow, the result is approximate.
         let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
         let (part, whole) = (part >> shift, whole >> shift);
         (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)

@@ -1,7 +1,7 @@
 //! The parameters that containerd 2.3 and later write to a new shim's stdin, and the answer that the shim writes to
 //! stdout, both in protobuf. Earlier versions of containerd write the runtime's options
 //! ([`Options`](crate::messages::options::Options) in an Any), and read an address or JSON. An Any with options may
-//! also be decodable as BootstrapParams. So the input is taken for BootstrapParams only if the id and the namespace in
+//! also be decodable as BootstrapParams. So the input is treated as BootstrapParams only if the id and the namespace in
 //! it equal those on the command line (pkg/shim/compat.go).
 
 use alloc::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //!
 //! The calls Pause, Resume, Checkpoint, Kill, Exec, ResizePty, CloseIO, Update and Shutdown return
 //! [`Empty`](crate::messages::time::Empty). In all requests, `id` is the container's id, and `exec_id` is the id that
-//! Exec gave to an additional process; it is empty for the container's first process.
+//! Exec gave to an additional process, or empty for the container's first process.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -122,7 +122,7 @@ message! {
         /// Whether the process has a terminal, in which case stderr is not used.
         4 => terminal: bool,
         /// The source of standard input: the path of a FIFO, or a URL (`fifo:`, `file:`, `binary:`). If empty, there is
-        /// none.
+        /// no standard input.
         5 => stdin: String,
         /// The sink of standard output, in the same format.
         6 => stdout: String,

@@ -1,4 +1,4 @@
-//! A socket that transfers frames; both sides of a connection use it.
+//! A socket that transfers frames; used by both sides of a connection.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -98,7 +98,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns how many bytes of the first frame in `input` are still missing; 0 if its length is unknown.
+    /// Returns how many bytes of the first frame in `input` are still missing; 0 if the frame's length is unknown.
     fn expected(&self) -> usize {
         match self.input.first_chunk() {
             Some(bytes) => {

@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client for a connected stream socket, which may be blocking: no method waits.
+    /// Returns a client for a connected stream socket. The socket may be in blocking mode; no method waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             channel: Channel::new(socket),
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server has closed the connection, or the connection failed: no further calls will be answered. All
-    /// answers received before were already returned.
+    /// answers received before the error were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;
         let mut answers = core::mem::take(&mut self.refused);

@@ -14,7 +14,7 @@ const X32_BIT: u32 = 0x4000_0000;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 
-/// The highest number that the profile names, for each architecture that it covers.
+/// The highest number that the profile names, for each architecture that the profile covers.
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {

@@ -1,4 +1,4 @@
-//! The listening socket of a group's shim, and the decision which process serves it.
+//! The listening socket of a group's shim, and the decision about which process serves the socket.
 //!
 //! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory. So a group
 //! has only one shim even if several are started at once: no other process checks the path between the removal of an
@@ -21,7 +21,7 @@ use sys::Context;
 
 /// The backlog of the listening socket. containerd makes one connection per container.
 const BACKLOG: i32 = 128;
-/// Maximum number of attempts, for the case that other processes create and remove the socket without the lock.
+/// Maximum number of attempts, in case other processes create and remove the socket without the lock.
 const ATTEMPTS: u32 = 8;
 
 /// The result of [`claim`].

@@ -93,7 +93,8 @@ pub enum Started {
     Daemon(Box<Daemon>),
 }
 
-/// Ensures that the group has a shim. If it had none, a daemon is created, and the function returns in both processes.
+/// Ensures that the group has a shim. If the group had none, a daemon is created, and the function returns in both
+/// processes.
 ///
 /// # Errors
 /// If the group has no shim.

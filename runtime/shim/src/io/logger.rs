@@ -54,7 +54,7 @@ enum State {
     Over,
 }
 
-/// A running logger. Its process is a child of the shim, and the loop reaps it like all others.
+/// A running logger. The logger's process is a child of the shim, and is reaped by the loop like all other children.
 #[derive(Debug)]
 pub(super) struct Logger {
     path: String,
