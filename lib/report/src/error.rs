@@ -29,7 +29,7 @@ enum What {
 }
 
 impl Error {
-    /// Returns the error that the operation `op` on `object` failed.
+    /// Returns an error for the failed operation `op` on `object`.
     pub fn system(
         op: &'static str,
         object: impl fmt::Display,

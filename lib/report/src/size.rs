@@ -1,6 +1,6 @@
 //! Sizes as users write and read them.
 
-/// The units of a size that people read.
+/// The units of a size in human-readable form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
     /// `kB`, `MB`, … with a factor of 1000, and `B`: the units in which engines and registries show the sizes of

@@ -48,7 +48,7 @@ impl Found {
 /// last part of its name, if only one image has it.
 ///
 /// # Errors
-/// If no image matches, or more than one.
+/// If no image or more than one image matches.
 pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
     // Names are stored in their shortest form; earlier versions stored them as the user gave them.

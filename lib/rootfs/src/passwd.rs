@@ -20,9 +20,9 @@ pub struct User {
 /// A name that has no entry in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown<'a> {
-    /// This user is not in the passwd file.
+    /// The user with this name is not in the passwd file.
     User(&'a str),
-    /// This group is not in the group file.
+    /// The group with this name is not in the group file.
     Group(&'a str),
 }
 

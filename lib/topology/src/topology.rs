@@ -23,7 +23,7 @@ pub struct Topology {
 /// A logical CPU: a hardware thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// The number of the CPU.
     pub id: u32,
     /// The CPUs of the same core, including this one.
     pub siblings: List,
@@ -40,7 +40,7 @@ pub struct Cpu {
 /// A memory node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// The number of the node.
     pub id: u32,
     /// The CPUs of the node; empty for a node with memory only.
     pub cpus: List,

@@ -381,7 +381,7 @@ mod tests {
             (tree.read("box/schemata"), tree.read("box/tasks")),
             ("MB:0=70\n".into(), "8".into())
         );
-        // This replaces what the kernel does when a group is removed: it removes the files in the directory.
+        // The kernel removes the files in a group's directory together with the group; here, the test does so.
         fs::remove_dir_all(tree.0.join("box")).unwrap();
         fs::create_dir(tree.0.join("box")).unwrap();
         group.remove().unwrap();

@@ -171,7 +171,7 @@ pub const ACTIONS: [(&str, u32); 9] = [
 /// Returns the filter's return value for an action. If the action needs an errno and none is given, uses EPERM.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    /// The maximum errno; the kernel replaces larger values by it.
+    /// The maximum errno; the kernel replaces larger values by this one.
     const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {

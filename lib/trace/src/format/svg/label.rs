@@ -50,7 +50,7 @@ pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
 pub struct Label {
     /// The index of the label's span in the row.
     pub span: usize,
-    /// The line of labels in which it is placed.
+    /// The line of labels in which the label is placed.
     pub line: usize,
     /// The horizontal position of the leader line, in tenths of a pixel.
     pub leader: u64,
