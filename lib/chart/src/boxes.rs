@@ -8,15 +8,15 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The minimum width of a picture.
+/// The minimum width of a picture, in pixels.
 const WIDTH: i32 = 900;
-/// The size of a cell.
+/// The width and height of a cell, in pixels.
 const CELL: (i32, i32) = (32, 22);
-/// The gap between items that are not related.
+/// The gap between items that are not related, in pixels.
 const GAP: i32 = 10;
-/// The height of a line of text.
+/// The height of a line of text, in pixels.
 const LINE: i32 = 20;
-/// The approximate width of a letter.
+/// The approximate width of a letter, in pixels.
 const LETTER: i32 = 7;
 
 /// A picture of boxes.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::Error;
 
-/// The socket of the system bus, unless DBUS_SYSTEM_BUS_ADDRESS contains another one.
+/// The socket of the system bus, unless DBUS_SYSTEM_BUS_ADDRESS names another socket.
 const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 
 /// An address to connect to.

@@ -137,7 +137,8 @@ impl Bus {
                     return Err(Error::Answer { name: message.error_name, text });
                 }
                 Kind::Signal => {
-                    // The queue is full: drop the oldest signal. It concerns a job that this client did not start.
+                    // The queue is full: drop the oldest signal. That signal concerns a job that this client did not
+                    // start.
                     if self.signals.len() == MAX_SIGNALS {
                         self.signals.remove(0);
                     }
@@ -160,7 +161,7 @@ impl Bus {
         Ok(())
     }
 
-    /// Waits for a signal for which `wanted` returns `Some`, and returns the value in it.
+    /// Waits for a signal for which `wanted` returns `Some`, and returns the value that `wanted` returned.
     ///
     /// # Errors
     /// [`Error::Stalled`] if no such signal arrives in time; for other errors see [`Error`].

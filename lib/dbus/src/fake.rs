@@ -17,7 +17,7 @@ pub struct Asked {
     pub member: String,
     /// The serial of the call.
     pub serial: u32,
-    /// The first argument if it is a string.
+    /// The first argument if it is a string; otherwise empty.
     pub text: String,
 }
 
@@ -53,7 +53,7 @@ fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -
     message.bytes
 }
 
-/// Encodes the reply of a successful method call.
+/// Encodes the reply to a successful method call.
 pub fn returns(asked: &Asked, arguments: &[Value]) -> Vec<u8> {
     encode(2, asked.serial, &[], arguments)
 }

@@ -1,5 +1,5 @@
-//! Parsing of values in GLib's GVariant text format, which `gdbus`, `busctl` and runc's annotations use: `uint64 5`,
-//! `'text'`, `true`, `['a', 'b']`, `@as []`, `{'key': <1>}`, `b'bytes'`.
+//! Parsing of values in GLib's GVariant text format, which gdbus(1) and runc's annotations use: `uint64 5`, `'text'`,
+//! `true`, `['a', 'b']`, `@as []`, `{'key': <1>}`, `b'bytes'`.
 
 use alloc::boxed::Box;
 use alloc::format;

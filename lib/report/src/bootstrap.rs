@@ -62,7 +62,7 @@ pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Esti
     estimate(these, those, pairing, median, |a, b| a - b)
 }
 
-/// Returns the median of `samples`. Returns `None` if there are too few.
+/// Returns the median of `samples`. Returns `None` if there are too few samples.
 #[must_use]
 pub fn middle(samples: &[f64]) -> Option<Estimate> {
     estimate(samples, samples, Pairing::Paired, median, |middle, _| middle)

@@ -29,7 +29,7 @@ enum What {
 }
 
 impl Error {
-    /// Returns the error that the operation `op` on `object` failed.
+    /// Returns an error for the failed operation `op` on `object`.
     pub fn system(
         op: &'static str,
         object: impl fmt::Display,
@@ -53,8 +53,8 @@ impl Error {
         What::Refused(reason.into()).into()
     }
 
-    /// Returns the error of another crate, whose message is complete. Its errno remains unknown: a crate's error of a
-    /// system call is converted by `From` instead.
+    /// Returns the error of another crate, whose message is complete. [`Error::errno`] returns `None` for such an
+    /// error. To keep the errno of a failed system call, convert a [`sys::Error`] by `From` instead.
     pub fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         What::Other(Box::new(error)).into()
     }

@@ -17,7 +17,7 @@ pub enum Second {
     Ends,
 }
 
-/// The error that SIGINT, SIGTERM or SIGHUP has arrived.
+/// The error of a program that SIGINT, SIGTERM or SIGHUP has interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 

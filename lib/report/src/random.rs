@@ -20,7 +20,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a random number below `bound`. It is the high half of a product, whose bias is negligible.
+    /// Returns a random number below `bound`. The number is the high half of a product; its bias is negligible.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.number()) * bound as u128) >> 64) as usize
     }

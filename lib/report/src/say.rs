@@ -6,13 +6,13 @@ use std::io::{self, Write};
 /// The exit status if the reader has closed the pipe: the status that a shell reports for a program killed by SIGPIPE.
 const NOBODY_READS: i32 = 128 + 13;
 
-/// Like `print!`, but writes by [`write()`].
+/// Prints a text like `print!`, but by means of [`write()`].
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::write(format_args!($($text)*)) };
 }
 
-/// Like `println!`, but writes by [`write()`].
+/// Prints a line like `println!`, but by means of [`write()`].
 #[macro_export]
 macro_rules! sayln {
     () => { $crate::say::write(format_args!("\n")) };

@@ -1,6 +1,6 @@
 //! Sizes as users write and read them.
 
-/// The units of a size that people read.
+/// The units of a size in human-readable form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
     /// `kB`, `MB`, … with a factor of 1000, and `B`: the units in which engines and registries show the sizes of
@@ -28,8 +28,8 @@ pub fn readable(bytes: u64, units: Units) -> String {
     format!("{value:.decimals$}{}", names[power])
 }
 
-/// Parses a number of bytes. It may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case, which may
-/// be followed by `b` or `ib`.
+/// Parses a number of bytes. The number may have a unit `k`, `m`, `g` or `t` (1024, 1024², …) in upper or lower case.
+/// The unit may be followed by `b` or `ib`.
 ///
 /// # Errors
 /// A description of the problem, worded as the end of a sentence.

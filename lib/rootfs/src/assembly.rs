@@ -117,7 +117,7 @@ impl<'a> Assembly<'a> {
         crate::layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))
     }
 
-    /// Opens each layer and passes it to overlayfs, the top first. Only one descriptor is open at a time.
+    /// Opens each layer and passes it to overlayfs, the top layer first. Only one descriptor is open at a time.
     ///
     /// # Errors
     /// If a layer does not exist or is not a directory; errors of overlayfs.
@@ -300,7 +300,8 @@ fn set_directory(
     result.or_else(|errno| failed(context, "fsconfig", &key.to_string_lossy(), errno))
 }
 
-/// Returns the error of a filesystem context, with the messages that the kernel logged on it: "e overlay: …".
+/// Returns the error of an operation on a filesystem context. The error contains the message that the kernel logged on
+/// the context, such as "e overlay: …".
 fn failed<T>(
     context: BorrowedFd<'_>,
     op: &'static str,

@@ -2,9 +2,9 @@
 //!
 //! A lease on a range is a symbolic link: its name is the first id of the range; its target contains the time, the
 //! mount namespace and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never
-//! has two owners, and a lease always names its owner. If the owner was killed, the state of its directory shows that.
-//! The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids of the range
-//! (`census.rs`).
+//! has two owners, and a lease always names its owner. If the owner was killed, the state of the owner's directory
+//! shows this. The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids
+//! of the range (`census.rs`).
 
 mod census;
 mod grants;
@@ -54,8 +54,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns the state of the owner's directory. It is `NotSeen` also if the owning process was killed before it
-    /// created the directory.
+    /// Returns the state of the owner's directory. The state is `NotSeen`, too, if the owning process was killed before
+    /// it created the directory.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),
@@ -91,7 +91,7 @@ enum Presence {
 enum State {
     /// The range's owner may still exist, and may free the range.
     Taken,
-    /// The owner's directory is missing or abandoned, but this process uses ids of the range.
+    /// The owner's directory is missing or abandoned, but the process with this pid uses ids of the range.
     Inhabited(Pid),
     /// The range's owner no longer exists, and no process uses ids of the range.
     Gone,
@@ -102,7 +102,7 @@ enum State {
 struct Freed {
     /// The number of freed ranges.
     ranges: usize,
-    /// A process that uses ids of a range, which was therefore not freed.
+    /// A process that uses ids of a range, so that the range was not freed.
     inhabitant: Option<Pid>,
 }
 
@@ -174,8 +174,8 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Opens the directory of leases, and creates it if it is missing. It should be on a tmpfs, because leases do not
-    /// outlive a boot.
+    /// Opens the directory of leases, and creates it if it is missing. The directory should be on a tmpfs, because
+    /// leases must not outlive a boot.
     ///
     /// # Errors
     /// If the directory cannot be created, or if other users can write to it.

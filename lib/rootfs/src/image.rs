@@ -13,7 +13,7 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// The number of hexadecimal digits in a reference that is treated as a digest or its prefix.
+/// The numbers of hexadecimal digits with which a reference is treated as a digest or as the beginning of a digest.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names listed in an error.
 const MOST_ALIKE: usize = 3;
@@ -48,7 +48,7 @@ impl Found {
 /// last part of its name, if only one image has it.
 ///
 /// # Errors
-/// If no image matches, or more than one.
+/// If no image or more than one image matches.
 pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     let tagged = with_tag(reference);
     // Names are stored in their shortest form; earlier versions stored them as the user gave them.
@@ -75,7 +75,8 @@ pub fn look_up(store: &str, reference: &str) -> Result<Found, Error> {
     }
 }
 
-/// Shortens some of the digests, sorted, to the digits that `dayfly image ls` prints, or to more if they differ later.
+/// Returns the first few digests in sorted order. They are shortened to as many digits as `dayfly image ls` prints, or
+/// to more digits if they differ only later.
 fn shortened(mut digests: Vec<String>) -> Vec<String> {
     digests.sort();
     digests.truncate(MOST_ALIKE);

@@ -27,9 +27,9 @@ pub struct Layers {
 /// A layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// The index of its parent directory in `parents`.
+    /// The index of the layer's parent directory in `parents`.
     pub parent: usize,
-    /// Its path below the parent directory; `.` is the parent directory itself.
+    /// The layer's path below the parent directory; `.` is the parent directory itself.
     pub name: CString,
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn is_whiteout(stat: &Stat) -> bool {
 }
 
 /// Returns whether a directory hides the directories of the same name in lower layers. The extended attribute that
-/// marks it depends on whether this process is in a nested user namespace.
+/// marks such a directory depends on whether this process is in a nested user namespace.
 fn is_opaque(directory: &OwnedFd) -> bool {
     let mark = match sys::user_namespace::is_nested() {
         true => c"user.overlay.opaque",

@@ -2,7 +2,7 @@
 //!
 //! Docker, Podman and containerd follow the same rules. The first component of a name is a registry's host if it
 //! contains a dot, a colon or a capital letter, or is `localhost`. A name without a host belongs to Docker Hub, whose
-//! host is `docker.io`. A name there with only one component is in the namespace `library`. So `alpine`,
+//! host is `docker.io`. On Docker Hub, a name with only one component is in the namespace `library`. So `alpine`,
 //! `docker.io/alpine` and `docker.io/library/alpine` are the same name. The shortest form is called familiar; a store
 //! uses it as the image's name.
 //!

@@ -11,7 +11,8 @@ use crate::layers::Layers;
 use crate::mode::Mode;
 
 /// Options of overlayfs other than its layers. Metadata-only copies and directory redirects are stored in the upper
-/// layer, which is discarded with the container. An index would be of use only for NFS export.
+/// layer, which is discarded with the container. There is no index, which NFS export needs, and which keeps the hard
+/// links of a file when the file is copied up.
 const SETTINGS: [(&CStr, &CStr); 3] =
     [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 

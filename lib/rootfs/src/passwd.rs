@@ -20,9 +20,9 @@ pub struct User {
 /// A name that has no entry in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown<'a> {
-    /// This user is not in the passwd file.
+    /// The user with this name is not in the passwd file.
     User(&'a str),
-    /// This group is not in the group file.
+    /// The group with this name is not in the group file.
     Group(&'a str),
 }
 
@@ -81,7 +81,8 @@ fn memberships(login: &str, group: &str) -> Vec<u32> {
     entries(group).filter(member).filter_map(|fields| fields.get(2)?.parse().ok()).collect()
 }
 
-/// Parses an id. Returns no id for the largest number, which the kernel interprets as "unchanged".
+/// Parses an id. Returns `None` for a text that is not a number, and for the largest number, which the kernel
+/// interprets as "unchanged".
 #[must_use]
 pub fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-/// Returns the store's directory. It is the system's store for root of the host, and a directory in the caller's data
+/// Returns the store's directory: the system's store for root of the host, or a directory in the caller's data
 /// directory for any other user, including root of a user namespace. `variable` looks up an environment variable.
 ///
 /// # Errors

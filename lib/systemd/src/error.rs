@@ -17,7 +17,7 @@ pub enum Error {
     BadPath {
         /// The path as given.
         path: String,
-        /// The reason why it is not valid.
+        /// The reason why the path is not valid.
         reason: &'static str,
     },
     /// A call failed.
@@ -40,7 +40,7 @@ pub enum Error {
     Annotation {
         /// The annotation's key and value.
         annotation: String,
-        /// The reason why it is not valid.
+        /// The reason why the annotation is not valid.
         reason: String,
     },
 }

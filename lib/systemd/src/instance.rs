@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// An instance of systemd. Container records store it, so the order of the variants must not change.
+/// An instance of systemd. Container records contain a value of this type, so the order of the variants must not
+/// change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Instance {
     /// The host's instance, at the default address.
@@ -16,7 +17,7 @@ pub enum Instance {
     SystemAt(String),
     /// The instance of a user (`systemd --user`).
     User {
-        /// The address of its bus.
+        /// The address of the instance's bus.
         bus: String,
         /// The path of the instance's own cgroup, which contains its slices; empty for the root cgroup.
         cgroup: String,
@@ -56,8 +57,8 @@ impl Instance {
     }
 }
 
-/// Returns the uid that owns this host's systemd directory (sd_booted(3)), as seen in the caller's user namespace. It
-/// is 0, unless root is not mapped in that namespace.
+/// Returns the uid that owns this host's systemd directory (sd_booted(3)), as seen in the caller's user namespace. The
+/// uid is 0 unless root is not mapped in that namespace.
 ///
 /// # Errors
 /// [`Error::Absent`] if systemd is not the init system of the host.

@@ -183,7 +183,7 @@ impl Manager {
     }
 
     fn reset(&mut self, unit: &Unit) {
-        // This usually fails, because there is no failed unit to reset.
+        // The call usually fails, because there is no failed unit to reset.
         let _ = self.call(MANAGER, "ResetFailedUnit", [Value::text(&unit.name)].into());
     }
 

@@ -10,7 +10,7 @@ use crate::{Unit, Value};
 /// A property of a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Property {
-    /// Its D-Bus name, such as `CPUQuotaPerSecUSec`.
+    /// The property's D-Bus name, such as `CPUQuotaPerSecUSec`.
     pub name: String,
     /// The property's value; on the bus it is wrapped in a variant.
     pub value: Value,

@@ -18,7 +18,7 @@ pub struct Unit {
     pub name: String,
     /// The slice that contains the unit.
     pub slice: String,
-    /// The instance of systemd that manages it.
+    /// The instance of systemd that manages the unit.
     pub instance: Instance,
 }
 
@@ -68,7 +68,7 @@ impl Unit {
     }
 }
 
-/// Returns whether systemd allows the character in unit names. It does not allow quotes and slashes.
+/// Returns whether systemd allows the character in unit names. Quotes and slashes are not allowed.
 fn is_unit_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || ":-_.\\@".contains(c)
 }

@@ -10,9 +10,9 @@ pub enum Error {
     System(sys::Error),
     /// A file of sysfs does not have the documented format.
     Unreadable {
-        /// The file.
+        /// The file's path.
         file: String,
-        /// Its content.
+        /// The file's content.
         content: String,
     },
 }

@@ -11,7 +11,7 @@
 //! | `no-smt` | one CPU of each core |
 //!
 //! Words are separated by commas. Each word narrows the selection further; `cores` and `spread` are applied last. The
-//! selected memory nodes are the nearest ones to the selected CPUs.
+//! selected memory nodes are those nearest to the selected CPUs.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -223,8 +223,8 @@ fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
     all
 }
 
-/// Picks cores that share a cache: the smallest one with enough cores. If there is none, picks cores of the smallest
-/// node with enough cores; if there is none either, picks the first cores.
+/// Picks cores that share a cache, namely the smallest cache with enough cores. If no cache has enough cores, picks
+/// cores of the smallest node with enough cores; if no node has enough cores, picks the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
     let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
@@ -291,15 +291,15 @@ fn round_robin(round: usize, among: usize) -> Option<usize> {
 /// A group of CPUs with its placement on memory nodes; see [`place`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Its name.
+    /// The group's name.
     pub name: String,
-    /// Its CPUs and memory nodes.
+    /// The group's CPUs and memory nodes.
     pub placement: Placement,
 }
 
 /// Places groups of the given CPU counts on memory nodes. The largest group comes first; each group is placed on the
-/// node on which it leaves the fewest CPUs free. A group that fits on no single node gets the CPUs of the node with the
-/// most free ones, and then of the nodes nearest to it. No CPU is assigned twice.
+/// node on which it leaves the fewest CPUs free. A group that fits on no single node gets the free CPUs of the node
+/// with the most free CPUs, and then those of the nodes nearest to that node. No CPU is assigned twice.
 ///
 /// # Errors
 /// If the groups together need more CPUs than exist.

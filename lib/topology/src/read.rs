@@ -12,7 +12,7 @@ impl Topology {
     /// Reads `/sys/devices/system/cpu` and `/sys/devices/system/node` below `root`; an empty `root` means this host.
     ///
     /// # Errors
-    /// Failing system calls; [`Error::Unreadable`].
+    /// If a system call fails; [`Error::Unreadable`].
     pub fn read(root: &str) -> Result<Self, Error> {
         let root = root.trim_end_matches('/');
         let cpus = format!("{root}/sys/devices/system/cpu");

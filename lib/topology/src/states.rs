@@ -24,7 +24,7 @@ impl States {
     /// only the online CPUs count as present.
     ///
     /// # Errors
-    /// Failing system calls, including open(2) if the file `online` does not exist; [`Error::Unreadable`].
+    /// If a system call fails, such as open(2) if the file `online` does not exist; [`Error::Unreadable`].
     pub fn read(root: &str) -> Result<Self, Error> {
         let cpus = format!("{}/sys/devices/system/cpu", root.trim_end_matches('/'));
         let online = required_list(&format!("{cpus}/online"))?;

@@ -13,7 +13,7 @@ use crate::List;
 pub struct Topology {
     /// The CPUs that are online, by number.
     pub cpus: Vec<Cpu>,
-    /// The online memory nodes, by number. A kernel without NUMA has a single one.
+    /// The online memory nodes, by number. A kernel without NUMA has a single node.
     pub nodes: Vec<Node>,
     /// The content of `/sys/devices/system/cpu/smt/control`: `on`, `off`, `forceoff`, `notsupported`, …; empty if the
     /// file does not exist.
@@ -23,7 +23,7 @@ pub struct Topology {
 /// A logical CPU: a hardware thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// The number of the CPU.
     pub id: u32,
     /// The CPUs of the same core, including this one.
     pub siblings: List,
@@ -31,31 +31,32 @@ pub struct Cpu {
     pub l3: List,
     /// The size of the level 3 cache, in bytes.
     pub l3_bytes: u64,
-    /// The number of its socket.
+    /// The number of the CPU's socket.
     pub package: u32,
-    /// The number of its memory node.
+    /// The number of the CPU's memory node.
     pub node: u32,
 }
 
 /// A memory node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// The number of the node.
     pub id: u32,
     /// The CPUs of the node; empty for a node with memory only.
     pub cpus: List,
-    /// The size of its memory in bytes; 0 if it has no memory, or if the size is unknown.
+    /// The size of the node's memory in bytes; 0 if the node has no memory, or if the size is unknown.
     pub memory: u64,
-    /// Its free memory in bytes.
+    /// The node's free memory in bytes.
     pub free: u64,
-    /// The distances to the nodes of [`Topology::nodes`], in the same order; 10 is the distance to itself (ACPI SLIT).
+    /// The distances to the nodes of [`Topology::nodes`], in the same order; 10 is the distance of a node to itself
+    /// (ACPI SLIT).
     pub distances: Vec<u32>,
 }
 
 /// The CPUs that share a level 3 cache: all CPUs of a socket, or the part of them that is on one chiplet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ccx {
-    /// Its CPUs.
+    /// The CPUs that share the cache.
     pub cpus: List,
     /// The size of the cache, in bytes.
     pub bytes: u64,
@@ -67,7 +68,7 @@ impl Topology {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 
-    /// Returns all nodes that have memory.
+    /// Returns all nodes that have memory; if no size is known, returns all nodes.
     pub fn memory_nodes(&self) -> List {
         let known = self.nodes.iter().any(|node| node.memory > 0);
         let has = |node: &&Node| node.memory > 0 || !known;
@@ -118,8 +119,8 @@ impl Topology {
         self.cpus.iter().any(|cpu| cpu.siblings.len() > 1)
     }
 
-    /// Returns the memory nodes nearest to `cpus`: the nodes that contain these CPUs. For each of these nodes that has
-    /// no memory, returns the nearest node that has memory.
+    /// Returns the memory nodes nearest to `cpus`: the nodes that contain these CPUs. A node without memory is replaced
+    /// by the nearest node that has memory.
     pub fn memory_of(&self, cpus: &List) -> List {
         let with_memory = self.memory_nodes();
         let own = self.nodes.iter().filter(|node| !node.cpus.intersection(cpus).is_empty());

@@ -8,13 +8,13 @@ use crate::{Awaited, Phase, Row, Span, Timeline};
 /// A piece of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// The index of its row.
+    /// The index of the row that contains the piece.
     pub row: usize,
     /// The index of the span in the row; `None` for the time between two spans.
     pub span: Option<usize>,
-    /// Its start time.
+    /// The start time of the piece, in nanoseconds.
     pub start: u64,
-    /// Its end time.
+    /// The end time of the piece, in nanoseconds.
     pub end: u64,
 }
 
@@ -24,7 +24,7 @@ impl Stretch {
         self.end.saturating_sub(self.start)
     }
 
-    /// Returns its span.
+    /// Returns the span of the piece, if there is one.
     pub fn span<'a>(&self, timeline: &'a Timeline) -> Option<&'a Span> {
         timeline.rows.get(self.row)?.spans.get(self.span?)
     }
@@ -99,8 +99,9 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns the time at which `row` ended another row's wait for it: the time when `row` ended or sent a message. If it
-/// did neither during the wait, returns the end of its last work in that period, but at most the end of the wait.
+/// Returns the time at which `row` let a waiting row continue: the time at which `row` ended or sent a message. If
+/// `row` did neither during the wait, returns the end of the last work of `row` during the wait, but at most the end of
+/// the wait.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);

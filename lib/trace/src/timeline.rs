@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Phase;
 
 /// A command of a runtime, from the start of its process to its end. All times are nanoseconds of CLOCK_MONOTONIC_RAW,
-/// which time namespaces do not affect.
+/// as read in the command's time namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timeline {
     /// The command, such as `"dayfly run"`.
@@ -27,15 +27,15 @@ pub struct Timeline {
 pub struct Row {
     /// The role of the process, such as `"parent"` or `"init"`.
     pub name: String,
-    /// Its pid in the caller's PID namespace.
+    /// The process's pid in the caller's PID namespace.
     pub pid: i32,
-    /// The process that created it: an index into the rows.
+    /// The index of the row of the process that created this process.
     pub parent: Option<usize>,
-    /// Its creation time.
+    /// The time at which the process was created.
     pub start: u64,
     /// The time when the process ended, or when it had done its part in the command.
     pub end: u64,
-    /// Its spans, ordered by start; they may be nested.
+    /// The spans of the process, ordered by start; they may be nested.
     pub spans: Vec<Span>,
     /// The number of spans that did not fit in the buffer.
     #[serde(default)]
@@ -45,15 +45,15 @@ pub struct Row {
 /// A piece of work, or a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Span {
-    /// Its purpose.
+    /// The purpose of the span.
     pub phase: Phase,
     /// The operation, such as `"mount"`.
     pub name: String,
     /// The object of the operation; may be empty.
     pub object: String,
-    /// Its start time.
+    /// The start time of the span.
     pub start: u64,
-    /// Its end time.
+    /// The end time of the span.
     pub end: u64,
     /// The awaited row, if this is a wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]

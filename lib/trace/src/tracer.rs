@@ -21,7 +21,7 @@ pub struct Label<'a> {
     pub name: &'static str,
     /// The object of the operation; may be empty.
     pub object: Cow<'a, str>,
-    /// The name of the row that the step waits for, if it is a wait.
+    /// The name of the row that the step waits for, if the step is a wait.
     pub awaits: Option<&'static str>,
 }
 
@@ -208,7 +208,7 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that records its own steps. Its step 0 is the step `first` of the list `steps`.
+    /// Adds a process that records its own steps. The process's step 0 is the step `first` of the list `steps`.
     pub fn joined(
         &self,
         name: &'static str,

@@ -1,9 +1,9 @@
-//! The protocols that dayfly uses: ttrpc frames with protobuf messages, between containerd and its shims; and the
-//! requests to criu, with its responses.
+//! The protocols that dayfly uses: ttrpc between containerd and its shims, and criu's RPC protocol. The messages of
+//! both protocols are in protobuf's format.
 //!
 //! The code is written by hand for a single-threaded program that must not block. A message is a plain struct
 //! (`message!` in [`message`]). A connection makes only system calls that never block, and keeps its state between
-//! them. Input from the peer is not trusted: it is parsed within limits, or refused.
+//! these calls. Input from the peer is not trusted: it is parsed within limits, or refused.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

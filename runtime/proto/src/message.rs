@@ -12,8 +12,8 @@ pub const MOST: usize = 1 << 16;
 
 /// The methods that `message!` implements for each struct.
 pub trait Message: Default {
-    /// Merges the fields in `reader` into the message. If a field with a single value is repeated, its last value
-    /// counts; nested messages are merged, and lists are extended. Fields with an unknown number, or whose value has an
+    /// Merges the fields in `reader` into the message. If a field with a single value is repeated, the last value wins;
+    /// nested messages are merged, and lists are extended. Fields with an unknown number, or whose value has an
     /// unexpected wire type, are skipped.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub trait Field {
 
 /// A numeric type. Lists of numbers are packed.
 pub trait Scalar: Sized + Copy {
-    /// Converts a value from the wire; returns `None` if it has another wire type.
+    /// Converts a value from the wire; returns `None` if the value has another wire type.
     fn from_value(value: &Value<'_>) -> Option<Self>;
 
     /// Reads the next number of a packed list.
@@ -129,8 +129,8 @@ macro_rules! scalars {
     )*};
 }
 
-// As everywhere in protobuf, if a value has too many bits, only the lower ones count. A negative number is written with
-// 64 bits.
+// As everywhere in protobuf, if a value has more bits than its type, only the low bits are used. A negative number is
+// written with 64 bits.
 scalars! {
     u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
     u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
@@ -169,7 +169,7 @@ fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Returns a value as text; `None` if it has another wire type.
+/// Returns a value as text; `None` if the value has another wire type.
 fn text(value: &Value<'_>) -> Result<Option<String>, Malformed> {
     match value {
         Value::Delimited(reader) => core::str::from_utf8(reader.rest())
@@ -267,7 +267,7 @@ impl<M: Message> Field for Vec<M> {
 }
 
 /// A field of type `map<string, string>`. On the wire, it is a list of messages with the key in field 1 and the value
-/// in field 2. If a key is repeated, its last value counts.
+/// in field 2. If a key is repeated, its last value wins.
 impl Field for BTreeMap<String, String> {
     fn read(&mut self, value: Value<'_>) -> Result<(), Malformed> {
         let Value::Delimited(mut reader) = value else { return Ok(()) };

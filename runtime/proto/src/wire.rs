@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     /// Reads a varint, which has up to ten bytes.
     ///
     /// # Errors
-    /// If the bytes end within the number, or it does not fit in 64 bits.
+    /// If the bytes end within the number, or the number does not fit in 64 bits.
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for at in 0..LONGEST_VARINT {
@@ -190,7 +190,7 @@ impl Writer {
         self.varint(value);
     }
 
-    /// Writes a double field.
+    /// Writes a double field, given the bits of the number.
     pub fn fixed64_field(&mut self, number: u32, value: u64) {
         self.tag(number, 1);
         self.fixed64(value);

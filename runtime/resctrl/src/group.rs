@@ -24,7 +24,7 @@ pub struct Group {
     directory: String,
     /// The directory of the monitoring group.
     monitor: Option<String>,
-    /// Whether the class was created for this container alone, and is removed with it.
+    /// Whether the class was created for this container alone, and is removed with the container.
     own: bool,
 }
 
@@ -67,8 +67,8 @@ impl Schemata {
 }
 
 impl Group {
-    /// Returns the group of a container. Its class is the one that the configuration names, or else is named after the
-    /// container.
+    /// Returns the group of a container. The group's class is the class that the configuration names, or else a class
+    /// named after the container.
     ///
     /// # Errors
     /// If resctrl is not mounted or does not support a limit, or if the named class does not exist and the
@@ -131,8 +131,8 @@ impl Group {
     /// Creates the group if it is missing, sets its limits, and moves a process into it.
     ///
     /// # Errors
-    /// If the kernel refuses an operation, in which case the error contains its reason; if an existing class has other
-    /// limits.
+    /// If the kernel refuses an operation, in which case the error contains the kernel's reason; if an existing class
+    /// has other limits.
     pub fn enter(&self, schemata: &Schemata, pid: Pid) -> Result<(), Error> {
         let made = self.make(&self.directory)?;
         self.limit(schemata, made)?;
@@ -159,7 +159,7 @@ impl Group {
     /// Changes limits of the group. Limits that `lines` does not contain stay unchanged.
     ///
     /// # Errors
-    /// If the kernel refuses a limit. The error contains its reason.
+    /// If the kernel refuses a limit. The error contains the kernel's reason.
     pub fn update(&self, lines: &[&str]) -> Result<(), Error> {
         let text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
         self.write(&format!("{}/schemata", self.directory), &text)
@@ -381,13 +381,13 @@ mod tests {
             (tree.read("box/schemata"), tree.read("box/tasks")),
             ("MB:0=70\n".into(), "8".into())
         );
-        // This replaces what the kernel does when a group is removed: it removes the files in the directory.
+        // The kernel removes the files in a group's directory together with the group; here, the test does so.
         fs::remove_dir_all(tree.0.join("box")).unwrap();
         fs::create_dir(tree.0.join("box")).unwrap();
         group.remove().unwrap();
         assert!(!tree.0.join("box").exists());
         group.remove().unwrap();
-        // A class that already existed is not removed, because it does not belong to the container alone.
+        // A class that already existed is not removed, because the class does not belong to the container alone.
         let tree = Tree::new("other").with_class("box");
         tree.enter("{}").unwrap().remove().unwrap();
         assert!(tree.0.join("box").exists());

@@ -38,7 +38,7 @@ pub struct Stats {
     /// The bytes transferred from and to memory, for each cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mbm_stats: Option<Vec<BandwidthUse>>,
-    /// The cache in use, for each cache domain.
+    /// The bytes of cache in use, for each cache domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cmt_stats: Option<Vec<CacheUse>>,
 }
@@ -72,16 +72,16 @@ pub struct BandwidthInfo {
 /// The bytes transferred between one cache domain and memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BandwidthUse {
-    /// From and to all memory.
+    /// The bytes transferred from and to all memory.
     pub mbm_total_bytes: u64,
-    /// From and to the domain's own memory.
+    /// The bytes transferred from and to the domain's own memory.
     pub mbm_local_bytes: u64,
 }
 
 /// The bytes in the cache of one cache domain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CacheUse {
-    /// In the last level cache (LLC).
+    /// The bytes in the last level cache (LLC).
     pub llc_occupancy: u64,
 }
 
@@ -89,7 +89,7 @@ impl Group {
     /// Reads the limits and the usage. Values of features that the hardware does not have are left out.
     ///
     /// # Errors
-    /// Failing system calls; [`Error::Unreadable`].
+    /// If a system call fails, or if a file does not have the documented format ([`Error::Unreadable`]).
     pub fn stats(&self) -> Result<Stats, Error> {
         let info = |resource: &str| format!("{}/info/{resource}", self.root());
         let is_there = |directory: &String| access(directory.as_str(), Access::EXISTS).is_ok();
@@ -170,7 +170,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Returns the last line of schemata that is about a resource.
+/// Returns the last line of schemata that contains the name of a resource.
 fn last_about(schemata: &str, resource: &str) -> String {
     let line = schemata.lines().rfind(|line| line.contains(resource));
     line.unwrap_or_default().trim().to_string()

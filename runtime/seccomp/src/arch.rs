@@ -8,7 +8,7 @@ pub enum Arch {
     X86_64,
     /// 32-bit x86.
     X86,
-    /// 64-bit x86 with 32-bit pointers. It has the audit token of x86_64, but bit 30 is set in system call numbers.
+    /// 64-bit x86 with 32-bit pointers. It has the audit token of x86_64, but bit 30 is set in its system call numbers.
     X32,
     /// 64-bit ARM.
     Aarch64,

@@ -3,7 +3,7 @@
 //! When a filter is loaded, the kernel emulates it for every system call number, to find the numbers that the filter
 //! always allows. So the average path length and the size of the program matter, but the order of the rules does not.
 //! Adjacent numbers with the same verdict form one range. A single number with another verdict is tested after the
-//! range around it was found.
+//! range around it is found.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -23,7 +23,8 @@ const KILL_THREAD: u32 = 0;
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
-/// How many single system call numbers with another verdict may be tested one after another within a range.
+/// The maximum number of single system call numbers with another verdict that are tested one after another within a
+/// range.
 const LONE: usize = 3;
 /// The offsets of fields in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;
@@ -55,9 +56,10 @@ struct Condition {
 /// The verdict for one system call number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// The same filter value whatever the arguments are.
+    /// The filter always returns this value, whatever the arguments are.
     Always(u32),
-    /// The filter value of the first alternative whose conditions are all true, or the default if there is none.
+    /// The filter returns the value of the first alternative whose conditions are all true, or the default if there is
+    /// none.
     If(Vec<(Vec<Condition>, u32)>),
 }
 
@@ -67,8 +69,8 @@ struct Numbers {
     verdicts: BTreeMap<u32, Verdict>,
     /// Whether x32 is covered. Its numbers are above those of x86_64.
     x32: bool,
-    /// The highest number that any rule names, whatever its action, on any architecture except x32; `last_x32` is the
-    /// same for x32.
+    /// The highest number that any rule names, whatever the rule's action, on any architecture except x32; `last_x32`
+    /// is the same for x32.
     last: Option<u32>,
     last_x32: Option<u32>,
 }
@@ -76,7 +78,7 @@ struct Numbers {
 /// Compiles a profile.
 ///
 /// # Errors
-/// An unknown name in the profile, which the error contains; a program that is too long for the kernel.
+/// If the profile contains an unknown name, which the error includes; if the program is too long for the kernel.
 pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Error> {
     let flags = profile.flags()?;
     let default = action(&profile.default_action, profile.default_errno_ret)?;
@@ -133,7 +135,8 @@ fn add_rule(
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
-            // Such a rule has no effect, and must not hide a later one, so it is skipped (as by runc).
+            // A rule whose action is the default has no effect, and must not hide a later rule. So it is skipped, as in
+            // runc.
             if value == default {
                 continue;
             }
@@ -149,9 +152,9 @@ fn add_rule(
 }
 
 /// Returns the action for calls that are newer than the profile, which are those after the highest number that the
-/// profile names. A profile that denies by default would answer them with EPERM or worse. But C libraries use an older
-/// call instead only if the error is ENOSYS (runc's libcontainer/seccomp/patchbpf). If the default allows calls, or a
-/// tracer decides, the default applies.
+/// profile names. A profile that denies by default would answer them with EPERM or worse. But C libraries fall back to
+/// an older call only if the error is ENOSYS (runc's libcontainer/seccomp/patchbpf). If the default action allows
+/// calls, or passes them to a tracer, the default action applies.
 fn beyond(default: u32) -> u32 {
     const TRACE: u32 = 0x7ff0_0000;
     // Compared as signed numbers, TRACE, LOG and ALLOW are the highest, and KILL_PROCESS is negative.

@@ -100,7 +100,8 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns whether any rule notifies an agent. As in runc, this action is not allowed as default, nor in a rule for
-    /// `write`: init reports the listener by write(2), and the agent could not answer a notification before that.
+    /// `write`: init reports the listener by write(2), and before that report the agent could not answer a
+    /// notification.
     fn notifies(&self) -> Result<bool, Error> {
         let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
         if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
@@ -113,8 +114,8 @@ impl<'a> Profile<'a> {
     }
 
     /// Returns SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC is ignored, because the process has only one thread. If the
-    /// profile has no list of flags (not just an empty list), SPEC_ALLOW is set, as by runc: it disables a mitigation
-    /// that is expensive and of little use (Linux itself has disabled it by default since 5.16).
+    /// profile has no list of flags (not just an empty list), SPEC_ALLOW is set, as by runc: this flag disables a
+    /// mitigation that is expensive and of little use (Linux itself has disabled it by default since 5.16).
     pub(crate) fn flags(&self) -> Result<u32, Error> {
         let notifies = self.notifies()?;
         let mut bits = if notifies { NEW_LISTENER } else { 0 };
@@ -170,7 +171,7 @@ pub const ACTIONS: [(&str, u32); 9] = [
 /// Returns the filter's return value for an action. If the action needs an errno and none is given, uses EPERM.
 pub(crate) fn action(name: &str, errno: Option<u32>) -> Result<u32, Error> {
     const EPERM: u32 = 1;
-    /// The maximum errno; the kernel replaces larger values by it.
+    /// The maximum errno; the kernel replaces larger values by this one.
     const MAX_ERRNO: u32 = 4095;
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let (_, value) = found.ok_or_else(|| {

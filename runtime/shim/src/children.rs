@@ -159,7 +159,7 @@ impl Shim {
         }
     }
 
-    /// Kills the worker that restores a container. The worker's end is handled like any other.
+    /// Kills the worker that restores a container. The worker's exit is then handled like that of any other worker.
     pub(crate) fn end_restore(&mut self, key: u32) {
         let is_its = |worker: &&Worker| matches!(worker.job.kind, Kind::Restore { process } if process == key);
         if let Some(worker) = self.workers.iter().find(is_its) {
@@ -167,7 +167,7 @@ impl Shim {
         }
     }
 
-    /// Handles a completed restore: init and all other processes of the container run.
+    /// Handles the end of a restore. After a success, init and all other processes of the container run.
     fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
         let made = result.and_then(|answer| Made::decode(&answer));
         let task = self.tasks.of_process(key).map_or(0, |task| task.key);
@@ -175,7 +175,7 @@ impl Shim {
         self.started(key, adopted.map(|_| None))
     }
 
-    /// Stores what a worker has told of the container that it created. Returns the key of init.
+    /// Stores what a worker has reported about the container that it created. Returns the key of init.
     fn adopt(&mut self, key: u32, made: Made) -> Result<u32, Status> {
         let Made { pid, owns_pid_namespace, cgroup } = made;
         let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
@@ -201,7 +201,7 @@ impl Shim {
         Ok(init)
     }
 
-    /// Handles a completed start: init now runs its program, or the process of an exec was created.
+    /// Handles the end of a start. After a success, init runs its program, or the process of an exec was created.
     fn started(
         &mut self,
         key: u32,
@@ -269,7 +269,7 @@ impl Shim {
 
     /// Handles the creation of a process: stores its pid, and receives its terminal.
     fn born(&mut self, key: u32, pid: u32) {
-        // If this is still a child, a stray exit with this pid belongs to an earlier process.
+        // If a child with this pid still exists, a stray exit with this pid belongs to an earlier process.
         let stray = match is_child(pid) {
             true => None,
             false => self.strays.iter().rposition(|(number, _)| *number == pid),

@@ -29,7 +29,7 @@ pub enum Level {
     Debug,
     /// General information.
     Info,
-    /// A setting that is not applied as requested.
+    /// A problem that does not prevent the operation.
     Warning,
     /// An error.
     Error,
@@ -115,7 +115,7 @@ impl Log {
         self.line(Level::Info, message);
     }
 
-    /// Logs a setting that is not applied as requested.
+    /// Logs a problem that does not prevent the operation.
     pub fn warning(&self, message: impl Display) {
         self.line(Level::Warning, message);
     }

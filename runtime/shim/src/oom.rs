@@ -16,7 +16,7 @@ use crate::poller::{Interest, Poller, Source};
 const PART: u8 = 0;
 
 /// A watch on the cgroup of one container. It must begin after the container is created and before it is started, so
-/// that no instruction of its programs is unwatched.
+/// that the watch covers every instruction of its programs.
 #[derive(Debug)]
 pub struct Watch {
     watch: OomWatch,
@@ -27,7 +27,7 @@ impl Watch {
     /// Starts watching; returns `None` if there is no memory controller, which is not an error.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the cgroup does not exist; failing system calls.
+    /// [`Error::Gone`] if the cgroup does not exist; otherwise, if a system call fails.
     pub fn begin(location: &Location) -> Result<Option<Self>, Error> {
         let watch = OomWatch::begin(location)?;
         Ok(watch.map(|watch| Self { watch, is_registered: false }))
@@ -51,7 +51,7 @@ impl Watch {
     /// otherwise report it again and again.
     ///
     /// # Errors
-    /// Failing system calls.
+    /// If a system call fails.
     pub fn ready(&mut self, poller: &Poller) -> Result<u64, Error> {
         match self.watch.kills() {
             Ok(Some(kills)) => Ok(kills),
@@ -71,7 +71,7 @@ impl Watch {
     /// (CGROUP_FILE_NOTIFY_MIN_INTV), so the loop may see the exit before the notification.
     ///
     /// # Errors
-    /// Failing system calls.
+    /// If a system call fails.
     pub fn check(&mut self) -> Result<u64, Error> {
         Ok(self.watch.kills()?.unwrap_or(0))
     }

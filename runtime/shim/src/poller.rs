@@ -17,7 +17,7 @@ pub enum Source {
     Listener,
     /// A connection from containerd.
     Connection(u32),
-    /// SIGCHLD and SIGTERM, by signalfd(2).
+    /// All signals, by signalfd(2). The loop acts on SIGCHLD and SIGTERM.
     Signals,
     /// A stream of a process, and the part of it; the module `io` defines the parts.
     Stream(u32, u8),

@@ -18,8 +18,8 @@ use crate::shim::{Connected, Shim};
 use crate::task::{self, Caller};
 use crate::worker::Worker;
 
-/// The maximum number of connections; further ones are closed. containerd makes one connection per container, even if a
-/// pod has many containers.
+/// The maximum number of connections; further connections are closed. containerd makes one connection per container,
+/// even if a pod has many containers.
 const CONNECTIONS: usize = 1024;
 /// Maximum time for sending the last events and answers at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);

@@ -154,7 +154,7 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process for the dayfly command `command`. They must not be open yet.
+    /// Opens the streams of a process for the dayfly command `command`. The streams must not be open yet.
     ///
     /// # Errors
     /// If a stream cannot be opened.
@@ -220,7 +220,7 @@ impl Shim {
     }
 
     /// If the process's logger has become ready, starts the worker that waited for it; if the logger has failed,
-    /// answers with its error.
+    /// answers with the logger's error.
     pub fn go_on(&mut self, process: u32) {
         let Some(at) = self.pending.iter().position(|pending| pending.process == process) else {
             return;
@@ -368,7 +368,7 @@ impl Shim {
     /// Closes a connection and drops its pending calls.
     pub fn disconnect(&mut self, key: u32) {
         if let Some(Connected { connection, .. }) = self.connections.remove(&key) {
-            // Removed explicitly: a copy of the descriptor in a worker that has just started would keep it in the
+            // The descriptor is removed explicitly: a copy of it in a worker that has just started would keep it in the
             // poller.
             let _ = self.poller.remove(connection.fd());
         }

@@ -42,7 +42,7 @@ impl Shim {
         }
     }
 
-    /// Handles the end of a sweep's worker.
+    /// Handles the exit of the worker that sweeps.
     pub(crate) fn sweep_ended(
         &mut self,
         key: u32,
@@ -61,7 +61,7 @@ impl Shim {
         self.swept(key, of, caller, why);
     }
 
-    /// Answers the failure of a creation or a restore, after the parts of the container were removed.
+    /// Answers the call whose creation or restore of a container failed, after the parts of the container were removed.
     fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
         match self.tasks.by_key(key).map(Task::init) {
             Some(init) if init.stage == Stage::Starting => self.not_started(init.key),

@@ -37,7 +37,7 @@ impl Time {
         seconds.saturating_mul(1_000_000_000) + u64::from(self.nanos.unsigned_abs())
     }
 
-    /// Converts to containerd's message.
+    /// Converts the time to containerd's message.
     pub fn to_message(self) -> Timestamp {
         Timestamp { seconds: self.seconds, nanos: self.nanos }
     }
@@ -48,7 +48,7 @@ impl Time {
 pub(crate) struct Exit {
     /// The exit status of the process, or 128 plus the signal.
     pub status: u32,
-    /// The time of its exit.
+    /// The time at which the process exited.
     pub at: Time,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Restoration {
 pub(crate) enum Clearing {
     /// The killing has not begun.
     Due,
-    /// A worker is killing them.
+    /// A worker is killing the processes.
     UnderWay,
     /// The processes were killed.
     Done,
@@ -266,7 +266,8 @@ impl Tasks {
         self.0.iter().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
-    /// Returns a container by its id, unless it is still to be restored. Until then, another container may have its id.
+    /// Returns a container by its id, unless Start must still restore the container. Until then, the state root may
+    /// contain another container with this id.
     ///
     /// # Errors
     /// NotFound, FailedPrecondition.

@@ -2,7 +2,7 @@
 //! shim.
 //!
 //! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. A worker that
-//! creates a container sends another packet before, when it has claimed the id. If the shim exits,
+//! creates a container also sends an earlier packet, as soon as it has claimed the container's id. If the shim exits,
 //! its workers are killed. When a worker exits, the processes that it created become children of the shim, which is a
 //! subreaper.
 
@@ -61,8 +61,8 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed. The failure of its creation or its restore, the dayfly command
-    /// `of`, can be answered now.
+    /// The rest of an incomplete container was removed, so the call whose creation or restore failed can be answered
+    /// now. `of` is the dayfly command that corresponds to this call.
     Sweep { task: u32, of: &'static str, caller: Option<Caller>, why: Status },
 }
 
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Returns what a worker that has exited has sent.
+    /// Returns what the worker has sent; called after the worker has exited.
     pub fn report(&self) -> Report {
         let mut buffer = alloc::vec![0; LONGEST];
         let mut length = self.receive(&mut buffer);
@@ -120,7 +120,7 @@ impl Worker {
         Report { has_claimed, result }
     }
 
-    /// Receives the next packet. Returns its length, 0 if there is none.
+    /// Receives the next packet. Returns the packet's length, or 0 if there is no packet.
     fn receive(&self, buffer: &mut [u8]) -> usize {
         recv(&self.answer, buffer, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length)
     }
@@ -128,7 +128,8 @@ impl Worker {
 
 /// What a worker has sent.
 pub(crate) struct Report {
-    /// Whether the id belongs to the container that the worker was creating or restoring.
+    /// Whether the worker has claimed the container's id, so that the id belongs to the container that the worker
+    /// created or restored.
     pub has_claimed: bool,
     pub result: Result<Vec<u8>, Status>,
 }
@@ -162,7 +163,7 @@ impl Work {
         Some(self.console.as_fd())
     }
 
-    /// Returns the socket over which a creation tells that it has claimed its id.
+    /// Returns the socket over which a creation reports that it has claimed the container's id.
     pub fn claim_socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.answer.as_fd())
     }
@@ -187,7 +188,7 @@ pub(crate) fn run(
     [answer, console, log, _listener]: [OwnedFd; 4],
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
-    // Leaked, because an init that shares this memory may use it.
+    // The trace is leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let work_with = Work { trace, log, console, answer };

@@ -8,8 +8,8 @@ use crate::text::Str;
 pub struct CapabilitySet(pub u64);
 
 impl CapabilitySet {
-    /// Parses names such as `CAP_KILL`. A name that is not in this module's table is added to `unknown` once and
-    /// otherwise ignored, as in runc, which prints a warning: an engine may know capabilities of newer kernels.
+    /// Parses names such as `CAP_KILL`. A name that is not in this module's table may be a capability of a newer
+    /// kernel. As in runc, such a name is ignored. It is added to `unknown` once, for a warning.
     pub fn parse<'a>(names: &'a [Str<'_>], unknown: &mut Vec<&'a str>) -> Self {
         let mut set = Self::default();
         for name in names {

@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::Str;
 
-/// A path in the container's root: absolute and [`clean`]. If symbolic links are ignored, two paths name the same file
-/// only if they are equal. An empty path stays empty; validation refuses an empty path where a path is required.
+/// A path in the container's root: absolute, and in the form that [`clean`] returns. If symbolic links are ignored, two
+/// paths name the same file only if they are equal. An empty path stays empty; validation refuses an empty path where a
+/// path is required.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InRoot<'a>(Str<'a>);
 

@@ -115,7 +115,7 @@ pub struct Device<'a> {
 object! {
     /// The settings of a host network device.
     pub struct NetDevice<'a> {
-        /// The device's name inside the container, if different.
+        /// The device's name inside the container, if different from the name on the host.
         pub name: Option<Str<'a>>,
     }
 }

@@ -48,7 +48,7 @@ impl MemoryPolicy<'_> {
         NumberSet::parse(&self.nodes).map_err(invalid)
     }
 
-    /// Validates by runc's rules.
+    /// Validates the policy by runc's rules.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         self.number()?;
         let nodes = self.node_set()?.count();

@@ -302,7 +302,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
     }
 }
 
-/// Parses a whole text, and returns its misspelt keys.
+/// Parses a whole text, and returns the value together with the misspelt keys.
 ///
 /// # Errors
 /// The errors of the deserializer.

@@ -124,7 +124,7 @@ pub struct Bind {
     pub recursive: bool,
 }
 
-/// A mapping of the ids of a mount's files, user_namespaces(7) and mount_setattr(2).
+/// A mapping of the ids of a mount's files; see user_namespaces(7) and mount_setattr(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdMap {
     /// Whether mounts below the source are mapped, too (`ridmap`).
@@ -152,11 +152,12 @@ pub struct MountOptions<'a> {
     pub tmpcopyup: bool,
     /// The id mapping of the mount, if its ids are mapped.
     pub id_map: Option<IdMap>,
-    /// Whether to copy a source that is a symbolic link to the destination instead of binding it (crun).
+    /// If the source is a symbolic link, whether the link is copied to the destination instead of being bind-mounted
+    /// (crun).
     pub copy_symlink: bool,
-    /// Whether to bind the symbolic link itself if the source is one (crun).
+    /// If the source is a symbolic link, whether the link itself is bind-mounted (crun).
     pub source_nofollow: bool,
-    /// Whether to mount on the symbolic link itself if the destination is one (crun).
+    /// If the destination is a symbolic link, whether the source is mounted on the link itself (crun).
     pub destination_nofollow: bool,
     /// Filesystem options, `key` or `key=value`, in order.
     pub data: Vec<&'a str>,
@@ -175,7 +176,7 @@ impl<'a> MountOptions<'a> {
         parsed
     }
 
-    /// Returns the value of the last filesystem option `key=value`.
+    /// Returns the value of the last filesystem option `key=value` with this key.
     pub fn value(&self, key: &str) -> Option<&'a str> {
         self.data.iter().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }

@@ -13,7 +13,7 @@ pub struct NumberSet {
 /// The reason why a text is not a set of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidNumbers {
-    /// A number that contains characters other than digits.
+    /// A number that is empty or contains characters other than digits.
     NotANumber(String),
     /// A number at or above the limit of a set.
     TooLarge(String),

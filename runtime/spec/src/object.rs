@@ -57,7 +57,7 @@ where
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Values that are omitted under some conditions when their object is serialized.
+/// Decides whether a value is omitted when its object is serialized.
 ///
 /// Numbers are always written: `uid` and `containerID` matter even if they are 0.
 pub(crate) trait Absent {

@@ -22,7 +22,7 @@ impl<'a> Spec<'a> {
         Self::from_bytes(json.as_ref()).map(|(spec, _)| spec)
     }
 
-    /// Parses like [`Spec::parse`], and returns keys that differ from known ones only in case.
+    /// Parses like [`Spec::parse`], and also returns the keys that differ from known ones only in case.
     ///
     /// # Errors
     /// As [`Spec::parse`].
@@ -38,7 +38,7 @@ impl<'a> Spec<'a> {
         Self::from_whole_bytes(json.as_ref()).map(|(spec, _)| spec)
     }
 
-    // Not generic: the parser is large, and would be instantiated once for every crate that calls it.
+    // This function is not generic: otherwise the large parser would be instantiated in every crate that calls it.
     fn from_bytes(json: &'a [u8]) -> Result<(Self, Vec<Misspelt>), ParseError> {
         let text = core::str::from_utf8(json).ok();
         match text.and_then(without_profile::read) {
@@ -66,7 +66,7 @@ impl<'a> Process<'a> {
         Self::parse_and_tell(json.as_ref()).map(|(process, _)| process)
     }
 
-    /// Parses like [`Process::parse`], and returns keys that differ from known ones only in case.
+    /// Parses like [`Process::parse`], and also returns the keys that differ from known ones only in case.
     ///
     /// # Errors
     /// As [`Process::parse`].
@@ -78,7 +78,8 @@ impl<'a> Process<'a> {
 }
 
 impl Resources {
-    /// Parses a document of limits (`update --resources`), and returns keys that differ from known ones only in case.
+    /// Parses a document of limits (`update --resources`), and also returns the keys that differ from known ones only
+    /// in case.
     ///
     /// # Errors
     /// The text is not JSON, or a property does not have the type that the specification requires.

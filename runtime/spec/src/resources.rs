@@ -58,7 +58,7 @@ impl Resources {
 /// One entry of `linux.resources.devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRule {
-    /// Whether the access is allowed or denied.
+    /// Whether the access is allowed; if false, it is denied.
     #[serde(default)]
     pub allow: bool,
     /// The kind of device; all kinds if absent.
@@ -100,7 +100,7 @@ pub struct Memory {
     pub reservation: Option<i64>,
     /// Limit of the sum of memory and swap.
     pub swap: Option<i64>,
-    /// Kernel memory limit; deprecated, v1 only, without effect since Linux 5.4.
+    /// Kernel memory limit; v1 only, deprecated since Linux 5.4, without effect since Linux 5.16.
     pub kernel: Option<i64>,
     /// Kernel TCP buffer limit; deprecated, v1 only.
     #[serde(rename = "kernelTCP")]
@@ -208,7 +208,7 @@ pub struct ThrottleDevice {
 pub struct HugepageLimit {
     /// Page size in the kernel's format, such as `2MB`.
     pub page_size: String,
-    /// Bytes.
+    /// The limit in bytes.
     pub limit: u64,
 }
 

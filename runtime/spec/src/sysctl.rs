@@ -30,8 +30,8 @@ pub fn path(name: &str) -> String {
 }
 
 /// Returns the error to report when a joined namespace of type `kind` turns out to be the host's own, so that a
-/// parameter would be changed for the host. The configuration alone does not show whether it is. Returns `None` if the
-/// configuration sets no parameter that belongs to this type of namespace.
+/// parameter would be changed for the host. The configuration alone does not show whether a joined namespace is the
+/// host's. Returns `None` if the configuration sets no parameter that belongs to this type of namespace.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {
@@ -60,7 +60,7 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
 }
 
 /// Refuses a parameter unless it belongs to a namespace of the container. The components of `name` are separated by
-/// dots; `has` returns whether the container has a namespace of that type.
+/// dots; `has` returns whether the container has a namespace of a given type.
 fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
     if is_ipc(&name) {
         return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };

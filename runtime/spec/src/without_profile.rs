@@ -89,7 +89,8 @@ fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
     let (words, _) = text.as_chunks::<8>();
     let mut length = 0;
     for word in words {
-        // The first match in a word is exact; later ones may be wrong, caused by a borrow of the subtraction in `has`.
+        // The first match in a word is exact; later matches may be wrong, because of a borrow in the subtraction of
+        // `has`.
         let found = find(u64::from_le_bytes(*word));
         if found != 0 {
             return length + found.trailing_zeros() as usize / 8;

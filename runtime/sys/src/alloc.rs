@@ -1,5 +1,5 @@
-//! The allocator of the libc-free binary: free lists of power-of-two blocks, which a bump pointer supplies with new
-//! blocks.
+//! The allocator of the libc-free binary. Block sizes are powers of two, and each size has a free list. If a list is
+//! empty, a bump pointer supplies a new block.
 //!
 //! The start of a container allocates a few tens of KiB, then the process exits. `events` and a foreground `run` may
 //! run for days, so freed blocks are reused. The allocator is single-threaded: the runtime never creates a thread.
@@ -13,15 +13,15 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether freed blocks are overwritten.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
-/// From now on, overwrites each block with zeros when it is freed. Meant for a long-running process whose memory
-/// contains secrets of other programs.
+/// Makes the allocator overwrite each block with zeros when the block is freed. Meant for a long-running process whose
+/// memory contains secrets of other programs.
 pub fn wipe_freed() {
     WIPES.store(true, Ordering::Relaxed);
 }
 
 /// The size in bytes of the arena in .bss, which is used before the first mmap(2). Untouched pages cost nothing.
 const ARENA: usize = 512 * 1024;
-/// The number of bytes to map at a time when the arena is used up.
+/// The number of bytes that each mmap(2) maps after the arena is used up.
 const CHUNK: usize = 1024 * 1024;
 const SMALLEST_SHIFT: u32 = 4;
 const CLASSES: usize = 40;
@@ -34,8 +34,8 @@ struct Arena(#[allow(dead_code, reason = "used by address only")] MaybeUninit<[u
 
 /// The allocator's state: initially all zero, so that it lies in .bss.
 struct State {
-    /// The unused rest of the arena or of the newest chunk is from `next` to `end`. Both are null before the first
-    /// allocation.
+    /// The unused rest of the arena or of the newest chunk lies between `next` and `end`. Both are null before the
+    /// first allocation.
     next: *mut u8,
     end: *mut u8,
     free: [*mut u8; CLASSES],

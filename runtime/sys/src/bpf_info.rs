@@ -30,9 +30,9 @@ struct Info {
     code: u64,
 }
 
-/// Returns whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) whose instructions in the kernel (Linux 4.13)
-/// are exactly these. Also returns false if the verifier rewrote the program, and for every program if
-/// net.core.bpf_jit_harden hides constants.
+/// Returns whether `fd` is a device program (BPF_PROG_TYPE_CGROUP_DEVICE) whose instructions in the kernel are exactly
+/// those of `program` (Linux 4.13). The result is false, too, if the verifier rewrote the program, and for every
+/// program if net.core.bpf_jit_harden hides constants.
 ///
 /// # Errors
 /// EINVAL if `fd` is neither a program nor a map; EPERM without CAP_BPF (CAP_SYS_ADMIN before 5.8).

@@ -19,7 +19,8 @@ bitflags! {
     pub struct CloneFlags: u64 {
         /// The child's parent is the caller's parent.
         const PARENT = 0x8000;
-        /// The child's exit sends no signal, so that waiting for it requires __WALL. This is not a flag of the kernel.
+        /// The child's exit sends no signal, so waiting for the child requires __WALL. This is not a flag of the
+        /// kernel.
         const SILENT = 1 << 63;
         /// A new mount namespace.
         const NEWNS = 0x2_0000;
@@ -35,7 +36,7 @@ bitflags! {
         const NEWPID = 0x2000_0000;
         /// A new network namespace.
         const NEWNET = 0x4000_0000;
-        /// A new time namespace (unshare and setns only, Linux 5.6).
+        /// A new time namespace (Linux 5.6). dayfly passes this flag to unshare(2) and setns(2) only.
         const NEWTIME = 0x80;
     }
 }
@@ -62,7 +63,7 @@ struct Arguments {
     cgroup: u64,
 }
 
-/// Whether clone3(2) failed in this process while clone(2) succeeded.
+/// Whether a clone3(2) of this process failed, and the clone(2) that followed succeeded.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// The process in which the code runs after a clone.
@@ -131,8 +132,8 @@ fn with_fallback(
 }
 
 /// Creates a process with its own copy of memory and descriptors, in the new namespaces given by `flags`. If `cgroup`
-/// is given, the process starts in that cgroup v2 directory. It is not migrated there, which would wait for the
-/// kernel's threadgroup lock.
+/// is given, the process starts in that cgroup v2 directory. Moving it there later would have to wait for the kernel's
+/// cgroup_threadgroup_rwsem.
 ///
 /// # Safety
 /// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.
@@ -185,8 +186,8 @@ pub unsafe fn clone3_shared(
     Ok(Child { pid, pidfd })
 }
 
-/// Issues the clone call. The child inherits all registers except the result and the stack pointer. So it gets the
-/// function and its argument from registers, and does not access the caller's stack.
+/// Issues the clone call. The child inherits all registers except the result and the stack pointer. So the child finds
+/// the function and the argument in registers, and does not access the caller's stack.
 ///
 /// # Safety
 /// As [`clone3_shared`].

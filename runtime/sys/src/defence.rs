@@ -129,7 +129,7 @@ mod switches {
 
     /// One bit for each defence, set if the defence is switched off.
     static OFF: AtomicU32 = AtomicU32::new(0);
-    /// The hash of the name of the step before which init stops; 0 if it does not stop.
+    /// The hash of the name of the step before which init stops; 0 if init does not stop.
     static PAUSE: AtomicU64 = AtomicU64::new(0);
 
     /// Switches off the defences in `names`, separated by commas. Returns false if a name is unknown.

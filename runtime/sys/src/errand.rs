@@ -9,8 +9,8 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
 
-/// Runs `fetch` in a child and returns the descriptor that it opened. The child may change its root directory and
-/// namespaces; the child has exited when this function returns.
+/// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
+/// directory and namespaces; the child has exited when this function returns.
 ///
 /// `fetch` must not allocate if the process has several threads, as in tests: one of the threads may hold the
 /// allocator's lock.
@@ -45,7 +45,7 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
 
 /// Runs `work` in a child, and returns the result of `work`. The child starts in `cgroup` if one is given
 /// (CLONE_INTO_CGROUP, Linux 5.7). The child may change its namespaces, and has exited when this function returns. As
-/// for [`fetch`], `work` must not allocate if the process has several threads.
+/// with [`fetch`], `work` must not allocate if the process has several threads.
 ///
 /// # Errors
 /// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).

@@ -1,4 +1,4 @@
-//! execve(2) with prepared arrays, and functions that close descriptors before it.
+//! execve(2) with prepared arrays, and functions that close descriptors before an exec.
 
 #[cfg(feature = "alloc")]
 use alloc_crate::{boxed::Box, ffi::CString, vec::Vec};
@@ -161,7 +161,7 @@ pub fn cloexec_from(first: u32) -> Result<(), Errno> {
 /// Closes every descriptor from `first` on (close_range(2)).
 ///
 /// # Errors
-/// None in practice.
+/// ENOSYS on kernels before 5.9.
 pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
     // SAFETY: no pointers; the caller is a new process, which does not use the closed descriptors.
     unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0]) }

@@ -33,7 +33,7 @@ impl MountWatch {
     /// Starts watching a mount namespace, given as an nsfs descriptor.
     ///
     /// # Errors
-    /// EINVAL before Linux 6.15; EPERM if the caller is not root.
+    /// EINVAL before Linux 6.15; EPERM without CAP_SYS_ADMIN.
     pub fn new(namespace: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = FAN_CLOEXEC | FAN_NONBLOCK | FAN_UNLIMITED_QUEUE | FAN_REPORT_MNT;
         // SAFETY: the arguments are numbers; on success the kernel returns a new descriptor.
@@ -49,7 +49,7 @@ impl MountWatch {
         Ok(Self(group))
     }
 
-    /// Returns the number of events since the last call.
+    /// Returns the numbers of mounts attached and detached since the last call.
     ///
     /// # Errors
     /// EOVERFLOW if the kernel dropped events.

@@ -38,7 +38,7 @@ const PROC_ROOT_INO: u64 = 1;
 pub enum Links {
     /// Links are followed, as for a process that has done chroot(2) to the root.
     Follow,
-    /// Links are followed except in the last component: if that is a link, the link itself is opened.
+    /// Links are followed except in the last component: if the last component is a link, the link itself is opened.
     KeepLast,
     /// Links fail with ELOOP.
     Refuse,
@@ -139,7 +139,7 @@ fn mount_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     }
 }
 
-/// Walks to the path after openat2(2) has failed. ENOSYS comes from a seccomp filter. EPERM comes from a filter or from
+/// Calls `walk` after openat2(2) has failed. ENOSYS comes from a seccomp filter. EPERM comes from a filter or from
 /// access to the file itself: if the walk succeeds, EPERM came from a filter.
 fn instead(
     refusal: Errno,
@@ -180,8 +180,8 @@ fn walk_to(
     Err(Errno::AGAIN)
 }
 
-/// Opens a directory inside `root`. If the directory or its parents are missing, creates them with mode `mode`, also
-/// where a dangling link points to a missing directory.
+/// Opens a directory inside `root`. If the directory or its parents are missing, creates them with mode `mode`, even if
+/// the path reaches them through a dangling link.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.

@@ -213,8 +213,8 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
         }
         i += 8;
     }
-    // Compares the last eight bytes; those among them that were compared before are equal. SAFETY: `len` is at least
-    // eight.
+    // Compares the last eight bytes; those among them that were compared before are equal.
+    // SAFETY: `len` is at least eight.
     let (x, y): (u64, u64) = unsafe { (load(a, len - 8), load(b, len - 8)) };
     order(u64::from_be(x), u64::from_be(y))
 }

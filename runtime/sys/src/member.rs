@@ -1,5 +1,5 @@
-//! The process that is in a user namespace while its mappings are written. It shares its parent's memory, so it must not
-//! allocate; this file is compiled without the feature `alloc`, too.
+//! The *member*: the process that is in a user namespace while the mappings of that namespace are written. The member
+//! shares its parent's memory, so it must not allocate; this file is compiled without the feature `alloc`, too.
 
 use core::ffi::c_void;
 

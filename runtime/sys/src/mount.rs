@@ -53,7 +53,7 @@ pub struct MountAttr {
 }
 
 impl MountAttr {
-    /// Returns whether the call would change nothing.
+    /// Returns whether mount_setattr(2) with this value would change nothing.
     pub fn is_empty(&self) -> bool {
         self.set == 0 && self.clear == 0 && self.propagation == 0
     }

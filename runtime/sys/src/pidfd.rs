@@ -7,7 +7,8 @@ use rustix::fd::AsFd;
 
 use crate::wait::{Deadline, ready};
 
-/// Waits until the process that `pidfd` refers to has exited; returns false if it is still running after `limit`.
+/// Waits until the process that `pidfd` refers to has exited; returns false if the process is still running after
+/// `limit`.
 pub fn wait_for_exit(pidfd: impl AsFd, limit: Duration) -> bool {
     ready(&mut [PollFd::new(&pidfd, PollFlags::IN)], Deadline::after(limit)).unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Checks for kernel features, without side effects. They make calls with invalid arguments, which fail with one errno
-//! if the kernel implements the call, and with another errno if it does not.
+//! Checks for kernel features, without side effects. The checks make calls with invalid arguments, which fail with one
+//! errno if the kernel implements the call, and with another errno if it does not.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;

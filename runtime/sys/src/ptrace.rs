@@ -96,8 +96,8 @@ fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
     unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
 }
 
-/// Returns the message of an event (PTRACE_GETEVENTMSG): the child's tid at [`Event::Child`], or the thread's former
-/// tid at [`Event::Exec`].
+/// Returns the message of an event (PTRACE_GETEVENTMSG): the tid of the new process or thread at [`Event::Child`] and
+/// [`Event::Clone`], or the thread's former tid at [`Event::Exec`].
 ///
 /// # Errors
 /// As [`resume`].
@@ -234,7 +234,7 @@ fn report(status: i32) -> Report {
 /// A program to execute once the tracer is attached.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// The file to execute, relative to `dir` if relative.
+    /// The file to execute. A relative path is resolved from `dir`.
     pub path: &'a CStr,
     /// The program's arguments, the first of which is its name.
     pub argv: &'a StringArray<'a>,
@@ -248,10 +248,10 @@ pub struct Program<'a> {
     pub fixed_layout: bool,
 }
 
-/// Creates a child that reads one byte from `gate` and then executes `program`. If the other end closes without sending
-/// a byte, or if the program cannot be executed, the child exits with the errno.
+/// Creates a child that reads one byte from `gate` and then executes `program`. If the other end is closed before a
+/// byte is sent, or if the program cannot be executed, the child exits with the errno.
 ///
-/// `gate` is the reading end of a pipe or socket, and `ours` is the other end, of which the child closes its copy.
+/// `gate` is the reading end of a pipe or socket, and `ours` is the other end. The child closes its copy of `ours`.
 ///
 /// # Errors
 /// Those of clone3(2).

@@ -1,7 +1,7 @@
 //! The system call instruction itself.
 //!
-//! Numbers come from the kernel's generic table where both architectures share them
-//! (all calls since 5.1 do) and from [`nr`] where they differ.
+//! Numbers that both architectures share, such as those of all calls since Linux 5.1, are constants of this file.
+//! Numbers that differ are in [`nr`].
 
 use rustix::io::Errno;
 

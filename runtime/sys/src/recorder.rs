@@ -9,7 +9,7 @@ use crate::shared::Shared;
 /// The record of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Nanoseconds of CLOCK_MONOTONIC_RAW.
+    /// The start time, in nanoseconds of CLOCK_MONOTONIC_RAW.
     pub start: u64,
     /// The end time, in the same unit as `start`; 0 while the step runs, and also after a step that executed a program.
     pub end: u64,
@@ -31,7 +31,7 @@ impl Record {
     }
 }
 
-/// Returns nanoseconds of CLOCK_MONOTONIC_RAW.
+/// Returns the time of CLOCK_MONOTONIC_RAW in nanoseconds.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::MonotonicRaw);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -1,8 +1,8 @@
 //! Replaces the mappings of the running program's file by mappings of the same file through another descriptor.
 //!
 //! The result is the same as after execve(2) on the descriptor, but without a new address space: every mapping of the
-//! old file is replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses to
-//! change it while any part of the old file is mapped, so success proves that no such mapping is left.
+//! old file is replaced in place by the same bytes, then PR_SET_MM_MAP changes /proc/PID/exe. The kernel refuses this
+//! change while any part of the old file is mapped, so success proves that no such mapping is left.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;

@@ -8,7 +8,7 @@ use core::fmt;
 use rustix::io::Errno;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
-/// Calls that every container start needs, and the Linux version that added each call.
+/// Calls of a container start that such a filter may refuse, and the Linux version that added each call.
 const NEEDED: [(&str, &str); 9] = [
     ("open_tree", "5.2"),
     ("move_mount", "5.2"),

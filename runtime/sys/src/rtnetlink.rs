@@ -235,7 +235,7 @@ fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     Some((kind, body))
 }
 
-/// Returns the result in an acknowledgement or at the end of a dump.
+/// Returns the result of a request, from the body of an acknowledgement or of the end of a dump.
 fn outcome(message: &[u8]) -> Result<(), Errno> {
     match message.first_chunk().map(|errno| i32::from_ne_bytes(*errno)) {
         Some(0) | None => Ok(()),

@@ -45,8 +45,8 @@ pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
 }
 
 /// Lets the caller run on every CPU of its cgroup, also on CPUs that the cgroup gets later. All bits of the affinity
-/// mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)). It ignores
-/// bits beyond its maximum number of CPUs.
+/// mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)). The kernel
+/// ignores bits beyond its maximum number of CPUs.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.
@@ -58,7 +58,7 @@ pub fn run_on_every_cpu() -> Result<(), Errno> {
     unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
 }
 
-/// Sets policy and parameters of the caller.
+/// Sets the caller's scheduling policy and parameters.
 ///
 /// # Errors
 /// Those of sched_setattr(2): EPERM without CAP_SYS_NICE, or for SCHED_DEADLINE in a cpuset; EBUSY if the kernel cannot

@@ -34,8 +34,8 @@ struct Program {
 /// listener, close-on-exec, if `flags` contain [`NEW_LISTENER`].
 ///
 /// # Errors
-/// EACCES with neither CAP_SYS_ADMIN nor no_new_privs; EBUSY for a second listener; EINVAL for a filter or flags the
-/// kernel refuses.
+/// EACCES with neither CAP_SYS_ADMIN nor no_new_privs; EBUSY for a second listener; EINVAL for a filter or flags that
+/// the kernel refuses.
 pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno> {
     let len = u16::try_from(filter.len()).map_err(|_| Errno::INVAL)?;
     let program = Program { len, filter: filter.as_ptr() };

@@ -1,8 +1,8 @@
 //! System V semaphores, sysvipc(7). The kernel queues waiting processes in order of arrival, and can undo a process's
 //! changes when it exits.
 //!
-//! The reasons not to use file locks or futexes: a file lock's queue cannot admit several holders at a time, and a
-//! futex in shared memory is not released when its holder is killed.
+//! File locks and futexes are not suitable: a file lock's queue cannot admit several holders at a time, and a futex in
+//! shared memory is not released when its holder is killed.
 
 use crate::raw::{self, nr};
 use core::time::Duration;
@@ -39,7 +39,7 @@ pub struct Status {
     pub mode: u32,
     sequence: u64,
     unused: [u64; 2],
-    /// Time of the last change in seconds since the epoch; 0 if never changed.
+    /// The time of the last [`Set::change`] in seconds since the epoch; 0 if there was none.
     pub changed: i64,
     rest: [u64; 8],
 }
@@ -97,7 +97,7 @@ impl Set {
     /// Returns the set's owner and the time of its last change.
     ///
     /// # Errors
-    /// EACCES, and EINVAL or EIDRM once the set is removed.
+    /// EACCES without read permission; EINVAL or EIDRM once the set is removed.
     pub fn status(self) -> Result<Status, Errno> {
         let mut status = Status::default();
         // SAFETY: the kernel writes 104 bytes at most (`struct semid64_ds` of x86-64), and `Status` is larger.

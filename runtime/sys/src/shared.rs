@@ -20,7 +20,7 @@ impl<const N: usize> Shared<N> {
         Self { first: NonNull::from(entries).cast(), len }
     }
 
-    /// Maps `len` entries that a child can access as well even if it does not share the memory. Only pages that are
+    /// Maps `len` entries that a child shares even if it has its own copy of all other memory. Only pages that are
     /// written take up memory.
     ///
     /// # Errors

@@ -53,8 +53,8 @@ pub fn reset_dispositions() {
     let ends = [handler, SA_RESTORER, handler, u64::MAX];
     for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
         let action = if ENDING.contains(&signal) { &ends } else { &default };
-        // SAFETY: a sigaction of zeros is SIG_DFL with no flags; the other one has a handler that only makes a system
-        // call and does not return; sets are 8 bytes.
+        // SAFETY: a sigaction of zeros is SIG_DFL with no flags; the handler of `ends` only makes a system call and
+        // does not return; sets are 8 bytes.
         let _ = unsafe {
             crate::raw::call(
                 crate::raw::nr::RT_SIGACTION,

@@ -41,7 +41,7 @@ pub struct Program<'a> {
 /// # Errors
 /// Those of clone3(2); EMFILE.
 pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
-    // The copies get numbers above the final ones, so that none is overwritten before it is moved.
+    // The copies get numbers above the final numbers, so that no copy is overwritten before it is moved.
     let above = program.fds.len() as RawFd;
     let copies = program.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above));
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
@@ -76,7 +76,7 @@ fn become_program(
     reset_dispositions();
     let _ = set_mask(program.blocked);
     for (number, fd) in fds.iter().enumerate() {
-        // Must not be dropped, which would close the number: the program inherits it.
+        // Must not be dropped: the drop would close the descriptor, which the program inherits.
         let mut place = ManuallyDrop::new(
             // SAFETY: the number's owner in this process never uses it again.
             unsafe { OwnedFd::from_raw_fd(number as RawFd) },

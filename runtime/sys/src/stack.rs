@@ -37,7 +37,7 @@ impl Stack {
     /// Unmaps the stack after the process that ran on it has exited.
     ///
     /// # Safety
-    /// No process may still run on it.
+    /// No process may run on the stack any more.
     #[cfg(feature = "alloc")]
     pub(crate) unsafe fn unmap(self) {
         let start = core::ptr::without_provenance_mut(self.base - GUARD);
@@ -56,8 +56,8 @@ impl Stack {
     }
 }
 
-/// Detects heap allocations by a process that runs on such a stack. It must not allocate, because it shares its memory
-/// with another process.
+/// Detects heap allocations by a process that runs on such a stack. Such a process must not allocate, because it shares
+/// its memory with another process.
 #[cfg(dayfly_faults)]
 mod watch {
     use core::sync::atomic::{AtomicUsize, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! A runtime command runs for a couple of milliseconds, and each container needs three or four commands (create, start,
 //! state, delete). An empty program takes 0.28 ms without libc. With a static glibc, which executes CPUID dozens of
-//! times (a trap in a VM) and relocates ifuncs, it takes 0.7–0.9 ms. So the kernel enters the binary here directly.
-//! [`entry!`](crate::entry) defines the needed symbols in a program.
+//! times (a trap in a VM) and relocates ifuncs, it takes 0.7–0.9 ms. So the binary has no libc: the kernel enters it at
+//! the entry point that this file defines. [`entry!`](crate::entry) defines the needed symbols in a program.
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
@@ -13,8 +13,8 @@ use core::{ptr, slice};
 /// The auxiliary vector as pairs of type and value, set when the program starts.
 static AUXILIARY: AtomicPtr<[usize; 2]> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the auxiliary vector's value for the type `kind` (getauxval(3)). Returns 0 if it is missing, and always in
-/// programs with a libc.
+/// Returns the auxiliary vector's value for the type `kind` (getauxval(3)). Returns 0 if the vector has no such type,
+/// and always in programs with a libc.
 pub fn auxiliary(kind: usize) -> usize {
     let mut entry: *const [usize; 2] = AUXILIARY.load(Ordering::Relaxed);
     while !entry.is_null() {
@@ -76,8 +76,8 @@ impl Args {
         Self { argv: &[], envp: &[] }
     }
 
-    /// Returns an environment that has only this variable, if it is set, and no arguments: for a program that embeds the
-    /// runtime, and whose own environment is not meant for the runtime.
+    /// Removes all arguments, and all environment variables except `name`. Meant for a program that embeds the runtime
+    /// and hides its own environment from the runtime.
     #[must_use]
     pub fn with_only(self, name: &str) -> Self {
         let is_named = |entry: &CStr| {
@@ -174,9 +174,9 @@ pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
     exit(2)
 }
 
-/// Defines what a program with the main function `$main: fn(sys::Args) -> i32` would get from libc and std: entry
-/// point, allocator, panic handler and memory routines. Use it once, in a `#![no_std] #![no_main]` binary linked with
-/// `-nostartfiles -nostdlib -static -no-pie`.
+/// Defines what a program with the main function `$main: fn(sys::Args) -> i32` would otherwise get from libc and std:
+/// entry point, allocator, panic handler and memory routines. Use it once, in a `#![no_std] #![no_main]` binary linked
+/// with `-nostartfiles -nostdlib -static -no-pie`.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
@@ -192,7 +192,7 @@ macro_rules! entry {
         );
 
         unsafe extern "C" fn __entry(sp: *const usize) -> ! {
-            // SAFETY: _start passes the stack pointer with which the kernel started it.
+            // SAFETY: _start passes the stack pointer with which the kernel started this process.
             let args = unsafe { $crate::start::Args::from_stack(sp) };
             $crate::start::exit($main(args))
         }

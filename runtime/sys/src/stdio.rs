@@ -8,6 +8,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, dup2, write};
 
 /// Writes all of `bytes` to `fd`.
+///
+/// # Errors
+/// Those of write(2) except EINTR; EIO if write(2) returns 0.
 pub fn write_all(fd: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match write(fd.as_fd(), bytes) {
@@ -40,7 +43,7 @@ pub fn stderr() -> BorrowedFd<'static> {
 /// # Errors
 /// Those of dup3(2).
 pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Errno> {
-    // Must not be closed: it is still a standard stream.
+    // The number must not be closed: it is still a standard stream.
     let mut number = ManuallyDrop::new(
         // SAFETY: the number is 0, 1 or 2, which no value owns.
         unsafe { OwnedFd::from_raw_fd(stream.as_raw_fd()) },
@@ -48,8 +51,8 @@ pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Er
     dup2(by, &mut number)
 }
 
-/// Opens /dev/null for each standard stream that is closed when the program starts. If a number stayed free, the next
-/// opened file would get it and become the container's standard input, output or error.
+/// Opens /dev/null for each standard stream that is closed when the program starts. Otherwise the next file to be
+/// opened would get the free number, and so become the container's standard input, output or error.
 pub fn ensure_open() {
     if (0..3).all(|fd| rustix::io::fcntl_getfd(standard(fd)).is_ok()) {
         return;
@@ -69,7 +72,8 @@ fn standard(fd: i32) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// A writer for fd 1. A broken pipe is reported as an error, not as a signal.
+/// A writer for fd 1. A broken pipe kills the process by SIGPIPE; if that signal is blocked or ignored, the write
+/// fails.
 pub struct Stdout;
 /// A writer for fd 2.
 pub struct Stderr;

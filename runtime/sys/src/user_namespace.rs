@@ -1,4 +1,4 @@
-//! User namespaces without processes, whose id mappings are used for id-mapped mounts (mount_setattr(2)).
+//! User namespaces without processes. Their id mappings are used for id-mapped mounts (mount_setattr(2)).
 
 use alloc_crate::format;
 
@@ -43,9 +43,10 @@ fn has_id(map: &str, id: u32) -> bool {
     })
 }
 
-/// Creates a user namespace with these mappings, the lines of uid_map and gid_map (user_namespaces(7)). `proc` is the
-/// host's procfs. A child process (the member) is in the namespace while the maps are written. It has exited when this
-/// function returns. If this process is killed, the child exits by itself.
+/// Creates a user namespace with the mappings `uid_map` and `gid_map`, which have the format of the files with these
+/// names (user_namespaces(7)). `proc` is the host's procfs. A child process (the member) is in the namespace while the
+/// maps are written. The member has exited when this function returns. If the caller is killed, the member exits by
+/// itself.
 ///
 /// # Errors
 /// Those of clone3(2) and user_namespaces(7): EINVAL if ranges overlap.

@@ -11,8 +11,9 @@
 //! - keyrings, which are not namespaced: `keyctl`, `add_key`, `request_key`;
 //! - common entry points of kernel exploits: `userfaultfd`, `io_uring_*`;
 //! - moving memory between nodes: `move_pages`, `migrate_pages`;
-//! - another root: `pivot_root`; calls that Linux has removed or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`,
-//!   `nfsservctl`, `vm86`, `create_module`, `get_kernel_syms`, `query_module`, `bdflush`, `afs_syscall`.
+//! - changing the root mount: `pivot_root`;
+//! - calls that Linux has removed or never had: `uselib`, `ustat`, `sysfs`, `_sysctl`, `nfsservctl`, `vm86`,
+//!   `create_module`, `get_kernel_syms`, `query_module`, `bdflush`, `afs_syscall`.
 
 /// The condition on the container or machine under which a group applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +35,8 @@ pub enum Compare {
     Nothing,
     /// The argument must be one of these values.
     First(&'static [u64]),
-    /// The argument must be a small number other than this one. A value whose low bits alone are equal to this number
-    /// does not match.
+    /// The argument must be a small number other than this one. A value that equals this number only in its low bits
+    /// does not match either.
     NotFirst(u64),
     /// The argument must have none of these bits set.
     NoneOf(u64),

@@ -1,6 +1,6 @@
 //! The default seccomp profiles of containers, in the format of config.json.
 //!
-//! The default profile is dayfly's own ([`calls`]), so that a filter never depends on a file of another package.
+//! The default profile is dayfly's own (`calls`), so that a filter never depends on a file of another package.
 //! [`from_file`] loads a different profile in the engines' format.
 
 mod calls;

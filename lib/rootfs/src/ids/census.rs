@@ -75,9 +75,9 @@ impl Census {
         self.maps.iter().find(|(start, count, _)| is_inside(*start, *count)).map(|(.., pid)| *pid)
     }
 
-    /// Returns whether a directory whose path does not exist here is invisible in all mount namespaces. This is so if
-    /// it was created in this mount namespace, or in a mount namespace that has no processes. An unknown namespace (0)
-    /// counts as having no processes.
+    /// Returns whether a directory whose path does not exist here is invisible in all mount namespaces. The result is
+    /// true if the directory was created in this mount namespace, or in a mount namespace that has no processes. An
+    /// unknown namespace (0) counts as having no processes.
     pub fn is_out_of_sight(&self, mount_namespace: u64, own: u64) -> bool {
         mount_namespace == own || self.is_whole && !self.mount_namespaces.contains(&mount_namespace)
     }

@@ -32,7 +32,7 @@ impl Buffer {
         String::from_utf8(self.bytes).unwrap_or_default()
     }
 
-    /// Returns its length in bytes.
+    /// Returns the buffer's length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -112,7 +112,7 @@ impl Buffer {
 
     /// Appends a name for a terminal, with control characters escaped.
     pub fn plain(&mut self, text: &str) {
-        // In UTF-8, the control characters U+0080 to U+009F start with this byte, and some other characters do too.
+        // In UTF-8, the control characters U+0080 to U+009F start with the byte 0xc2, and some other characters do too.
         let may_be_control = |byte: &u8| matches!(byte, 0..0x20 | 0x7f | 0xc2);
         if !text.as_bytes().iter().any(may_be_control) {
             return self.text(text);

@@ -35,7 +35,7 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
 /// The track in which a row is drawn.
 struct Track {
     pid: u64,
-    /// The thread id of its first lane; the other lanes follow.
+    /// The thread id of the track's first lane; the other lanes follow.
     tid: u64,
     lanes: u64,
     places: Vec<Place>,
@@ -162,8 +162,9 @@ impl<'a> Chrome<'a> {
     }
 
     /// Returns the track and the time for one end of an arrow. Viewers attach an arrow to the slice that is open at
-    /// that time, so the time is inside a slice. This is the slice that is open just before `time`. If there is none,
-    /// it is the last slice before `time` or, if the arrow points `to` the row, the first slice after `time`.
+    /// that time, so the returned time is inside a slice: the slice that is open just before `time`. If no slice is
+    /// open then, the last slice before `time` is used or, if the arrow points `to` the row, the first slice after
+    /// `time`.
     fn bind(&self, (row, time): (usize, u64), to: bool) -> Option<((u64, u64), u64)> {
         let (row, track) = (self.timeline.rows.get(row)?, self.tracks.get(row)?);
         let span = |index: usize| row.spans.get(index);

@@ -12,7 +12,7 @@ use crate::critical::order;
 pub struct Place {
     /// The index of the lane; most rows have only one lane.
     pub lane: usize,
-    /// Its nesting depth in the lane.
+    /// The span's nesting depth in the lane.
     pub depth: usize,
 }
 

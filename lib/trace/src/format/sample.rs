@@ -57,8 +57,8 @@ impl Actor {
     }
 }
 
-/// Returns a start that takes 3 ms, with four rows: the command, the network helper, the container's init and its
-/// program.
+/// Returns a start that takes 3 ms, with five rows: the command, the network maker, the container's init, the
+/// container's program, and a hook.
 pub fn start() -> Timeline {
     run(410_000)
 }

@@ -21,7 +21,7 @@ use crate::{Account, Handover, Phase, Row, Span, Timeline, critical_path};
 
 /// The width of the picture, in pixels.
 const WIDTH: u64 = 1400;
-/// The margin around its contents.
+/// The margin around the picture's contents, in pixels.
 const MARGIN: u64 = 24;
 
 /// Returns the colour of a phase and the colour of text on it, from the Okabe-Ito palette, which colour-blind people

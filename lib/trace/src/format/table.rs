@@ -1,4 +1,4 @@
-//! A table for people to read: each step, the phases, the rows, the slowest steps, and the critical path.
+//! A human-readable table: each step, the phases, the rows, the slowest steps, and the critical path.
 
 use core::fmt::Write;
 
@@ -109,7 +109,7 @@ impl Table<'_> {
         self.out.text("  ");
     }
 
-    /// Appends the heading, with a gap for the row names.
+    /// Appends a line of headings: `before`, the heading of the column of row names, and `after`.
     fn title(&mut self, before: &str, after: &str) {
         self.out.text(before);
         self.out.left("ROW", self.width);
@@ -210,7 +210,7 @@ impl Table<'_> {
         }
     }
 
-    /// Prints the critical path: a line for each section of it that stays in one row.
+    /// Prints the critical path: a line for each section of the path that stays in one row.
     fn critical(&mut self, cuts: &[Vec<Stretch>], names: &[Buffer]) {
         let path = path(self.timeline, cuts);
         let took = |pieces: &[Stretch]| pieces.iter().map(Stretch::took).sum::<u64>();

@@ -43,10 +43,10 @@ impl fmt::Display for Time {
 pub struct Share(pub u64, pub u64);
 
 impl Share {
-    /// Tenths of a percent.
+    /// Returns the percentage, in tenths of a percent.
     pub fn tenths(&self) -> u64 {
         let Self(part, whole) = *self;
-        // For times so long that a multiplication by 1000 would overflow, the result need not be exact.
+        // For times so long that a multiplication by 1000 would overflow, the result is approximate.
         let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
         let (part, whole) = (part >> shift, whole >> shift);
         (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)
@@ -89,7 +89,7 @@ pub fn put_step(out: &mut Buffer, span: &Span) {
     }
 }
 
-/// Returns the name of a span's errno.
+/// Returns the description of a span's errno, if the span failed.
 pub fn error(span: &Span) -> Option<&'static str> {
     // Linux has no errno of 4096 or more.
     let errno = Some(span.errno).filter(|errno| (1..4096).contains(errno))?;

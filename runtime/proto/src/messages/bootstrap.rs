@@ -1,8 +1,8 @@
 //! The parameters that containerd 2.3 and later write to a new shim's stdin, and the answer that the shim writes to
 //! stdout, both in protobuf. Earlier versions of containerd write the runtime's options
 //! ([`Options`](crate::messages::options::Options) in an Any), and read an address or JSON. An Any with options may
-//! also be decodable as BootstrapParams. So the input counts as parameters only if the id and the namespace in it equal
-//! those on the command line (pkg/shim/compat.go).
+//! also be decodable as BootstrapParams. So the input is treated as BootstrapParams only if the id and the namespace in
+//! it equal those on the command line (pkg/shim/compat.go).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -44,7 +44,7 @@ message! {
         5 => containerd_ttrpc_address: String,
         /// The address of containerd's main socket.
         6 => containerd_grpc_address: String,
-        /// The path of containerd's program, which can publish events as well.
+        /// The path of containerd's program, which a shim can execute to publish events.
         7 => containerd_binary: String,
         /// Extensions. One of them contains the runtime's options.
         8 => extensions: Vec<Extension>,

@@ -147,7 +147,8 @@ message! {
         48 => lazy_pages: bool,
         /// The descriptor for the status of the page server, for criu before 3.15.
         49 => status_fd: Option<i32>,
-        /// Whether criu passes on the masters of those terminals whose masters no restored process has open.
+        /// Whether criu restores a terminal whose master is not open in any restored process. criu sends the master to
+        /// the client.
         50 => orphan_pts_master: bool,
         /// A file with options that override those of this message.
         51 => config_file: String,

@@ -1,4 +1,4 @@
-//! The events that a shim sends to containerd. The event is sent in an [`Any`], which is part of an [`Envelope`]. The
+//! The events that a shim sends to containerd. Each event is sent in an [`Any`], which is part of an [`Envelope`]. The
 //! envelope is sent in a [`ForwardRequest`] to the service [`SERVICE`], which answers
 //! [`Empty`](crate::messages::time::Empty).
 
@@ -89,7 +89,7 @@ message! {
         2 => pid: u32,
         /// The exit status of the process.
         3 => exit_status: u32,
-        /// The time of its exit.
+        /// The time at which the process exited.
         4 => exited_at: Option<Timestamp>,
         /// The exec id; empty for the container itself.
         5 => id: String,
@@ -117,7 +117,7 @@ message! {
         3 => pid: u32,
         /// The exit status of the process.
         4 => exit_status: u32,
-        /// The time of its exit.
+        /// The time at which the process exited.
         5 => exited_at: Option<Timestamp>,
     }
 

@@ -171,7 +171,7 @@ message! {
         1 => oom_kill_disable: u64,
         /// Whether tasks are waiting for memory now.
         2 => under_oom: u64,
-        /// The number of processes killed (kernel 4.13).
+        /// The number of processes that the OOM killer has killed (kernel 4.13).
         3 => oom_kill: u64,
     }
 

@@ -30,13 +30,13 @@ message! {
 
     /// A line of a `.pressure` file: how long tasks were stalled.
     pub struct PSIData {
-        /// The share of the last 10 seconds, in percent.
+        /// The percentage of the last 10 seconds in which tasks were stalled.
         1 => avg10: f64,
-        /// The share of the last 60 seconds, in percent.
+        /// The percentage of the last 60 seconds in which tasks were stalled.
         2 => avg60: f64,
-        /// The share of the last 300 seconds, in percent.
+        /// The percentage of the last 300 seconds in which tasks were stalled.
         3 => avg300: f64,
-        /// The total time, in microseconds.
+        /// The total time for which tasks were stalled, in microseconds.
         4 => total: u64,
     }
 
@@ -44,7 +44,7 @@ message! {
     pub struct PSIStats {
         /// The time for which some tasks were stalled.
         1 => some: Option<PSIData>,
-        /// The time for which all tasks were stalled.
+        /// The time for which all non-idle tasks were stalled at once.
         2 => full: Option<PSIData>,
     }
 

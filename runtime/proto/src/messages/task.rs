@@ -3,7 +3,7 @@
 //!
 //! The calls Pause, Resume, Checkpoint, Kill, Exec, ResizePty, CloseIO, Update and Shutdown return
 //! [`Empty`](crate::messages::time::Empty). In all requests, `id` is the container's id, and `exec_id` is the id that
-//! Exec gave to an additional process; it is empty for the container's first process.
+//! Exec gave to an additional process, or empty for the container's first process.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -122,7 +122,7 @@ message! {
         /// Whether the process has a terminal, in which case stderr is not used.
         4 => terminal: bool,
         /// The source of standard input: the path of a FIFO, or a URL (`fifo:`, `file:`, `binary:`). If empty, there is
-        /// none.
+        /// no standard input.
         5 => stdin: String,
         /// The sink of standard output, in the same format.
         6 => stdout: String,
@@ -130,7 +130,7 @@ message! {
         7 => stderr: String,
         /// The checkpoint from which the container is restored.
         8 => checkpoint: String,
-        /// The parent of that checkpoint.
+        /// The parent of `checkpoint`.
         9 => parent_checkpoint: String,
         /// The runtime's options: [`Options`](crate::messages::options::Options), or the CRI's
         /// [`RuntimeOptions`](crate::messages::options::RuntimeOptions).
@@ -157,7 +157,7 @@ message! {
         1 => pid: u32,
         /// The exit status of the process, or 128 plus the signal.
         2 => exit_status: u32,
-        /// The time of its exit.
+        /// The time at which the process exited.
         3 => exited_at: Option<Timestamp>,
     }
 
@@ -220,7 +220,7 @@ message! {
         8 => terminal: bool,
         /// The exit status of the process.
         9 => exit_status: u32,
-        /// The time of its exit; absent if it has not exited.
+        /// The time at which the process exited; absent if it has not exited.
         10 => exited_at: Option<Timestamp>,
         /// The `exec_id` of the request.
         11 => exec_id: String,
@@ -307,7 +307,7 @@ message! {
     pub struct WaitResponse {
         /// The exit status of the process, or 128 plus the signal.
         1 => exit_status: u32,
-        /// The time of its exit.
+        /// The time at which the process exited.
         2 => exited_at: Option<Timestamp>,
     }
 
@@ -319,7 +319,7 @@ message! {
 
     /// The answer to Stats.
     pub struct StatsResponse {
-        /// The [`Metrics`](crate::messages::metrics_v2::Metrics) message for cgroup v2, or [the one for
+        /// The message `Metrics` of [cgroup v2](crate::messages::metrics_v2::Metrics) or of [cgroup
         /// v1](crate::messages::metrics_v1::Metrics).
         1 => stats: Option<Any>,
     }

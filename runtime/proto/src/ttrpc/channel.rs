@@ -1,4 +1,4 @@
-//! A socket that transfers frames; both sides of a connection use it.
+//! A socket that transfers frames; used by both sides of a connection.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,7 +17,7 @@ pub(super) const FULL: usize = 1 << 20;
 /// The size up to which a buffer is kept for the next frame. A larger buffer is freed.
 const KEPT: usize = 64 << 10;
 
-/// The reason why a connection can no longer be used. It must be dropped.
+/// The reason why a connection can no longer be used. The connection must be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
     /// The peer has closed the connection.
@@ -56,7 +56,7 @@ pub(super) struct Channel {
     input: Vec<u8>,
     /// The number of bytes of a too long frame that must still be skipped.
     skip: usize,
-    /// The encoded frames to write. The next field is the number of bytes of them that were already written.
+    /// The encoded frames to write. `written` is the number of these bytes that were already written.
     output: Vec<u8>,
     written: usize,
 }
@@ -98,7 +98,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns how many bytes of the first frame in `input` are still missing; 0 if its length is unknown.
+    /// Returns how many bytes of the first frame in `input` are still missing; 0 if the frame's length is unknown.
     fn expected(&self) -> usize {
         match self.input.first_chunk() {
             Some(bytes) => {

@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Returns a client for a connected stream socket, which may be blocking: no method waits.
+    /// Returns a client for a connected stream socket. The socket may be in blocking mode; no method waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             channel: Channel::new(socket),
@@ -68,7 +68,7 @@ impl Client {
         self.call_within(0, service, method, payload)
     }
 
-    /// Queues a call like [`call`](Self::call). Unless `timeout` is 0, it is sent to the server, in nanoseconds. The
+    /// Queues a call like [`call`](Self::call). If `timeout`, in nanoseconds, is not 0, it is sent to the server. The
     /// client itself does not enforce the timeout; the caller can do so with [`forget`](Self::forget).
     pub fn call_within(
         &mut self,
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server has closed the connection, or the connection failed: no further calls will be answered. All
-    /// answers received before were already returned.
+    /// answers received before the error were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;
         let mut answers = core::mem::take(&mut self.refused);

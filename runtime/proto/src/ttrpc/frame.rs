@@ -7,9 +7,9 @@ pub const LONGEST: usize = 4 << 20;
 
 /// The types of frames. Frames of other types must be ignored.
 pub mod kind {
-    /// Opens a stream. The client sends it, with a [`Request`](crate::ttrpc::request::Request).
+    /// Opens a stream. Sent by the client, with a [`Request`](crate::ttrpc::request::Request).
     pub const REQUEST: u8 = 1;
-    /// Ends a stream. The server sends it, with a [`Response`](crate::ttrpc::request::Response).
+    /// Ends a stream. Sent by the server, with a [`Response`](crate::ttrpc::request::Response).
     pub const RESPONSE: u8 = 2;
     /// Intermediate data, from either side, on a stream whose request allows it.
     pub const DATA: u8 = 3;

@@ -2,8 +2,8 @@
 //! Only the part that containerd and its shims use is implemented: a request and a response, without data frames in
 //! between.
 //!
-//! Both sides are designed for a level-triggered event loop. `receive` makes one system call, and `flush` makes as many
-//! as the socket accepts; none of them waits. The amounts of received and of unwritten data are limited.
+//! Both sides are designed for a level-triggered event loop. `receive` makes one system call. `flush` writes until the
+//! socket accepts no more bytes. Neither of them waits. The amounts of received and of unwritten data are limited.
 
 mod channel;
 pub mod client;

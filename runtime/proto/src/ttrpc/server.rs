@@ -45,7 +45,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns a connection for a connected stream socket, which may be blocking: no method waits.
+    /// Returns a connection for a connected stream socket. The socket may be in blocking mode; no method waits.
     pub fn new(socket: OwnedFd) -> Self {
         Self { channel: Channel::new(socket), last: 0, open: BTreeSet::new() }
     }
@@ -75,8 +75,8 @@ impl Connection {
     /// instead. While too many answers are unwritten, nothing is received.
     ///
     /// # Errors
-    /// If the client has closed the connection, or the connection failed. All calls received before were already
-    /// returned.
+    /// If the client has closed the connection, or the connection failed. All calls received before the error were
+    /// already returned.
     pub fn receive(&mut self) -> Result<Vec<Call>, Closed> {
         let mut calls = Vec::new();
         if self.wants_to_read() {

@@ -1,5 +1,5 @@
-//! The status of a call. containerd converts the code to one of its own errors (errdefs), which determines what it does
-//! next. So the right code is as important as the right message.
+//! The status of a call. containerd converts the code to one of its own errors (errdefs), and this error determines
+//! what containerd does next. So the right code is as important as the right message.
 
 use alloc::string::String;
 use alloc::vec::Vec;

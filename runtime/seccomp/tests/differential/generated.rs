@@ -91,8 +91,8 @@ pub fn check(
     other: impl Fn(&Value, &[Insn]) -> Option<String>,
 ) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    // The profiles are the same on each run, because for a few profiles of a thousand, libseccomp 2.5 loses conditions.
-    // A random failure for this reason would not mean anything.
+    // The profiles are the same on each run, because libseccomp 2.5 loses conditions of a few profiles in a thousand. A
+    // random failure for this reason would not mean anything.
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result =
         TestRunner::new_with_rng(config, rng).run(&generated(distinct, archs), |profile| {

@@ -206,8 +206,8 @@ fn overlapping_rules_mean_what_they_say() {
     check(false, 6, 60, |profile, ours| {
         let stub = Stub::new(profile);
         for arch in ARCHS.map(|(arch, _)| arch.token()) {
-            // The multiplexers are left out: in addition to their own rules, those of the multiplexed calls apply to
-            // them.
+            // The multiplexers are left out: in addition to their own rules, the rules of the multiplexed calls apply
+            // to them.
             for nr in named_numbers().filter(|nr| ![102, 117].contains(nr)) {
                 for value in boundary_values(profile) {
                     for args in [[value; 6], [value, !value, 1, value, 0, 0]] {

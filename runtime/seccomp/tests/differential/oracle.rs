@@ -1,4 +1,4 @@
-//! libseccomp, with whose programs those of the compiler are compared.
+//! The programs of libseccomp, with which the compiler's programs are compared.
 
 use crate::{ARCHS, covered, list};
 use dayfly_seccomp::{Arch, Insn};
@@ -8,9 +8,9 @@ use libseccomp::{
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Returns libseccomp's program for those architectures of a profile that have the audit token `token`, or for all if
-/// it is `None`. libseccomp 2.5 has a bug: if a call is missing on one of several architectures, it rolls back and
-/// loses conditions of other rules. Engines' profiles do not trigger this, but generated profiles do.
+/// Returns libseccomp's program for those architectures of a profile that have the audit token `token`, or for all
+/// architectures if `token` is `None`. libseccomp 2.5 has a bug: if a call is missing on one of several architectures,
+/// it rolls back and loses conditions of other rules. Engines' profiles do not trigger this, but generated profiles do.
 pub fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     let archs: Vec<(Arch, ScmpArch)> =
         covered(profile).filter(|(arch, _)| token.is_none_or(|t| t == arch.token())).collect();
@@ -116,8 +116,8 @@ pub fn drop_newer(profile: &mut Value) -> usize {
     dropped.len()
 }
 
-/// Returns whether libseccomp has the same numbers for a name as we have. Its pseudo numbers for multiplexed calls of
-/// x86 (−100 to −300) correspond to our rules for socketcall and ipc.
+/// Returns whether libseccomp has the same numbers for a name as we have. libseccomp's pseudo numbers for multiplexed
+/// calls of x86 (−100 to −300) correspond to our rules for socketcall and ipc.
 fn is_known_alike(name: &str) -> bool {
     ARCHS.iter().all(|(arch, theirs)| {
         let ours = dayfly_seccomp::number(name, *arch);

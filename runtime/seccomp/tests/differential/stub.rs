@@ -14,12 +14,12 @@ const X32_BIT: u32 = 0x4000_0000;
 /// SECCOMP_RET_ERRNO | ENOSYS
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 
-/// The highest number that the profile names, for each architecture that it covers.
+/// The highest number that the profile names, for each architecture that the profile covers.
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {
-    /// Finds the highest numbers, in libseccomp's tables. If the default allows calls or a tracer decides, there are
-    /// none, and the code does nothing.
+    /// Finds the highest numbers, in libseccomp's tables. If the default action allows calls or passes them to a
+    /// tracer, there are no such numbers, and the code does nothing.
     pub fn new(profile: &Value) -> Self {
         let mut last = BTreeMap::new();
         let lenient = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE"];
@@ -47,7 +47,7 @@ impl Stub {
 
     /// Returns the verdict of this code; `None` if the call is passed on to the filter.
     pub fn verdict(&self, data: &Data) -> Option<u32> {
-        // Numbers from X32_BIT on belong to x32, even if it is not covered. The kernel treats those with the highest
+        // Numbers from X32_BIT on belong to x32, even if x32 is not covered. The kernel treats numbers with the highest
         // bit as negative.
         let x32 = data.nr >= X32_BIT && data.arch == Arch::X86_64.token();
         let of_call = |arch: &Arch| arch.token() == data.arch && (*arch == Arch::X32) == x32;

@@ -14,8 +14,8 @@ pub const SCHEME: &str = "unix://";
 /// The length of a socket's file name, which is a digest in hexadecimal.
 const NAME: usize = 64;
 
-/// Returns the path of a group's socket, for the containerd with the socket path `containerd` and its namespace
-/// `namespace`.
+/// Returns the path of the socket of the group `group`, in the namespace `namespace` of the containerd whose socket is
+/// `containerd`. If `directory` is missing or empty, the socket is in [`SOCKETS`].
 pub fn path(directory: Option<&str>, containerd: &str, namespace: &str, group: &str) -> String {
     let directory = directory.filter(|path| !path.is_empty()).unwrap_or(SOCKETS);
     let digest = sha256::digest(join(&[containerd, namespace, group]).as_bytes());
@@ -33,7 +33,7 @@ pub fn parse(address: &str) -> Option<(&str, &str)> {
     (directory.starts_with('/') && is_digest).then_some((directory, name))
 }
 
-/// Joins paths as Go's path/filepath.Join does: removes empty components, `.`, `..` and repeated slashes.
+/// Joins paths as Go's path/filepath.Join does: removes empty components and `.`, and resolves `..`.
 fn join(parts: &[&str]) -> String {
     let mut parts = parts.iter().filter(|part| !part.is_empty()).peekable();
     let Some(first) = parts.peek() else { return String::new() };

@@ -1,7 +1,7 @@
-//! The file `dayfly.json`, which a shim writes to a bundle for the clean-up if the shim dies.
+//! The bundle state: the file `dayfly.json`, which a shim writes to a bundle. If the shim dies, the clean-up reads it.
 //!
 //! The shim writes the file when it creates a container, and again when the container's init has exited. The action
-//! `delete` reads it.
+//! `delete` reads the file.
 
 use alloc::format;
 use alloc::string::String;
@@ -43,8 +43,8 @@ pub struct Exit {
     pub at: u64,
 }
 
-/// Returns the root directory of the state of all containers in `namespace`. It is a subdirectory of `root`, which is
-/// the value of `Options.root`; if that value is empty, it is a subdirectory of [`ROOT`].
+/// Returns the root directory of the state of all containers in `namespace`. The result is a subdirectory of `root`,
+/// the value of `Options.root`, or of [`ROOT`] if `root` is empty.
 pub fn state_root(root: &str, namespace: &str) -> String {
     let root = if root.is_empty() { ROOT } else { root.trim_end_matches('/') };
     format!("{root}/{namespace}")

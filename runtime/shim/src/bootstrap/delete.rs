@@ -2,7 +2,7 @@
 //!
 //! containerd runs `delete` whenever its connection to the shim has closed, even after a normal exit, and the client
 //! that deletes the container waits for the result. So if nothing is left, `delete` creates nothing and makes few
-//! checks. It may be repeated.
+//! checks. `delete` may be repeated.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -21,7 +21,7 @@ use super::bundle::{BundleState, Exit, state_root};
 use super::{Failure, address, ask, socket};
 use crate::flags::Flags;
 
-/// The status of a container whose exit is unknown: the one that SIGKILL causes.
+/// The exit status that is reported for a container whose exit is unknown: that of a process killed by SIGKILL.
 const KILLED: u32 = 128 + 9;
 /// The file in a bundle where containerd stores the shim's address.
 const BOOTSTRAP: &str = "bootstrap.json";
@@ -66,8 +66,8 @@ pub fn delete(
     })
 }
 
-/// Returns the bundle's absolute path. Without the flag, the bundle is the directory named after the id beside the
-/// working directory, because the working directory is the bundle of this or of another container (as in
+/// Returns the bundle's absolute path. Without the flag, the bundle is a directory beside the working directory, and is
+/// named after the id, because the working directory is the bundle of this or of another container (as in
 /// containerd-shim-runc-v2).
 fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     if flags.bundle.starts_with('/') {

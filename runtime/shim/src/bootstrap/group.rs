@@ -13,7 +13,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Failure;
 
-/// The annotations that specify a group. The first one that is present counts (as in containerd-shim-runc-v2).
+/// The annotations that specify a group. The first of them that is present determines the group (as in
+/// containerd-shim-runc-v2).
 const ANNOTATIONS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
 /// Returns the group of the container `id` according to the configuration in `bundle`. If the configuration specifies

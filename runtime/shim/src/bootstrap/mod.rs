@@ -48,7 +48,8 @@ pub struct Failure(String);
 /// Runs the program with its arguments, and returns its exit status. `serve` runs the shim, and returns the shim's exit
 /// status.
 ///
-/// Nothing but the answer is written to standard output and standard error, because containerd reads both as one text.
+/// If `start` succeeds, it writes nothing but the answer to standard output and standard error, because containerd
+/// reads both as one text.
 pub fn run(args: sys::Args, serve: impl FnOnce(Daemon) -> i32) -> i32 {
     sys::stdio::ensure_open();
     let texts: Option<Vec<&str>> = args.iter().map(|text| text.to_str().ok()).collect();

@@ -1,5 +1,5 @@
-//! `/etc/dayfly/shim.toml`: what the administrator of a host sets for every shim. containerd passes options only to some
-//! shims and in some formats; this file applies whatever containerd passes.
+//! `/etc/dayfly/shim.toml`: the administrator's settings for every shim of a host. containerd passes options only to
+//! some shims and in some formats; this file applies whatever containerd passes.
 
 use alloc::format;
 use rustix::fs::{Access, AtFlags, CWD, accessat};

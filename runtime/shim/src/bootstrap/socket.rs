@@ -1,4 +1,4 @@
-//! The listening socket of a group's shim, and the decision which process serves it.
+//! The listening socket of a group's shim, and the decision about which process serves the socket.
 //!
 //! A process that checks a socket in order to replace it holds a lock (flock(2)) on the socket's directory. So a group
 //! has only one shim even if several are started at once: no other process checks the path between the removal of an
@@ -21,7 +21,7 @@ use sys::Context;
 
 /// The backlog of the listening socket. containerd makes one connection per container.
 const BACKLOG: i32 = 128;
-/// Maximum number of attempts, for the case that other processes create and remove the socket without the lock.
+/// Maximum number of attempts, in case other processes create and remove the socket without the lock.
 const ATTEMPTS: u32 = 8;
 
 /// The result of [`claim`].
@@ -64,7 +64,7 @@ pub fn claim(path: &str) -> Result<Claim, sys::Error> {
 }
 
 /// Removes the socket `path` if no process has it open. Returns whether the path is unused now. The check connects a
-/// socket of another type, so that a listening process does not notice it.
+/// socket of another type, so that a listening process does not notice the check.
 ///
 /// # Errors
 /// Those of socket(2) and unlink(2).
@@ -79,13 +79,13 @@ pub fn remove_abandoned(path: &str) -> Result<bool, sys::Error> {
     match connect(unix(SocketType::DGRAM)?, &address) {
         Err(Errno::CONNREFUSED) => remove(path).map(|()| true),
         Err(Errno::NOENT) => Ok(true),
-        // EPROTOTYPE means that a process has it open.
+        // EPROTOTYPE means that a process has the socket open.
         _ => Ok(false),
     }
 }
 
 /// Removes the socket `path` of `listener`, so that no more clients connect. If a client has already connected, the
-/// socket stays, and its connection is returned, which the caller must serve.
+/// socket stays, and the client's connection is returned. The caller must serve this connection.
 ///
 /// # Errors
 /// Those of unlink(2) and open(2).

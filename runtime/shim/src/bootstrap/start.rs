@@ -74,8 +74,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Removes the socket, so that the shim can exit. If a client has already connected, the socket stays, and its
-    /// connection is returned, which the caller must serve.
+    /// Removes the socket, so that the shim can exit. If a client has already connected, the socket stays, and the
+    /// client's connection is returned. The caller must serve this connection.
     ///
     /// # Errors
     /// Those of [`socket::retire`].
@@ -93,12 +93,14 @@ pub enum Started {
     Daemon(Box<Daemon>),
 }
 
-/// Ensures that the group has a shim. If it had none, a daemon is created, and the function returns in both processes.
+/// Ensures that the group has a shim. If the group had none, a daemon is created, and the function returns in both
+/// processes.
 ///
 /// # Errors
 /// If the group has no shim.
 pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
-    // This must come before standard input is read: it may execute the program again, which would find the input empty.
+    // The program is sealed before standard input is read: sealing may execute the program again, which would then find
+    // the input empty.
     let (trace, fast_paths) = seal(args)?;
     let params = Params::read(&super::input()?, flags, |name| args.env(name))?;
     let bundle = super::working_directory()?;

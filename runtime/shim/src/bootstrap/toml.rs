@@ -30,13 +30,13 @@ pub struct Entry<'a> {
     pub line: usize,
     /// The key as it was written, without quotes.
     pub key: &'a str,
-    /// The key in lower case and without underscores, as keys are compared.
+    /// The key in lower case and without underscores: the form in which keys are compared.
     pub name: String,
     /// The value; `None` if it has a type that is not supported.
     pub value: Option<Value>,
 }
 
-/// Iterates over the keys before the first table. Lines without `=` are skipped.
+/// Iterates over the entries before the first table. Lines without `=` are skipped.
 pub fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
     let lines = text.lines().map(str::trim).enumerate();
     lines.take_while(|(_, line)| !line.starts_with('[')).filter_map(|(at, line)| {
@@ -47,7 +47,7 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry<'_>> {
     })
 }
 
-/// Reads a regular file that belongs to root. `what` names its kind in errors.
+/// Reads a regular file that belongs to root. `what` names the kind of file in errors.
 ///
 /// # Errors
 /// If the file cannot be read, belongs to another user, or is longer than 1 MiB.
@@ -89,7 +89,7 @@ fn value(text: &str) -> Option<Value> {
     (rest.is_empty() || rest.starts_with('#')).then_some(value)
 }
 
-/// Returns a string up to its closing quote, and the text after it.
+/// Returns the string in `text` up to its closing quote, with its escapes decoded, and the text after the quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();

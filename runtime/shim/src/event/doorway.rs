@@ -31,7 +31,7 @@ impl Doorway {
     pub fn watch(path: &str) -> Result<Self, Errno> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         // A server creates its socket with bind(2), calls listen(2), and then sets the socket's mode and owner. Between
-        // the first and the last of these changes it may still refuse connections.
+        // the first and the last of these changes, the socket may still refuse connections.
         let flags = WatchFlags::CREATE
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB

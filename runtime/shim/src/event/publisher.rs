@@ -38,8 +38,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const TRIES: u32 = 5;
 /// How many times the nearest existing directory may change while the publisher searches for it.
 const LOOKS: u32 = 8;
-/// The maximum size of an event. The subtracted size is more than the rest of a frame needs (namespace, topic, service
-/// and method names).
+/// The maximum size of an event in bytes. The subtracted size is more than the rest of a frame needs (namespace, topic,
+/// service and method names).
 const LONGEST_EVENT: usize = LONGEST - (64 << 10);
 
 /// Publishes events to containerd, in order. An event is kept until it can be sent.
@@ -52,7 +52,8 @@ pub struct Publisher {
     link: Link,
     /// The delay before the next attempt. It grows with each failure and is reset by a success.
     pause: Duration,
-    /// After an error: when the first event of the queue may be sent again. The next field counts the errors.
+    /// After an error: the time from which the first event of the queue may be sent again. `refusals` counts the
+    /// errors.
     again: Option<Deadline>,
     refusals: u32,
     warning: Option<String>,
@@ -124,7 +125,7 @@ impl Publisher {
         self.advance(poller);
     }
 
-    /// Returns when [`Publisher::tick`] must be called at the latest.
+    /// Returns the time by which [`Publisher::tick`] must be called.
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.link {
             Link::Waiting { until, .. } => *until,
@@ -233,7 +234,7 @@ impl Publisher {
         let Link::Up { client, has_answered, .. } = mem::replace(&mut self.link, Link::Down) else {
             return;
         };
-        // Removed explicitly: a worker may still have a copy of the descriptor.
+        // The descriptor is removed explicitly, because a worker may still have a copy of it.
         let _ = poller.remove(client.fd());
         drop(client);
         self.queue.set_sent(false);

@@ -10,9 +10,9 @@
 //! proxy was restarted, it makes no queries: after a missed exit event, it would consider the process as running
 //! forever. So incidental events (which report completed calls whose answers containerd received) share a small limit,
 //! and the oldest of them are dropped. Exits, deletions and OOM events share a large limit. Only other clients of the
-//! shim can reach it, by executing 16 000 processes while containerd is not running. In that case, the exits of such
-//! additional processes are dropped first, oldest first, because their state can still be queried. The remaining events
-//! are dropped last.
+//! shim can reach this limit, by executing 16 000 processes while containerd is not running. In that case, the exits of
+//! such additional processes are dropped first, oldest first, because their state can still be queried. The remaining
+//! events are dropped last.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -31,7 +31,7 @@ const ALLOCATION: usize = 16;
 /// The number of events for which an empty queue keeps memory allocated.
 const KEPT: usize = 16;
 
-/// A number of events, and their total size in memory.
+/// A number of events, and their total size in bytes of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Room {
     events: usize,
@@ -127,7 +127,7 @@ impl Queue {
     }
 
     fn has_waiting(&self, event: &Event) -> bool {
-        // Such an event of any container counts: to compare the ids, the events would have to be decoded.
+        // The creation or end of any container counts: to compare the ids, the events would have to be decoded.
         let is_end = |event: &Event| {
             event.topic == topic::TASK_CREATE
                 || event.topic != topic::TASK_OOM && event.weight == Weight::Main

@@ -1,8 +1,8 @@
 //! One direction of one stream: copies data from a source to a sink as long as the sink has space.
 //!
-//! The poller contains only one of the two at a time, the source or the sink: the one that the carrier waits for. If
-//! the poller contained both, epoll(7) could report a hang-up of the other one again and again, although the carrier
-//! could do nothing about it: hang-ups are reported even if they are not requested.
+//! At any time, the poller contains either the source or the sink, namely the end that the carrier waits for. If the
+//! poller contained both, epoll(7) could report a hang-up of the opposite end again and again, although the carrier
+//! could do nothing about the hang-up: epoll(7) reports hang-ups even if they are not requested.
 
 use alloc::vec::Vec;
 
@@ -107,7 +107,7 @@ impl Carrier {
         }
     }
 
-    /// Lets the stream end as soon as the source has no data.
+    /// Makes the stream end as soon as the source has no data.
     pub fn end_when_empty(&mut self) {
         self.last.get_or_insert(LAST);
     }
@@ -117,7 +117,7 @@ impl Carrier {
         self.is_broken
     }
 
-    /// Moves data until the source or the sink is not ready, at most `turns` times; then waits for the one that is not
+    /// Moves data until the source or the sink is not ready, at most `turns` times; then waits for the end that is not
     /// ready. Returns whether the stream continues.
     pub fn carry_up_to(&mut self, turns: usize, poller: &Poller, source: Source) -> bool {
         // After the exit of the program, the amount of data is limited by `last` instead.
@@ -261,8 +261,8 @@ impl Carrier {
             (Some(End::To), Sink::Flow(to)) => to.as_fd(),
             _ => return,
         };
-        // Removed explicitly: a copy of the descriptor in a worker that has just started would keep it in the poller
-        // even after it is closed here.
+        // The descriptor is removed explicitly: a copy of it in a worker that has just started would keep it in the
+        // poller even after it is closed here.
         let _ = poller.remove(fd);
     }
 }

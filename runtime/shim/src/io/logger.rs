@@ -29,10 +29,10 @@ use crate::poller::{Interest, Poller, Source};
 
 /// The number of seconds within which a logger must be ready.
 const READY: i64 = 10;
-/// The number of seconds that a logger has to exit after the end of its input, before SIGTERM. Go's shim sends SIGTERM
-/// at once, so a logger without a handler loses unread data.
+/// The number of seconds after the end of its input within which a logger may exit by itself. Then it is sent SIGTERM.
+/// Go's shim sends SIGTERM at once, so a logger without a handler loses unread data.
 const READS_OUT: i64 = 1;
-/// The number of seconds that a logger has to exit after SIGTERM, before SIGKILL; as in Go's shim.
+/// The number of seconds after SIGTERM within which a logger must exit; then it is sent SIGKILL, as by Go's shim.
 const ENDS: i64 = 12;
 
 const SIGKILL: i32 = 9;
@@ -41,8 +41,8 @@ const SIGTERM: i32 = 15;
 /// The state of a logger.
 #[derive(Debug)]
 enum State {
-    /// The logger is starting: the first pipe reports that it is ready. The second pipe contains an errno if its
-    /// program could not be executed.
+    /// The logger is starting. The pipe `ready` reports that the logger is ready. The pipe `trouble` contains an errno
+    /// if the logger's program could not be executed.
     Begins { ready: OwnedFd, trouble: OwnedFd },
     /// The logger is running.
     Works,
@@ -54,7 +54,7 @@ enum State {
     Over,
 }
 
-/// A running logger. Its process is a child of the shim, and the loop reaps it like all others.
+/// A running logger. The logger's process is a child of the shim, and is reaped by the loop like all other children.
 #[derive(Debug)]
 pub(super) struct Logger {
     path: String,
@@ -190,7 +190,7 @@ impl Logger {
             self.speaks(poller);
             self.has_ended = true;
             let _ = poller.remove(&self.pidfd);
-            // A logger that has put itself into the background may let its child report that it is ready.
+            // A logger that has put itself into the background may let its child report readiness.
             if !matches!(self.state, State::Begins { .. }) {
                 self.leave(poller);
             }
@@ -274,7 +274,7 @@ impl Logger {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once =
             Itimerspec { it_interval: zero, it_value: Timespec { tv_sec: seconds, tv_nsec: 0 } };
-        // It cannot fail with valid values.
+        // timerfd_settime(2) cannot fail with valid values.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
     }
 

@@ -103,7 +103,7 @@ pub struct Ends {
     pub stderr: Option<OwnedFd>,
 }
 
-/// The source and the sink that will be connected to a terminal once it exists.
+/// The source and the sink that will be connected to a terminal once the terminal exists.
 #[derive(Debug)]
 struct Outlook {
     stdin: Option<OwnedFd>,
@@ -237,7 +237,7 @@ impl Streams {
     }
 
     /// Returns whether the program may be started. The result is false only while a logger is not ready yet; in that
-    /// case, call this again after each [`Streams::ready`].
+    /// case, call this function again after each [`Streams::ready`].
     ///
     /// # Errors
     /// If the logger cannot be executed, is not ready within 10 s, or has exited before it was ready.
@@ -304,8 +304,8 @@ impl Streams {
         Ok(tcsetwinsize(master, size).context("ioctl TIOCSWINSZ", "terminal")?)
     }
 
-    /// Handles the exit of the process: copies the available data without waiting, and the remaining data as it is
-    /// read.
+    /// Handles the exit of the process: copies the available data without waiting, and the remaining data as fast as
+    /// clients read it.
     ///
     /// Output through pipes continues until no process has the pipes open. A terminal's output ends here.
     pub fn ended(&mut self, poller: &Poller) {
@@ -380,7 +380,7 @@ impl Streams {
         }
     }
 
-    /// Hangs up the terminal, because all its clients have closed it for good.
+    /// Hangs up the terminal, because all clients have closed the terminal's input for good.
     fn hang_up(&mut self, poller: &Poller) {
         if self.master.is_some()
             && let Some(output) = &mut self.carriers[1]

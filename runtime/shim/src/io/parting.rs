@@ -39,8 +39,8 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Handles the report that a process has opened the FIFO. That process may be a writer or may be gone, so returns
-    /// whether the FIFO still has no reader.
+    /// Handles the report that a process has opened the FIFO. That process may be a writer or may be gone, so the
+    /// function returns whether the FIFO still has no reader.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}

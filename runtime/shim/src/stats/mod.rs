@@ -18,8 +18,8 @@ use proto::messages::any::Any;
 /// Returns the resource usage of the container whose cgroup is at `location`.
 ///
 /// # Errors
-/// If the cgroup does not exist or was removed meanwhile, an error for which [`Error::is_gone`] is true. It corresponds
-/// to `NotFound`, with which containerd skips the task. Otherwise, failing system calls.
+/// If the cgroup does not exist or was removed meanwhile, an error for which [`Error::is_gone`] is true. The shim
+/// reports that error as `NotFound`, and containerd skips the task. Otherwise, if a system call fails.
 pub fn metrics(location: &Location) -> Result<Any, Error> {
     match location.is_unified() {
         true => Ok(Any::pack(&v2::metrics(&mut Files::unified(location)?)?)),

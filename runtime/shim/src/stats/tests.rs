@@ -267,7 +267,8 @@ fn as_the_kernel_has_it_on_v1() {
         let any = metrics(&real.location).unwrap();
         any.unpack::<metrics_v1::Metrics>().unwrap().unwrap()
     };
-    // The kernel may update the sums of its per-CPU counters at any time: uses a reading between two equal ones.
+    // The kernel may update the sums of its per-CPU counters at any time, so the test uses a reading between two equal
+    // readings.
     let (metrics, stats) = loop {
         let (before, stats) = (read(), real.cgroup.as_ref().unwrap().stats().unwrap());
         if before.memory == read().memory {

@@ -213,8 +213,8 @@ fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
     Ok(stat)
 }
 
-/// Parses lines of the form `MAJOR:MINOR [OPERATION] VALUE`, and a total at the end. Returns no entries if the file is
-/// missing.
+/// Parses lines of the form `MAJOR:MINOR [OPERATION] VALUE`. The total at the end is skipped. Returns no entries if the
+/// file is missing.
 fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();

@@ -16,7 +16,8 @@ use crate::shim::Shim;
 use crate::table::Place;
 use crate::worker::{Failed, Job, Kind, Work};
 
-/// The directory in the bundle for criu's log, unless the options name another. It stays after a failure.
+/// The directory in the bundle for criu's log, unless the options name another directory. After a failure, the
+/// directory is kept.
 const WORK: &str = "criu-work";
 
 /// Returns the path of [`WORK`].
@@ -30,7 +31,7 @@ pub(super) fn remove_work(path: String) -> Result<(), Failed> {
     Ok(rootfs::remove_all(&path).map_err(container::Error::from)?)
 }
 
-/// Starts a worker that runs criu. The container continues, unless the options ask for its end.
+/// Starts a worker that runs criu. The container continues, unless the options request that it exits.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = CheckpointTaskRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.made(&request.id, "checkpoint")?;

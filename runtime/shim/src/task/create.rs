@@ -141,7 +141,7 @@ fn launch(
     })
 }
 
-/// What determines how a container is created, apart from its configuration.
+/// Everything except the configuration that determines how a container is created.
 pub(super) struct Making<'a> {
     pub place: &'a Place,
     pub bundle: &'a str,
@@ -152,8 +152,7 @@ pub(super) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Returns the options for the crate `container`. `is_scope` says whether the path of the cgroup names a scope of
-    /// systemd.
+    /// Returns the options for the crate `container`. `is_scope` is true if the cgroup's path names a scope of systemd.
     pub fn options(&self, work: &'a Work, is_scope: bool, warn: Warn<'a>) -> CreateOptions<'a> {
         CreateOptions {
             id: &self.place.id,
@@ -239,7 +238,7 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    /// Takes the facts from a configuration.
+    /// Reads the facts from a parsed configuration.
     pub fn of(spec: &Spec<'_>, mounts: &[RootMount<'_>], settings: Settings) -> Self {
         let linux = spec.linux.as_ref();
         let pid = linux.and_then(|linux| linux.namespace(NamespaceKind::Pid));

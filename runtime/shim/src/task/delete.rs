@@ -30,7 +30,8 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     let rootfs = format!("{}/rootfs", task.bundle);
     let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };
     if process.pid == 0 && !task.is_unswept {
-        // Start was to restore the container and failed, or was not called. A container of this id is another one.
+        // Start should have restored the container, but failed or was not called. If a container with this id exists,
+        // it is a different container.
         return shim.begin(&request.id, job, None, |_| {
             container::unmount_on_host(&rootfs)?;
             Ok(Vec::new())
@@ -39,7 +40,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
 
-/// Removes a container, or the rest of an incomplete one. Called in a worker.
+/// Removes a container, or the rest of an incomplete container. Called in a worker.
 pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
     let log = work.log();
     let warn = |message: &str| log.warning(message);
@@ -50,8 +51,8 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     Ok(Vec::new())
 }
 
-/// Removes what a creation has left that was killed before it claimed the id. A container with this id is another one.
-/// Called in a worker.
+/// Removes what is left of a creation that was killed before it claimed the id. If a container with this id exists, it
+/// is a different container. Called in a worker.
 pub(crate) fn remove_unclaimed(
     work: &Work,
     place: &Place,

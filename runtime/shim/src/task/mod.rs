@@ -1,7 +1,7 @@
 //! The task service: one file per call, for both `containerd.task.v3.Task` and v2.
 //!
 //! A call is either answered at once or stored in a table. So the loop never blocks while a call waits for a worker,
-//! for the exit of a process, or for its remaining output.
+//! for the exit of a process, or for the process's remaining output.
 
 mod checkpoint;
 mod connect;

@@ -27,8 +27,8 @@ pub(super) fn requested(request: &CreateTaskRequest) -> Option<Restoration> {
     Some(Restoration { images: images.clone(), rootfs: request.rootfs.clone() })
 }
 
-/// Adds a container that Start will restore. A worker mounts its root filesystem: containerd may change files there
-/// before Start.
+/// Adds a container that Start will restore. A worker mounts the container's root filesystem, because containerd may
+/// change files there before Start.
 pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
     let saved = shim.tasks.by_key(key).and_then(Saved::of);
     let saved = saved.ok_or_else(|| Status::not_found("container"))?;
@@ -43,8 +43,8 @@ pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
     })
 }
 
-/// Opens the streams of the container's init, whose key is `key`. Starts the worker that restores the container once
-/// they are ready.
+/// Opens the streams of the container's init, whose key is `key`. Once the streams are ready, starts the worker that
+/// restores the container.
 pub(super) fn prepare(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
     let streams = shim.open_streams(key, "restore")?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, key, streams);
@@ -71,7 +71,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
             Made { pid, owns_pid_namespace: traits.owns_pid_namespace, cgroup }.encode()
         });
         if made.is_err() {
-            // The shim will not know the container, so it must not go on.
+            // The shim will not know the container, so the container must not continue.
             store.delete(id, true, container::Warn(&warn, &warn))?;
         }
         made
@@ -114,7 +114,7 @@ impl Saved {
             place: &self.place,
             bundle: &self.bundle,
             options: &self.options,
-            // It names criu.
+            // A variable of the environment sets criu's path.
             env,
             fast_paths,
         };

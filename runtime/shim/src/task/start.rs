@@ -50,7 +50,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     started
 }
 
-/// Opens the streams of a process prepared by Exec, and starts its worker once they are ready.
+/// Opens the streams of a process prepared by Exec, and starts the process's worker once the streams are ready.
 fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered {
     let streams = shim.open_streams(key, "exec")?;
     let launch = move |shim: &mut Shim, streams| exec(shim, caller, &place, key, streams);

@@ -7,10 +7,11 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, read};
 use rustix::path::Arg;
 
-/// The maximum file size in bytes. No configuration file is as large; a larger file may be endless, such as /dev/zero.
+/// The maximum file size in bytes. No configuration file is that large; a larger file may be endless, such as
+/// /dev/zero.
 const LARGEST: usize = 1 << 26;
 
-/// Reads all of `fd`.
+/// Reads `fd` to its end.
 ///
 /// # Errors
 /// Those of read(2); EFBIG if the file is larger than 64 MiB.
@@ -48,7 +49,7 @@ fn read_sized(fd: impl AsFd, size: usize, bytes: &mut Vec<u8>) -> Result<(), Err
 /// Reads the file `path`, relative to `dir`.
 ///
 /// # Errors
-/// Those of openat(2) and read(2).
+/// Those of openat(2) and [`read_all`].
 pub fn read_at(dir: impl AsFd, path: impl Arg) -> Result<Vec<u8>, Errno> {
     read_all(openat(dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -94,10 +95,10 @@ pub fn read_owned_at(
     Ok(Owned::Read(bytes))
 }
 
-/// Reads the file `path` as text; EILSEQ if it is not UTF-8.
+/// Reads the file `path` as text.
 ///
 /// # Errors
-/// Those of open(2) and read(2).
+/// Those of open(2) and [`read_all`]; EILSEQ if the file is not UTF-8.
 pub fn read_text(path: impl Arg) -> Result<String, Errno> {
     String::from_utf8(read_at(CWD, path)?).map_err(|_| Errno::ILSEQ)
 }

@@ -9,15 +9,14 @@ use super::{MARGIN, WIDTH};
 const LINES: usize = 5;
 /// The font size of labels.
 pub const LABEL: u64 = 10;
-/// The distance from the leader line to the text.
+/// The distance from the leader line to the text, in tenths of a pixel.
 const NEAR: u64 = 30;
 /// The right edge up to which texts may extend, in tenths of a pixel.
 const EDGE: u64 = (WIDTH - MARGIN / 2) * 10;
 /// The minimum distance between labels, and from labels to arrows, in tenths of a pixel.
 const APART: u64 = 50;
 
-/// Estimates the width of a text in tenths of a pixel. The estimate is rather too high than too low, because fonts
-/// differ.
+/// Estimates the width of a text in tenths of a pixel. The estimate errs on the high side, because fonts differ.
 pub fn width(text: &str, size: u64) -> u64 {
     let letters = text.chars().map(|letter| match letter {
         'i' | 'j' | 'l' | 'f' | 't' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '/' | '\''
@@ -30,7 +29,8 @@ pub fn width(text: &str, size: u64) -> u64 {
     letters.sum::<u64>() * size / 10
 }
 
-/// Returns a text, shortened if necessary to fit in `room` tenths of a pixel.
+/// Returns a text, shortened if necessary to fit in `room` tenths of a pixel. Returns `None` if fewer than four
+/// characters would be left.
 pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
     if width(text, size) <= room {
         return Some(text.into());
@@ -48,15 +48,15 @@ pub fn fit(text: &str, size: u64, room: u64) -> Option<String> {
 
 /// A label below a row, with a leader line up to its box.
 pub struct Label {
-    /// The index of its span in the row.
+    /// The index of the label's span in the row.
     pub span: usize,
-    /// The line of labels in which it is placed.
+    /// The line of labels in which the label is placed.
     pub line: usize,
-    /// The horizontal position of the leader.
+    /// The horizontal position of the leader line, in tenths of a pixel.
     pub leader: u64,
-    /// The left end of the text.
+    /// The left end of the text, in tenths of a pixel.
     pub start: u64,
-    /// The right end of the text.
+    /// The right end of the text, in tenths of a pixel.
     pub end: u64,
     /// The text.
     pub text: String,

@@ -10,13 +10,13 @@ use crate::format::nest::places;
 use crate::format::text::step;
 use crate::{Row, Span};
 
-/// The height of a box, including the gap below it.
+/// The height of a box, including the gap below it, in pixels.
 pub const LEVEL: u64 = 24;
-/// The height of the line for the critical path, including the gaps above and below it.
+/// The height of the line for the critical path, including the gaps above and below it, in pixels.
 pub const PATH: u64 = 9;
-/// The height of a line of labels.
+/// The height of a line of labels, in pixels.
 pub const LINE: u64 = 14;
-/// The space between rows, for arrows.
+/// The space between rows, for arrows, in pixels.
 pub const GAP: u64 = 26;
 /// The font size of texts in boxes and below them.
 pub const SMALL: u64 = 11;
@@ -25,12 +25,12 @@ pub const SMALL: u64 = 11;
 pub struct Lane<'a> {
     /// The row.
     pub row: &'a Row,
-    /// The vertical position of its boxes.
+    /// The vertical position of the topmost boxes, in pixels.
     pub top: u64,
     /// The level of each span's box, counted from the top.
     level: Vec<usize>,
     levels: usize,
-    /// The labels below its boxes.
+    /// The labels below the boxes.
     pub labels: Labels,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Lane<'a> {
             let Some(span) = spans.get(index) else { continue };
             let (from, to) = scale.room(span.start, span.end);
             let (leader, failed) = ((from.0 + to.0) / 2, span.errno != 0);
-            // Boxes narrower than two pixels get no label, because it would take the place of more useful labels.
+            // Boxes narrower than two pixels get no label, so that there is room for more useful labels.
             if to.0 < from.0 + 20 && !failed
                 || within(span, scale).is_some()
                 || self.is_covered(index, leader, scale)

@@ -14,9 +14,9 @@ use crate::{Account, Phase, Timeline};
 /// The number of legend entries in a line.
 const COLUMNS: usize = 7;
 
-/// The vertical position of the legend.
+/// The vertical position of the legend, in pixels.
 pub const TOP: u64 = 58;
-/// The height of an entry.
+/// The height of an entry, in pixels.
 const HEIGHT: u64 = 40;
 
 /// An entry of the legend.

@@ -18,11 +18,11 @@ impl fmt::Display for Px {
     }
 }
 
-/// The left end of the time axis.
+/// The left end of the time axis, in tenths of a pixel.
 pub const LEFT: u64 = 1300;
-/// The length of the axis.
+/// The length of the axis, in tenths of a pixel.
 const WIDTH: u64 = 12_400;
-/// The length of the shortened period on the axis.
+/// The length of the shortened period on the axis, in tenths of a pixel.
 const BREAK: u64 = 500;
 /// The approximate number of ticks.
 const TICKS: u64 = 10;
@@ -120,7 +120,7 @@ impl Scale {
         self.end - self.origin
     }
 
-    /// Returns the time that has passed since the start of the axis.
+    /// Converts a time to the time since the start of the axis.
     pub fn at(&self, time: u64) -> u64 {
         time.saturating_sub(self.origin)
     }
