@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that determine which program a profile is compiled to: the compiler, its build script, and the versions of
-/// the crates that these use.
+/// The files that determine which program a profile is compiled to: the sources of the compiler, its build script, and
+/// the versions of the crates that the two use.
 const SOURCES: [&str; 4] =
     ["../seccomp/src", "../seccomp/build.rs", "../seccomp/Cargo.toml", "../../Cargo.lock"];
 

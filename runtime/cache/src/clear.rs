@@ -12,7 +12,7 @@ use crate::directory::{open_directory, proc_path};
 use crate::entries::names;
 use crate::{Cache, Error, filter, mounts};
 
-/// The maximum number of attempts, of which several are needed if concurrent starts add entries.
+/// The maximum number of attempts. More than one is needed if concurrent starts add entries.
 const TRIES: u32 = 100;
 
 impl Cache {
@@ -42,7 +42,8 @@ impl Cache {
 
     fn remove(&self) -> Result<(), Errno> {
         let target = format!("{}/{}", proc_path(self.fd()), mounts::DIRECTORY);
-        // The mounts below are detached as well. The loop ends with EINVAL when nothing is mounted there.
+        // MNT_DETACH also detaches the mounts below this mount. The loop ends with EINVAL when nothing is mounted on
+        // `target`.
         while unmount(target.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
         empty(self.fd(), filter::DIRECTORY)?;
         for directory in [filter::DIRECTORY, mounts::DIRECTORY] {

@@ -116,7 +116,7 @@ fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Writes a file. It gets its name only when it is complete, so that partial files never appear, and a killed writer
+/// Writes a file. The file gets its name only when it is complete. So partial files never appear, and a killed writer
 /// leaves no file behind.
 fn store(
     cache: BorrowedFd<'_>,

@@ -20,8 +20,8 @@ use crate::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 
-/// The lock for changing the cache's mounts. A child process that is created while the lock is held shares it. So the
-/// lock is released explicitly, not only by closing the descriptor.
+/// The lock for changing the cache's mounts. A child process that is created while the lock is held shares the lock. So
+/// the lock is released explicitly, not only by closing the descriptor.
 pub(crate) struct Lock<'a>(&'a Cache);
 
 impl Deref for Lock<'_> {

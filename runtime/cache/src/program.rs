@@ -31,8 +31,8 @@ const MOST: usize = 4;
 /// system calls.
 ///
 /// # Errors
-/// ENOENT if no mount is kept for the program, ESTALE if the file at the mount point is another one, EACCES if the
-/// mount is writable.
+/// ENOENT if no mount is kept for the program, ESTALE if a different file is at the mount point, EACCES if the mount is
+/// writable.
 pub fn kept_program() -> Result<OwnedFd, Errno> {
     let own = stat(c"/proc/self/exe")?;
     let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));

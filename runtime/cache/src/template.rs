@@ -32,10 +32,9 @@ impl Cache {
     /// contain it, creates it, which takes about a millisecond, once for every mount namespace in which containers are
     /// started.
     ///
-    /// # Errors
     /// [`Error::Busy`] if another process is creating the template; [`Error::System`] if it cannot be created, for
-    /// example because the root directory is the initramfs. In both cases the start uses a copy of the host's mounts,
-    /// which it detaches.
+    /// example because the root directory is the initramfs. In both cases the start copies the host's mounts and
+    /// detaches them.
     pub fn template(&self) -> Result<OwnedFd, Error> {
         if let Ok(template) = open(self.fd()) {
             return Ok(template);
@@ -103,7 +102,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"dayfly", c"/proc", c"tmpfs", flags, c"mode=0555,size=4k,nr_inodes=2")?;
     chdir(c"/proc")?;
-    // The new root is now mounted over the old one, to which "." refers.
+    // The old root is now mounted on top of the new root. umount2(2) resolves "." to the topmost mount: the old root.
     pivot_root(c".", c".")?;
     unmount(c".", UnmountFlags::DETACH)?;
     chdir(c"/")?;

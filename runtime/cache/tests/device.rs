@@ -1,4 +1,4 @@
-//! Device programs are loaded once, and a request never gets the program of another one.
+//! Device programs are loaded once, and a request never gets the program of another request.
 
 mod common;
 
@@ -143,7 +143,7 @@ fn many_at_once_all_get_theirs() {
         });
         assert_eq!(mounts().len(), before + 2);
         let cache = scratch.open();
-        // Programs whose requests found the lock taken have not been cached before.
+        // A request that found the lock taken did not cache its program. These requests cache such programs.
         let _: Vec<bool> = (0..7).map(|minor| ask(&cache, minor)).collect();
         assert!((0..7).all(|minor| !ask(&cache, minor)));
         assert_eq!(scratch.entries(PINS).len(), 7);

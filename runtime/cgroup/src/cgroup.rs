@@ -19,8 +19,8 @@ const SIGKILL: i32 = 9;
 
 /// The open cgroup of a container.
 ///
-/// When this value is dropped, a cgroup that it [created](Cgroup::create) is removed together with its processes,
-/// unless [`Cgroup::keep`] was called.
+/// Dropping this value kills the processes of a cgroup that the value [created](Cgroup::create), and removes the
+/// cgroup, unless [`Cgroup::keep`] was called.
 #[derive(Debug, Default)]
 pub struct Cgroup {
     /// The cgroup v2 directory. On a hybrid host, no controllers are on v2, and the directory is only used to track the
@@ -93,7 +93,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Opens an existing container's cgroup: those of its directories that exist.
+    /// Opens the cgroup of an existing container, in those hierarchies in which its directory exists.
     ///
     /// # Errors
     /// [`Error::Gone`] if none of its directories exists; failing system calls.
@@ -126,7 +126,7 @@ impl Cgroup {
     }
 
     /// Changes limits. Limits that `resources` does not specify stay unchanged. Device rules, if there are any, replace
-    /// all previous ones.
+    /// all previous device rules.
     ///
     /// # Errors
     /// Those of [`Cgroup::create`]. If one limit cannot be written, limits written before it stay changed.
@@ -166,13 +166,14 @@ impl Cgroup {
         self.started = false;
     }
 
-    /// Returns the cgroup v2 directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7). A hybrid host has one as well.
+    /// Returns the cgroup v2 directory for clone3(2) with CLONE_INTO_CGROUP (Linux 5.7). A hybrid host also has such a
+    /// directory.
     pub fn dir_fd(&self) -> Option<BorrowedFd<'_>> {
         self.unified.as_ref().map(|unified| unified.directory.fd())
     }
 
-    /// Returns whether the cgroup enables controllers for its children, because of which it cannot contain processes
-    /// itself (cgroup v2, "no internal processes"). Returns false if this is unknown.
+    /// Returns whether the cgroup enables controllers for its children. Such a cgroup cannot contain processes itself
+    /// (cgroup v2, "no internal processes"). Returns false if this is unknown.
     pub fn hands_down(&self) -> bool {
         let handed = self.only_unified().map(|directory| directory.read("cgroup.subtree_control"));
         handed.and_then(Result::ok).is_some_and(|text| !text.trim().is_empty())

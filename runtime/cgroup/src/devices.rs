@@ -63,7 +63,7 @@ impl Access {
         other.0 & !self.0 == 0
     }
 
-    /// Parses letters such as `rwm`. Other letters are ignored (for example in `rwa`), as by runc and crun. Returns
+    /// Parses letters such as `rwm`. Ignores other letters, for example the `a` in `rwa`, as runc and crun do. Returns
     /// `None` if there is no valid letter.
     pub fn from_letters(letters: &str) -> Option<Self> {
         let access = letters.chars().fold(Self::NONE, |access, letter| {

@@ -126,8 +126,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the error means that the caller lacks permission. Some other errors mean this too if the user is
-    /// rootless.
+    /// Returns whether the error means that the caller lacks permission. For a rootless user, some other errors mean
+    /// the same.
     pub fn is_permission(&self) -> bool {
         matches!(
             self,

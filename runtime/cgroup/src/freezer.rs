@@ -24,7 +24,7 @@ pub enum FreezerState {
     Frozen,
 }
 
-/// The freezer of a cgroup: the v1 freezer if it is mounted, otherwise the one of v2.
+/// The freezer of a cgroup: the v1 freezer if it is mounted, otherwise the v2 freezer.
 enum Freezer<'a> {
     Legacy(&'a Directory),
     Unified(&'a Directory),

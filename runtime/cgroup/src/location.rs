@@ -71,7 +71,7 @@ impl Place {
         self.directory.get(self.mount as usize..).unwrap_or_default()
     }
 
-    /// Returns whether the caller may create the directory or, if ancestors are missing, the first of them.
+    /// Returns whether the caller may create the directory or, if ancestors are missing, the topmost missing ancestor.
     fn is_permitted(&self) -> bool {
         let above: Vec<&str> = self.ancestors().collect();
         let flags = AtFlags::EACCESS;
@@ -102,7 +102,7 @@ fn is_limited(directory: &str, name: &str) -> bool {
 }
 
 /// Returns whether the text of a memory limit means unlimited: `max`, or on cgroup v1 the largest multiple of the page
-/// size.
+/// size that a signed 64-bit number can represent.
 fn is_unlimited(text: &[u8]) -> bool {
     let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
     text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)
@@ -243,9 +243,9 @@ impl Location {
         is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
     }
 
-    /// Returns the cgroup v2 location of the process `pid`, which may have left this location: if a process has write
-    /// access to its cgroup tree, it can move itself to a child cgroup and then enable controllers for the children of
-    /// its former cgroup. Returns `None` on cgroup v1, or if the process does not exist.
+    /// Returns the cgroup v2 location of the process `pid`. The process may have left this location: with write access
+    /// to its cgroup tree, it can move itself to a child cgroup and then enable controllers for the children of its
+    /// former cgroup. Returns `None` on cgroup v1, or if the process does not exist.
     pub fn moved_to_by(&self, pid: i32) -> Option<Self> {
         let place = self.unified.as_ref().filter(|_| self.is_unified())?;
         let text = sys::fs::read_text(format!("/proc/{pid}/cgroup").as_str()).ok()?;

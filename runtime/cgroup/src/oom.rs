@@ -250,8 +250,8 @@ fn legacy_kills(
         Reading::Gone => return Ok(None),
     };
     if new == 0 && is_signalled {
-        // The kernel will count this kill only after the signal. It is added here, so that it is not reported again
-        // then.
+        // The kernel will count this kill only after the signal. Adding the kill to `kills` now prevents a second
+        // report of it.
         *kills += 1;
         return Ok(Some(1));
     }
@@ -316,7 +316,7 @@ mod tests {
         put(5);
         assert_eq!(kills(false), Ok(Some(0)));
         // First, the host ran out of memory: the kill is counted, but the eventfd is not signalled. Then there is one
-        // kill of each kind.
+        // more such kill, and one kill for which the eventfd is signalled.
         put(6);
         assert_eq!(kills(false), Ok(Some(1)));
         put(8);

@@ -1,15 +1,16 @@
-//! Pools: cgroups that are created in advance with the same memory limit. Each is used by one container.
+//! Pools: cgroups that are created in advance with the same memory limit. Each cgroup is used by one container.
 //!
 //! Most of the kernel's counters of a cgroup, such as events and CPU time, cannot be reset; the peak usage can be reset
 //! only for a single reader (Linux 6.12). So a cgroup is never reused: when a container is deleted, its cgroup is
 //! removed, and the process that maintains the pool ([`fill`], [`replace`]) creates a new cgroup under a new name. The
 //! command `delete` does not create the new cgroup, because that would take as long as a start without a pool.
 //!
-//! A pool is a subdirectory of [`POOLS`], accessible only to root. For each free cgroup there is a file in its
-//! subdirectory `free/`, and for each cgroup that is in use, or being created or removed, a file in `taken/`. A start
-//! takes a free cgroup by moving the file with rename(2). So two starts never take the same cgroup, and starts need no
-//! lock. Processes that fill or remove a pool lock it. A cgroup's file exists as long as the cgroup: if a command is
-//! killed at any point, the next command that fills the pool finds the cgroups that the killed command left behind.
+//! A pool is a subdirectory of [`POOLS`], accessible only to root. The pool's subdirectory `free/` contains a file for
+//! each free cgroup. Its subdirectory `taken/` contains a file for each cgroup that is in use, or being created or
+//! removed. A start takes a free cgroup by moving the file with rename(2). So two starts never take the same cgroup,
+//! and starts need no lock. Processes that fill or remove a pool lock it. A cgroup's file exists as long as the cgroup:
+//! if a command is killed at any point, the next command that fills the pool finds the cgroups that the killed command
+//! left behind.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -106,7 +107,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Keeps the cgroup for the container. [`release`] removes its file when the container is deleted.
+    /// Keeps the cgroup for the container. [`release`] removes the cgroup's file when the container is deleted.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -279,7 +280,7 @@ fn lock(size: &Size) -> Result<OwnedFd, Error> {
     loop {
         match flock(&fd, FlockOperation::LockExclusive) {
             Ok(()) => return Ok(fd),
-            // The signal had a handler, since the process still runs: tries again.
+            // A signal handler interrupted flock(2), which is tried again.
             Err(Errno::INTR) => {}
             Err(errno) => return Err(sys::Error::new("lock", directory, errno).into()),
         }

@@ -22,8 +22,9 @@ const GRACE: Duration = Duration::from_millis(100);
 const SIGKILL: i32 = 9;
 
 impl Cgroup {
-    /// Removes the cgroup at `location`, all cgroups below it, and all processes in them. Missing directories are
-    /// ignored. If no processes and cgroups are left, the removal needs one rmdir(2) per hierarchy.
+    /// Kills all processes in the cgroup at `location` and in all cgroups below it, and removes these cgroups. Missing
+    /// directories are ignored. If there are no processes and no cgroups below it, the removal needs one rmdir(2) per
+    /// hierarchy.
     ///
     /// # Errors
     /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; [`Error::Systemd`] if the unit cannot be
@@ -142,8 +143,7 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
                 }
             };
             match emptied {
-                // Another process has removed this cgroup. If there is a new one with the same name, it must not be
-                // removed.
+                // Another process has removed this cgroup. A new cgroup with the same name must not be removed.
                 Err(error) if error.is_gone() => {}
                 result => left.push(result.map(|()| path)?),
             }

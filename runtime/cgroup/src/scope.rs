@@ -1,10 +1,10 @@
 //! The systemd cgroup driver: a container's cgroup is a transient scope unit that is created, changed and stopped
 //! through systemd.
 //!
-//! systemd creates a scope for an existing process, and removes it when its last process exits. So the launcher keeps a
-//! process (the holder) in the scope until init has joined it. The rest of this crate treats the scope's directory like
-//! any other cgroup. Only creation, removal and changes of limits go through systemd, because systemd would undo other
-//! changes at its next `daemon-reload`.
+//! systemd creates a scope for an existing process, and removes the scope when the scope's last process exits. So the
+//! launcher keeps a process (the holder) in the scope until init has joined it. The rest of this crate treats the
+//! scope's directory like any other cgroup. Only creation, removal and changes of limits go through systemd, because
+//! systemd would undo other changes at its next `daemon-reload`.
 //!
 //! A user's own systemd instance manages scopes in the same way, below the cgroup that the host's systemd has delegated
 //! to it. This module also calls that instance for operations for which the user has no write permission.
@@ -25,8 +25,8 @@ use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
 const SIGKILL: i32 = 9;
 
-/// Returns the systemd instance of a user, which is found through the values of DBUS_SESSION_BUS_ADDRESS and
-/// XDG_RUNTIME_DIR. Calls the instance to get the path of its cgroup.
+/// Finds a user's systemd instance through the values of DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR, and calls the
+/// instance to get the path of its cgroup.
 ///
 /// # Errors
 /// [`Error::UserOnV1`]; [`Error::Systemd`] if neither variable leads to a bus, or the call fails; [`Error::BadPath`] if
@@ -93,7 +93,7 @@ impl Cgroup {
         let mut cgroup = Self::of_started(unit);
         cgroup.make(location, &resources)?;
         if let Some(limit) = task_limit(&resources) {
-            // The holder counts as a task, so the limit is higher by one while it exists.
+            // The holder counts as a task, so the limit is higher by one while the holder exists.
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
         cgroup.set_limits(&resources)?;
@@ -124,7 +124,7 @@ impl Cgroup {
     /// the files.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
-            // systemd would not check this, and the kernel would then kill processes of the container.
+            // systemd would not check the usage, and the kernel would then kill processes of the container.
             limits::check_usage(directory, memory)?;
         }
         let mut resources = resources.clone();

@@ -1,7 +1,8 @@
 //! A container's resource usage, in the format that `runc events` prints and that engines read.
 //!
 //! The names, the nesting, and which members are omitted when zero are as in runc 1.5 (`types.Stats`). Unless a
-//! member's description differs, times are in nanoseconds and sizes in bytes, counted from the creation of the cgroup.
+//! member's description states otherwise, times are in nanoseconds and sizes in bytes, counted from the creation of the
+//! cgroup.
 
 mod files;
 mod legacy;
@@ -177,7 +178,8 @@ pub struct BlkioStats {
     /// Merged I/O operations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_merged_recursive: Vec<BlkioEntry>,
-    /// The time for which the device was allocated to the cgroup.
+    /// The time for which the device was allocated to the cgroup, in the unit of the kernel's file: milliseconds
+    /// according to cgroup-v1/blkio-controller.rst.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_time_recursive: Vec<BlkioEntry>,
     /// Sectors transferred.
@@ -221,9 +223,9 @@ pub struct HugetlbStats {
 /// Pressure stall information (Documentation/accounting/psi.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Pressure {
-    /// The values for the time in which some tasks were stalled.
+    /// The values for the time in which at least one task was stalled.
     pub some: PressureData,
-    /// The values for the time in which all tasks were stalled.
+    /// The values for the time in which all non-idle tasks were stalled at once.
     pub full: PressureData,
 }
 

@@ -6,8 +6,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// Calls `visit` for each cgroup below `top`, children before their parents. Its arguments are the parent's descriptor
-/// and the cgroup's name in the parent. Cgroups that are removed meanwhile are skipped.
+/// Calls `visit` for each cgroup below `top`, children before their parents. The arguments of `visit` are the parent's
+/// descriptor and the cgroup's name in the parent. Cgroups that are removed meanwhile are skipped.
 ///
 /// A container with write access to its cgroup can nest cgroups to any depth. So this function does not use recursion,
 /// and does not keep a descriptor for each level.

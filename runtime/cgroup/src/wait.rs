@@ -39,8 +39,8 @@ pub(crate) fn event(
 }
 
 /// Continues the wait of [`event`] if there was no change within [`ANNOUNCED`]. The cgroup may be removed during this
-/// wait. Its own files report neither the removal nor a change whose notification the kernel had delayed until then, so
-/// this function watches the parent directory for the removal.
+/// wait. The cgroup's own files report neither the removal nor a change whose notification the kernel had delayed until
+/// then, so this function watches the parent directory for the removal.
 #[cold]
 fn event_or_end(
     directory: &Directory,
@@ -76,6 +76,6 @@ fn event_or_end(
 
 /// Waits for a short time, for the few changes on cgroup v1 that are not reported.
 pub(crate) fn moment(duration: Duration) {
-    // If a signal interrupts this, that does not matter, because the caller checks the state again.
+    // An interruption by a signal does not matter, because the caller checks the state again.
     let _ = ready(&mut [], Deadline::after(duration));
 }

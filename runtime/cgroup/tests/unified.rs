@@ -247,7 +247,8 @@ fn a_parent_with_processes_hands_nothing_down() {
         let error = create(&location, json).unwrap_err();
         assert!(matches!(error, Error::NoController { .. }), "{error}");
 
-        // If the parent is threaded, a new child is invalid: only limits of threaded controllers can be set in it.
+        // If the parent is threaded, a new child has the type `domain invalid`: only limits of threaded controllers can
+        // be set in the child.
         let threaded = create(&scratch.location("t"), "{}").unwrap();
         let directory = scratch.location("t").unified.unwrap().directory().to_string();
         let _inmate = Inmate::idle(&threaded);

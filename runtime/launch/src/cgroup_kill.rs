@@ -1,11 +1,12 @@
 //! Cgroups in which the kernel kills every new process.
 //!
 //! Since Linux 6.14, a fork that races with cgroup.kill is killed as well: the kernel compares a cgroup's kill count
-//! before and after the fork. With CLONE_INTO_CGROUP, a process is created in another cgroup than the caller's, but the
-//! kernel reads the count of the caller's cgroup before the fork, and the count of the other cgroup after it
-//! (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, the new process is killed before its
-//! first instruction. They differ, for example, if cgroup.kill of the caller's cgroup was once written to, before the
-//! caller entered that cgroup. Then every process that the caller creates in the other cgroup is killed.
+//! before and after the fork. With CLONE_INTO_CGROUP, a process is created in a cgroup other than the caller's. Then
+//! the kernel reads the count of the caller's cgroup before the fork, and the count of the new process's cgroup after
+//! the fork (`kill_seq` in kernel/cgroup/cgroup.c, seen on 6.18). If the two counts differ, the new process is killed
+//! before its first instruction. The counts differ, for example, if a process wrote to cgroup.kill of the caller's
+//! cgroup before the caller entered that cgroup. Then every process that the caller creates in the other cgroup is
+//! killed.
 
 use init::hooks;
 use plan::Plan;
@@ -36,8 +37,9 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the error of a failed launch: [`Error::Stillborn`] if the kernel kills new processes in the cgroup, which
-/// may be the only reason for `error`, or else `error` itself. `console` is the connection to the console socket.
+/// Returns the error of a failed launch. If the kernel kills new processes in the cgroup, this may be the only cause of
+/// `error`, so the result is [`Error::Stillborn`]; otherwise it is `error` itself. `console` is the connection to the
+/// console socket.
 #[cold]
 pub(crate) fn reason_of(
     error: Error,

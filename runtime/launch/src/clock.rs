@@ -55,7 +55,8 @@ fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Error> {
     })
 }
 
-/// Returns by how many nanoseconds a process's monotonic clock is ahead of this process's clock, for the trace.
+/// Returns the number of nanoseconds by which a process's monotonic clock is ahead of this process's clock, for the
+/// trace.
 pub(crate) fn ahead(pid: Pid, slots: &Slots) -> Result<i64, Error> {
     let offset = |of: &str| {
         let path = format!("{of}/timens_offsets");

@@ -5,11 +5,11 @@ use rustix::fs::stat;
 use rustix::io::Errno;
 use sys::clone::{Clone, CloneFlags, clone3};
 
-/// The links to /proc/self/task that do not come from a thread's directory: `.` and the entry in its parent directory.
+/// The number of links to /proc/self/task that do not come from a thread's directory: `.`, and the entry in /proc/self.
 const OTHER_LINKS: u64 = 2;
 
-/// Creates a process that continues from here with its own copy of memory and descriptors. It is in the caller's
-/// namespaces, and its exit sends SIGCHLD.
+/// Creates a process that also returns from this call, with its own copy of memory and descriptors. The new process is
+/// in the caller's namespaces, and its exit sends SIGCHLD.
 ///
 /// # Errors
 /// EBUSY in a program with several threads, because the copy would have only the calling thread; those of clone3(2).

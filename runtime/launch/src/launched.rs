@@ -25,7 +25,7 @@ pub struct Launched {
     pub rootfs: Option<rootfs::Assembled>,
 }
 
-/// An init that was told to continue and may not have executed its program yet.
+/// An init that the parent has allowed to continue, and that may not have executed its program yet.
 #[derive(Debug)]
 pub struct Pending {
     plan: &'static Plan,
@@ -53,19 +53,19 @@ impl Pending {
     /// Waits until init has executed its program, or has exited.
     pub fn await_exec(&self) {
         // Uses poll(2), not recv(2): if init exits with unread messages, the kernel reports the error only once, and
-        // `outcome` needs it.
+        // `outcome` needs this report.
         let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Waits for exec and reaps the network maker, which has exited by then. It is not reaped earlier, because the
-    /// caller would have to wake up only for its exit.
+    /// Waits for exec and reaps the network maker, which has exited by then. To reap the network maker earlier, the
+    /// caller would have to wake up for its exit alone.
     pub fn tidy(&mut self) {
         self.await_exec();
         self.network = None;
     }
 
-    /// Returns `Ok` if init executed its program. To be called after init's exit; `signal` is the signal that killed
+    /// Returns `Ok` if init executed its program. Must be called after init's exit; `signal` is the signal that killed
     /// init, if any.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use sys::rtnetlink::{Address, Socket};
 
 /// The name of the operation in errors.
 const MOVE: &str = "move netDevice";
-/// How many numbers are tried in place of `%d`.
+/// The number of values that are tried for `%d`.
 const NUMBERS: u32 = 1 << 15;
 
 /// An existing device.

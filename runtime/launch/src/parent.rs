@@ -1,4 +1,4 @@
-//! The parent: prepares resources for init, creates init, and accompanies it until exec.
+//! The parent: prepares resources for init, creates init, and exchanges messages with init until exec.
 
 mod cgroups;
 mod clone;

@@ -154,14 +154,14 @@ const fn end(allow: bool) -> [Instruction; 2] {
 /// Loads a program returned by [`assemble`].
 ///
 /// # Errors
-/// EPERM without CAP_BPF (before Linux 5.8, CAP_SYS_ADMIN); E2BIG if there are thousands of rules.
+/// EPERM without CAP_BPF and CAP_NET_ADMIN (before Linux 5.8, CAP_SYS_ADMIN); E2BIG if there are thousands of rules.
 pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }
 
 /// Makes `program` the only device program of a cgroup. If exactly one program is attached, as usual, it is replaced
-/// atomically. Otherwise, the new program is attached before the others are detached. In both cases, no access is
-/// unchecked in between.
+/// atomically. Otherwise, the new program is attached before the others are detached. In both cases, the kernel checks
+/// every access throughout.
 pub(crate) fn attach(
     directory: &Directory,
     program: BorrowedFd<'_>,

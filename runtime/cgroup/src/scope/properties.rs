@@ -18,7 +18,7 @@ use crate::v2::{limits::task_limit, weight};
 
 /// The kernel's default for the CPU bandwidth period, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
-/// 1 % of a CPU, in microseconds of CPU time per second. systemd rounds quotas to multiples of it.
+/// 1 % of a CPU, in microseconds of CPU time per second. systemd rounds quotas to multiples of this value.
 const PERCENT: u64 = 10_000;
 /// The maximum length of a CPU mask; more than any kernel supports.
 const MAX_CPUS: usize = 1 << 16;

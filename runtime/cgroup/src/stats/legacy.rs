@@ -12,7 +12,8 @@ use crate::directory::Directory;
 use crate::v1::{Legacy, find};
 use crate::{Controller, Error, parse};
 
-/// The nanoseconds of a clock tick in cpuacct.stat: USER_HZ is 100 on every architecture that dayfly supports.
+/// The length of a clock tick in cpuacct.stat, in nanoseconds: USER_HZ is 100 on every architecture that dayfly
+/// supports.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
 
 pub(super) fn stats(all: &[Legacy]) -> Result<Stats, Error> {

@@ -97,8 +97,8 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
         directory.write("memory.soft_limit_in_bytes", bytes)?;
     }
     if let Some(bytes) = given(memory.kernel) {
-        // This limit is deprecated since Linux 5.4 and has no effect since 5.16. The specification allows runtimes to
-        // ignore it.
+        // This limit has been deprecated since Linux 5.4 and has had no effect since 5.16. The specification allows
+        // runtimes to ignore it.
         match directory.write("memory.kmem.limit_in_bytes", bytes) {
             Err(error) if matches!(error.errno, Errno::NOENT | Errno::OPNOTSUPP) => {}
             result => result?,

@@ -177,7 +177,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     if let Some(idle) = cpu.idle {
         limit(directory, "cpu.idle", idle)?;
     }
-    // An idle cgroup has the minimum weight, and the kernel refuses any other.
+    // An idle cgroup has the minimum weight, and the kernel refuses any other weight.
     let shares = cpu.shares.filter(|_| cpu.idle != Some(1));
     if let Some(weight) = shares.and_then(weight::cpu_weight) {
         limit(directory, "cpu.weight", weight)?;

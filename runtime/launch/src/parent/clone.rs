@@ -125,8 +125,8 @@ impl Parent<'_> {
     pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
         let Wanted { flags, intermediate, time } = wanted;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
-        // An intermediate that shares the memory needs no relay: it leaves init's pid in `job`, and the parent waits
-        // for its exit.
+        // An intermediate that shares the memory needs no relay: the intermediate stores init's pid in `job`, and the
+        // parent waits for the intermediate's exit.
         let relay = match (intermediate, attempt.memory) {
             (Some(_), Memory::Copied) => Some(channel::pair().context("socketpair", "")?),
             _ => None,
@@ -194,7 +194,7 @@ impl Parent<'_> {
     }
 
     /// Opens the files through which init joins its cgroup: the files of the v1 hierarchies, and cgroup.procs of the v2
-    /// cgroup unless init is created in it (CLONE_INTO_CGROUP).
+    /// cgroup unless init is created in that cgroup (CLONE_INTO_CGROUP).
     pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
         let mut procs = cgroup.entrances(way.thread_move)?;
