@@ -60,7 +60,7 @@ pub enum Word {
     Start = b's' as isize,
 }
 
-/// Creates a connected pair: the host's end and init's.
+/// Creates a pair of connected sockets: the parent's end and init's end.
 ///
 /// # Errors
 /// The errors of socketpair(2).
@@ -79,7 +79,7 @@ pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
 /// Waits for a message from the parent.
 ///
 /// # Errors
-/// EPIPE if the parent is gone, EPROTO for another message.
+/// EPIPE if the parent is gone, EPROTO if a different message arrives.
 pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     let mut byte = [0u8; 1];
     loop {

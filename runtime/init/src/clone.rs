@@ -17,7 +17,7 @@ use crate::{actor, intermediate};
 /// Those of clone3(2), and ENOMEM.
 ///
 /// # Safety
-/// The process has one thread. Both ends of the channel are open, and all data borrowed by `birth` stays unchanged.
+/// The process has one thread. Both ends of the channel are open, and all data borrowed by `job` stays unchanged.
 pub unsafe fn begin(
     job: &'static Job,
     flags: CloneFlags,
@@ -29,8 +29,8 @@ pub unsafe fn begin(
     match job.memory {
         Memory::Shared => {
             let stack = Stack::map()?;
-            // SAFETY: all data that init or the intermediate reaches through `birth` is never freed or changed, and
-            // neither allocates: this crate has no heap.
+            // SAFETY: all data that init or the intermediate reaches through `job` is never freed or changed, and
+            // neither process allocates: this crate has no heap.
             unsafe { clone3_shared(flags, cgroup, &stack, born, argument) }
         }
         // SAFETY: the process has one thread, by the caller's promise.
@@ -49,7 +49,7 @@ extern "C" fn born(argument: *const c_void) -> ! {
         recorder.born();
     }
     // SAFETY: this process has its own descriptor table, in which both numbers are open and have no other owner. If the
-    // host's end stayed open here, init would not notice that the parent closes it.
+    // parent's end stayed open here, init would not notice that the parent closes it.
     let channel = unsafe {
         drop(OwnedFd::from_raw_fd(job.parent_end));
         OwnedFd::from_raw_fd(job.channel)

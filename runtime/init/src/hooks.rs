@@ -18,10 +18,11 @@ use sys::stdio::write_all;
 use crate::failure::Failure;
 use crate::step::{Hook, Hooks, StateText};
 
-/// How many bytes of a failed hook's output its error quotes.
+/// The number of bytes of a failed hook's output that the error quotes.
 const QUOTED: usize = 160;
 
-/// The first word of the output of a hook's process that could not execute the hook. The same as Go's, and so runc's.
+/// The first word of the output of a hook's process that could not execute the hook. Go programs, such as runc, write
+/// the same word.
 const NOT_EXECUTED: &[u8] = b"fork/exec ";
 
 /// A hook that failed.
@@ -94,7 +95,7 @@ impl HookFailure {
             if let Reason::NotExecuted(errno) = self.reason {
                 write_lossy(f, output)?;
                 let reason = sys::errno::describe(errno);
-                // A long path leaves no room for it.
+                // A long path leaves no room for the reason.
                 return if output.ends_with(reason.as_bytes()) {
                     Ok(())
                 } else {
@@ -203,7 +204,7 @@ fn errno_of(status: i32) -> Option<Errno> {
     (status & 0x80 != 0).then(|| Errno::from_raw_os_error(status & 0x7f))
 }
 
-/// Starts a program with its standard streams in files.
+/// Starts a hook's program, with `input` as standard input, and `output` as standard output and standard error.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -224,7 +225,8 @@ pub fn spawn(
     }
 }
 
-/// Executes the hook, in the child. Returns only if exec failed; the hook's output then contains the error.
+/// Executes the hook, in the child. Returns only on failure; the hook's output then contains the error, unless the
+/// standard streams could not be redirected.
 fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Manner<'_>) -> Errno {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     if let Some(directory) = manner.directory {

@@ -28,8 +28,8 @@ pub const CLONE: &str = "clone by intermediate";
 /// Runs the intermediate; returns only in init.
 pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &OwnedFd) {
     let Job { slots, time, flags, .. } = job;
-    // SAFETY: the parent has opened it for this process, which has its own descriptor table; the number has no other
-    // owner.
+    // SAFETY: the parent has opened the relay for this process, which has its own descriptor table; the number has no
+    // other owner.
     let relay = job.relay.map(|relay| unsafe { OwnedFd::from_raw_fd(relay) });
     let parent = relay.as_ref().unwrap_or(channel);
     let joined =

@@ -91,7 +91,7 @@ fn set_up(fd: &OwnedFd, tree: &CloneTree<'_>, slots: &Slots) -> Result<(), Faile
     Ok(())
 }
 
-/// Maps the ids of a detached tree by a user namespace.
+/// Maps the ids of a detached tree with the mapping of a user namespace.
 ///
 /// # Errors
 /// The failed operation.
@@ -120,9 +120,9 @@ pub fn map_ids(
 }
 
 /// The attributes of bound device nodes. The inode is the host's and belongs to uid 0, so without these attributes,
-/// root of the container could change its mode, owner, times and attributes. A device on a read-only mount can still be
-/// written to. The mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and
-/// /dev/sgx_enclave.
+/// root of the container could change the inode's mode, owner, times and attributes. A device on a read-only mount can
+/// still be written to. The mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of
+/// /dev/zero and /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
 
@@ -132,7 +132,7 @@ pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
 /// Copies a device node as a mount, verified after opening.
 ///
 /// # Errors
-/// The failed operation; ENODEV for another device.
+/// The failed operation; ENODEV if the file is a different device.
 pub fn device(device: &DeviceSource<'_>) -> Result<OwnedFd, Failed> {
     let &DeviceSource { slot, path, file_type, major, minor } = device;
     let fd = match is_off(Defence::LentReadOnly) {

@@ -1,12 +1,12 @@
 //! CVE-2019-5736: processes in a container must not reach a writable dayfly binary.
 //!
 //! /proc/PID/exe of a dayfly process visible in a container leads to the binary on the host. A container process could
-//! open this link, keep the descriptor until the dayfly process has exited, then open the binary for writing by
+//! open this link, keep the descriptor until the dayfly process has exited, then open the binary for writing through
 //! /proc/self/fd, and so replace the runtime. So before a command enters a container, it ensures that its own binary is
 //! on a read-only mount. If a package provides such a mount, only the check costs time. Otherwise the command makes a
-//! detached read-only copy of the mount, and replaces its own mappings of the binary by those of the same file there
-//! (`sys::reexec`). If replacing them fails, the command executes itself again from the copy. If such a copy cannot be
-//! made, it executes itself again from a sealed memfd.
+//! detached read-only copy of the mount, and replaces its own mappings of the binary with mappings of the same file on
+//! the copy (`sys::reexec`). If this replacement fails, the command executes itself again from the copy. If no such
+//! copy can be made, the command executes itself again from a sealed memfd.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -24,14 +24,15 @@ use sys::mount::{MountAttr, attr, mount_setattr};
 use trace::{Phase, Tracer};
 
 /// The environment variable by which a traced command passes times to itself across its re-exec: the start of the
-/// program, the start of sealing, the time of exec. Nanoseconds of CLOCK_MONOTONIC_RAW.
+/// program, the start of sealing, the time of exec. The times are in nanoseconds of CLOCK_MONOTONIC_RAW.
 pub const SEALED: &str = "DAYFLY_SEALED";
 
 /// Ensures that this process, which began at `entered`, runs from a file that cannot be written to. If its binary is
-/// not on a read-only mount yet, the process replaces its mappings by those of the file that `kept` opens: the binary
-/// on a read-only mount that an earlier command has kept. If there is none, or if that fails, it makes a new read-only
-/// mount, replaces its mappings by those of the file there, and returns the mount. If no such mount can be made, or if
-/// the mappings cannot be replaced, the program executes itself again and then calls this function a second time.
+/// not on a read-only mount yet, the process replaces its mappings with mappings of the file that `kept` opens: the
+/// binary on a read-only mount that an earlier command has kept. If there is no such file, or if the replacement fails,
+/// the process makes a new read-only mount, replaces its mappings with mappings of the file on this mount, and returns
+/// the mount. If no such mount can be made, or if the mappings cannot be replaced, the program executes itself again
+/// and then calls this function a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.

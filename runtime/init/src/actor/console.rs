@@ -40,7 +40,7 @@ pub(crate) fn open(
     if carried {
         keep_newlines(peer.as_fd()).op("ioctl TCSETS")?;
     }
-    // With the name that runc sends.
+    // runc sends the same name.
     sys::fdpass::send(socket, b"/dev/pts/ptmx", master.as_fd()).op("sendmsg")?;
     if bind {
         let place = root.file(c"dev/console")?;

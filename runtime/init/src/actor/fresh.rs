@@ -14,7 +14,8 @@ use super::root::MADE;
 use crate::failure::{Failure, Op};
 use crate::step::MountFs;
 
-/// The last mounted tmpfs, until something is mounted that is not directly below it.
+/// The tmpfs that init mounted last. Init discards this record when it mounts something that is not directly below the
+/// tmpfs.
 pub(crate) struct Fresh<'a> {
     /// The tmpfs's mount point, as in the configuration.
     path: &'a CStr,
@@ -34,7 +35,8 @@ impl<'a> Fresh<'a> {
         (self.path == path).then_some(self.top.as_fd())
     }
 
-    /// Creates the directory at `path` if it is directly below the root and missing; returns its name there.
+    /// If `path` is directly below the root, creates a directory there. Returns its name in the root, or `None` if
+    /// `path` already exists or is not directly below the root.
     pub(crate) fn make<'p>(&self, path: &'p CStr) -> Result<Option<&'p CStr>, Failure> {
         let Some(name) = self.name(path) else { return Ok(None) };
         match mkdirat(&self.top, name, MADE) {

@@ -110,9 +110,9 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 }
 
 impl Init<'_> {
-    /// Changes the directory first as root, who may enter directories that the user may not (such as a bind mount of
-    /// the caller's own directory). If root may not enter it (a root-squashing NFS), init tries again later as the
-    /// user.
+    /// Changes the directory as root first: root may enter directories that the user may not (such as a bind mount of
+    /// the caller's own directory). If root may not enter the directory (a root-squashing NFS), init tries again later
+    /// as the user.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {

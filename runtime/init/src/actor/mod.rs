@@ -41,7 +41,8 @@ use crate::take;
 use fresh::Fresh;
 use root::Root;
 
-/// Why a kernel with `CONFIG_RT_GROUP_SCHED` returns EINVAL for a move into a v1 cgroup (cgroups(7), sched(7)).
+/// The reason why a kernel with `CONFIG_RT_GROUP_SCHED` returns EINVAL for a move into a v1 cgroup (cgroups(7),
+/// sched(7)).
 const REAL_TIME_IN_A_CGROUP: &[u8] =
     b"a process with a real-time policy (SCHED_FIFO, SCHED_RR) enters a cpu cgroup \
     only with linux.resources.cpu.realtimeRuntime; start dayfly with an ordinary policy";
@@ -54,11 +55,11 @@ pub(crate) struct Init<'a> {
     channel: Option<OwnedFd>,
     /// In an intermediate that runs the first steps: its socket to the parent.
     intermediate: Option<&'a OwnedFd>,
-    /// New namespaces that the intermediate does not create, so that init must.
+    /// New namespaces that init must create, because the intermediate does not.
     left: CloneFlags,
     /// The connection of the `start` command, once accepted.
     starter: Option<OwnedFd>,
-    /// The files for joining the v1 hierarchies: `tasks` or `cgroup.procs`.
+    /// The files for joining the cgroups in which init was not created: `tasks` or `cgroup.procs`.
     procs: &'a [RawFd],
     /// Whether root could not enter the working directory. If so, init tries again later as the user.
     cwd_denied: bool,
@@ -75,7 +76,7 @@ pub(crate) struct Init<'a> {
     listener: Option<OwnedFd>,
 }
 
-/// Runs the plan's init list, except steps done by an intermediate. Never returns.
+/// Runs the plan's init list, except the steps that an intermediate has run. Never returns.
 pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     sys::signal::reset_dispositions();
@@ -89,8 +90,8 @@ pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     sys::start::exit(1)
 }
 
-/// Runs the first steps in an intermediate; init inherits their effect. Returns false if one failed, which has been
-/// reported to the parent.
+/// Runs the first steps in an intermediate; init inherits their effect. Returns false if a step failed; the failure has
+/// been reported to the parent.
 pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bool {
     let mut init = Init::new(job, None);
     init.intermediate = Some(channel);
@@ -362,8 +363,9 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// Joins the v1 cgroups, which clone3(2) cannot do: init moves itself before any other step. Init has one thread,
-    /// so a move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
+    /// Joins the cgroups in which the clone did not create init: those of v1 hierarchies always, and the v2 cgroup
+    /// without CLONE_INTO_CGROUP. Init moves itself before any other step. Init has one thread, so a move by `tasks`
+    /// moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: the descriptor is open in this process, which is still to execute its program.
@@ -413,7 +415,8 @@ impl<'a> Init<'a> {
     }
 
     /// Runs hooks. If init loads the filter right after the hooks, the hooks run under the filter as well. Each hook's
-    /// process loads it itself, so that the filter need not permit the system calls with which init runs a hook.
+    /// process loads the filter itself, so that the filter need not permit the system calls with which init runs a
+    /// hook.
     fn run_hooks(
         &self,
         hooks: &Hooks<'_>,

@@ -97,7 +97,7 @@ fn link_text<'b>(link: BorrowedFd<'_>, buffer: &'b mut [u8; 4097]) -> Result<&'b
     CStr::from_bytes_with_nul(text).map_err(|_| Failure::new("readlinkat", Errno::INVAL))
 }
 
-/// Makes a tmpfs read-only by its superblock; superblocks of other file systems may be the host's.
+/// Makes the superblock of a tmpfs read-only. Refuses other file systems, whose superblocks may be the host's.
 pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     let place = root.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -128,7 +128,8 @@ pub(crate) fn reconfigure(
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
 }
 
-/// Creates and attaches a filesystem; `fresh` is the last mounted tmpfs, and is set to the new one if it is a tmpfs.
+/// Creates and attaches a filesystem. `fresh` is the record of the last mounted tmpfs; if the new filesystem is a
+/// tmpfs, `fresh` is set to it.
 pub(crate) fn mount_fs<'a>(
     root: &Root<'_>,
     step: &MountFs<'a>,
@@ -200,8 +201,8 @@ fn mount_oversized(
     rustix::process::fchdir(top).op("fchdir")
 }
 
-/// Calls pivot_root(2) with the same directory twice: the old root ends up below the new one, and is detached from
-/// there with all its mounts. No file of the host stays reachable.
+/// Calls pivot_root(2) with the same directory twice: the old root is then mounted on top of the new root, and is
+/// detached from there with all its mounts. No file of the host stays reachable.
 pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::pivot_root(c".", c".").op("pivot_root")?;

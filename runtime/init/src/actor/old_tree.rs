@@ -16,7 +16,7 @@ use sys::defence::{Defence, is_off};
 
 use crate::failure::{Failure, Op};
 
-/// Size for the longest line of mountinfo: two paths, and the options of an overlay.
+/// The buffer size for the longest line of mountinfo: two paths, and the options of an overlay.
 const LONGEST: usize = 16 << 10;
 
 /// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`, and makes the tree private, so

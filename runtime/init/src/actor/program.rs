@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// Size for `HOME=`, a path and NUL.
+/// The size in bytes of the buffer for `HOME=`, a path and NUL.
 pub(crate) const LONGEST_HOME: usize = 512;
-/// Bytes of /etc/passwd that are read.
+/// The maximum number of bytes of /etc/passwd that are read.
 const LONGEST_PASSWD: usize = 1 << 20;
 
 /// Returns the index of the first executable candidate.
@@ -20,7 +20,7 @@ pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
     for (index, candidate) in candidates.iter().enumerate() {
         match executable(candidate) {
             Ok(()) => return Ok(index),
-            // For a program that exists, EACCES is reported rather than ENOENT of other candidates.
+            // For a program that exists, EACCES is reported rather than the ENOENT of other candidates.
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR) if candidates.len() > 1 => {}
             Err(errno) => why = errno,
@@ -49,8 +49,8 @@ pub(crate) fn found_home(buffer: &[u8; LONGEST_HOME]) -> Option<&CStr> {
     CStr::from_bytes_until_nul(buffer).ok().filter(|home| !home.is_empty())
 }
 
-/// Opens the file if it is a regular one, following no magic link of procfs. Never blocks on a FIFO, and no terminal
-/// becomes the controlling one.
+/// Opens /etc/passwd if it is a regular file, following no magic link of procfs. Never blocks on a FIFO, and never
+/// makes a terminal the controlling terminal.
 fn open_passwd() -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = sys::inside::open_absolute(c"/etc/passwd", flags).ok()?;
@@ -58,7 +58,8 @@ fn open_passwd() -> Option<OwnedFd> {
     (kind == FileType::RegularFile).then_some(file)
 }
 
-/// Parses passwd(5) line by line in a stack buffer; skips longer lines, and everything beyond the maximum size.
+/// Parses passwd(5) line by line in a stack buffer. Skips lines that are longer than the buffer, and everything beyond
+/// the maximum size.
 // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 fn find_home(file: &OwnedFd, uid: u32, home: &mut [u8; LONGEST_HOME]) -> Option<usize> {

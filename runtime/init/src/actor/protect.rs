@@ -32,7 +32,7 @@ fn clone_mount(fd: impl AsFd, recursive: bool) -> Result<OwnedFd, Failure> {
 }
 
 impl Init<'_> {
-    /// Covers a path so that it appears empty; a missing one needs no cover.
+    /// Covers a path so that it appears empty; a missing path needs no cover.
     pub(super) fn mask(
         &mut self,
         path: &CStr,
@@ -80,7 +80,7 @@ fn empty_directory(context: Option<&CStr>) -> Result<OwnedFd, Failure> {
     fsmount(tmpfs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
 }
 
-/// Makes a path read-only by binding it over itself; a missing one is ignored.
+/// Makes a path read-only by binding it over itself; a missing path is ignored.
 pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
     let Some(place) = root.find(path)? else { return Ok(()) };
     let tree = clone_mount(&place, true)?;

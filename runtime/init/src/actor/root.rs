@@ -145,7 +145,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Opens the parent directory of a path, creating missing ones, and returns the path's last component.
+    /// Opens the parent directory of a path, creating missing directories, and returns the path's last component.
     // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     fn parent_of<'p>(&self, path: &'p CStr) -> Result<(OwnedFd, &'p CStr), Failure> {

@@ -7,7 +7,7 @@ use super::Slot;
 /// The memory that init works in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// A copy of the parent's.
+    /// A copy of the parent's memory.
     Copied,
     /// The parent's own memory. Used only if init is the first process of a PID namespace: another process there could
     /// trace it, and write to the parent's memory.
@@ -19,22 +19,22 @@ pub enum Memory {
 /// clone.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeNamespace<'a> {
-    /// A new one, with this text for its timens_offsets.
+    /// A new namespace, with this text for its file timens_offsets.
     New(&'a str),
-    /// A namespace: the slot contains the namespace, or the pidfd of a process in it.
+    /// An existing namespace: the slot contains the namespace, or the pidfd of a process in it.
     Joined(Slot),
 }
 
 /// The namespaces and steps of a process that creates init in place of the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intermediate {
-    /// Namespaces that the intermediate joins before the user namespace, which may not own them. None if the parent can
-    /// join them and then return to its own.
+    /// Namespaces that the intermediate joins before the user namespace, because the user namespace may not own them.
+    /// None if the parent can join them and then return to its own namespaces.
     pub first: [Option<(Slot, CloneFlags)>; 4],
-    /// A user namespace, or a process in it.
+    /// The slot of a user namespace, or of the pidfd of a process in it.
     pub user: Option<Slot>,
-    /// The PID namespace for init, if the parent cannot join it and then return to its own. If it is the same slot as
-    /// `user`, the slot contains the pidfd of a process in both namespaces.
+    /// The PID namespace for init, if the parent cannot join it and then return to its own. If `pid` and `user` are the
+    /// same slot, the slot contains the pidfd of a process in both namespaces.
     pub pid: Option<Slot>,
     /// Whether the intermediate also joins the time namespace.
     pub time: bool,

@@ -17,11 +17,12 @@ use super::{
 /// Init's steps, in order.
 #[derive(Debug, Clone, Copy)]
 pub enum InitStep<'a> {
-    /// Moves into the cgroups of the v1 hierarchies.
+    /// Joins the cgroups in which init was not created: those of v1 hierarchies always, and the v2 cgroup without
+    /// CLONE_INTO_CGROUP.
     JoinCgroups,
     /// Sets the CPU affinity, limited to the cgroup's CPUs.
     RunOn(&'a CpuSet),
-    /// Resets the CPU affinity to every CPU of its cgroup, whatever the caller's was (like runc since 1.2).
+    /// Resets the CPU affinity to every CPU of the cgroup, whatever the caller's affinity was (like runc since 1.2).
     RunOnEveryCpu,
     /// Creates a detached procfs of init's PID namespace for [`Slot::PROC`], in place of the host's procfs.
     OpenProc,
@@ -41,11 +42,11 @@ pub enum InitStep<'a> {
     },
     /// Waits until the parent has written the id mappings and set the resource limits.
     AwaitAdmission,
-    /// Creates a time namespace and enters it. Init must have memory of its own (Linux 5.6).
+    /// Creates a time namespace (Linux 5.6) and enters it. Init must have memory of its own.
     EnterTime {
-        /// The text for its timens_offsets.
+        /// The text for the file timens_offsets.
         offsets: &'a str,
-        /// By how many nanoseconds the namespace's monotonic clock is ahead of the host's.
+        /// The number of nanoseconds by which the namespace's monotonic clock is ahead of the host's.
         ahead: i64,
     },
     /// Makes init undumpable, and so untraceable, until its exec. Used only if init has memory of its own.
@@ -76,7 +77,7 @@ pub enum InitStep<'a> {
     SetHostname(&'a str),
     /// Sets the NIS domain name.
     SetDomainname(&'a str),
-    /// Makes the mount namespace's mounts slaves: its mount events do not propagate to the host.
+    /// Makes the mount namespace's mounts slaves: the namespace's mount events do not propagate to the host.
     DetachPropagation,
     /// Attaches the root filesystem.
     AttachRoot {
@@ -131,11 +132,11 @@ pub enum InitStep<'a> {
     EnterRoot,
     /// Changes the root to the root of a container without a mount namespace.
     EnterRootOf {
-        /// A directory.
+        /// The root directory.
         slot: Slot,
     },
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). The host's mounts stay below it, except
-    /// procfs and sysfs: a process that sees a complete one may mount a fresh one in a user namespace.
+    /// procfs and sysfs: a process that sees a complete procfs or sysfs may mount a fresh one in a user namespace.
     ChangeRoot {
         /// Whether proc and sysfs cannot be unmounted and are covered instead: a user namespace cannot unmount mounts
         /// inherited from its parent.
@@ -170,7 +171,7 @@ pub enum InitStep<'a> {
     SetMountAttr {
         /// The mount's path in the root; empty for the root itself.
         path: &'a CStr,
-        /// Whether mounts below it are included.
+        /// Whether mounts below the path are included.
         recursive: bool,
         /// The attributes to change.
         attr: MountAttr,

@@ -15,7 +15,7 @@ pub struct CloneTree<'a> {
     pub source: &'a CStr,
     /// Whether a source that is a symbolic link is not followed.
     pub keep_link: bool,
-    /// Whether mounts below it are included.
+    /// Whether mounts below the source are included.
     pub recursive: bool,
     /// Changes of propagation, in the order of their application.
     pub propagation: &'a [Propagation],
@@ -23,7 +23,7 @@ pub struct CloneTree<'a> {
     pub attr: MountAttr,
     /// Attributes of all mounts of the tree (`rro` and similar).
     pub recursive_attr: MountAttr,
-    /// The mapping of its files' ids.
+    /// The mapping of the ids of the tree's files.
     pub id_map: Option<TreeIdMap>,
 }
 
@@ -32,14 +32,14 @@ pub struct CloneTree<'a> {
 pub struct Propagation {
     /// `MS_PRIVATE` and similar.
     pub kind: u64,
-    /// Whether mounts below it are included.
+    /// Whether mounts below the tree's top mount are included.
     pub recursive: bool,
 }
 
 /// An option of a file system: a flag, or key and value.
 pub type Parameter<'a> = (&'a CStr, Option<&'a CStr>);
 
-/// [`InitStep::AttachBind`](super::InitStep::AttachBind).
+/// The data of [`InitStep::AttachBind`](super::InitStep::AttachBind).
 #[derive(Debug, Clone, Copy)]
 pub struct AttachBind<'a> {
     /// The source.
@@ -64,16 +64,16 @@ pub enum BindSource<'a> {
 pub enum BindLink {
     /// Links in the destination are followed.
     Follow,
-    /// A destination that is a link is mounted on itself (`dest-nofollow`).
+    /// If the destination is a link, the source is mounted on the link itself (`dest-nofollow`).
     Keep,
-    /// A source that is a link is created again at the destination (`copy-symlink`).
+    /// If the source is a link, the same link is created at the destination (`copy-symlink`).
     Copy,
 }
 
 /// The id mapping of a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeIdMap {
-    /// A user namespace.
+    /// The slot of the user namespace that has the mapping.
     pub user_namespace: Slot,
     /// Whether the mapping applies to all mounts of the tree (`ridmap`).
     pub recursive: bool,
@@ -103,7 +103,7 @@ pub struct Target<'a> {
     pub no_symlinks: bool,
 }
 
-/// [`InitStep::MountFs`](super::InitStep::MountFs).
+/// The data of [`InitStep::MountFs`](super::InitStep::MountFs).
 #[derive(Debug, Clone, Copy)]
 pub struct MountFs<'a> {
     /// The type, such as `tmpfs`.
@@ -116,7 +116,7 @@ pub struct MountFs<'a> {
     pub attr: MountAttr,
     /// The mount point.
     pub target: Target<'a>,
-    /// The SELinux label of its root, set after the mount.
+    /// The SELinux label of the filesystem's root, set after the mount.
     pub label: Option<&'a CStr>,
     /// Whether the contents that the mount covers are copied into the new filesystem.
     pub copy_up: bool,

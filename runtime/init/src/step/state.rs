@@ -17,7 +17,7 @@ impl<'a> StateText<'a> {
         self.head
     }
 
-    /// Returns the part after the head, without a pid if it is 0.
+    /// Returns the part after the head, without a pid if `pid` is 0.
     pub fn tail(status: &str, pid: i32) -> impl core::fmt::Display {
         core::fmt::from_fn(move |f| {
             write!(f, ",\"status\":\"{status}\"")?;

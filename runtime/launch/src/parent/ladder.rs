@@ -117,10 +117,10 @@ impl Parent<'_> {
     }
 
     /// Selects the current cgroup of the container's init if the plan's cgroup accepts no processes. Called if the new
-    /// init will move itself, because it would learn too late that it cannot join the plan's cgroup.
+    /// init will move itself, because the new init would learn too late that it cannot join the plan's cgroup.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
-            // The limits there are unknown.
+            // The limits of that cgroup are unknown.
             attempt.memory = Memory::Copied;
         }
     }
@@ -169,13 +169,13 @@ fn beside_init(
     }
     attempt.beside = parent.cgroup_of_init();
     if attempt.beside.is_some() {
-        // The limits there are unknown.
+        // The limits of that cgroup are unknown.
         attempt.memory = Memory::Copied;
     }
     Ok(attempt.beside.is_some())
 }
 
-/// Handles a seccomp filter that refuses clone3(2). clone(2) is used instead, which cannot create a process in a
+/// Handles a seccomp filter that refuses clone3(2). clone(2) is used instead. It cannot create a process in a given
 /// cgroup, so init moves itself.
 fn by_itself(
     parent: &mut Parent<'_>,

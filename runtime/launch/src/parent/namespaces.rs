@@ -33,8 +33,8 @@ impl Parent<'_> {
     }
 
     /// Opens the files through which init will join its cgroup, before the parent enters another cgroup namespace. With
-    /// the mount option nsdelegate, the kernel refuses moves across the border of a cgroup namespace. Since Linux 5.16
-    /// it checks the namespace of the process that opened the file (`cgroup_procs_write_permission`).
+    /// the mount option nsdelegate, the kernel refuses moves across the border of a cgroup namespace. Since Linux 5.16,
+    /// the kernel checks the namespace of the process that opened the file (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
         let way = self.plan.parent.iter().find_map(|step| match step {
             ParentStep::Clone { into_cgroup, thread_move, .. } => {

@@ -53,8 +53,8 @@ impl Parent<'_> {
     }
 }
 
-/// Creates one node. Returns false without permission: if root lacks CAP_MKNOD or CAP_CHOWN, or if the device rules of
-/// its cgroup deny the node.
+/// Creates one node. Returns false if the caller lacks permission: because it lacks CAP_MKNOD or CAP_CHOWN, or because
+/// the device rules of its cgroup deny the node.
 fn make(tree: &OwnedFd, own: &OwnNode) -> Result<bool, sys::Error> {
     match make_node(tree.as_fd(), own.node.name, &own.node) {
         Ok(()) => Ok(true),

@@ -153,7 +153,7 @@ impl Parent<'_> {
         self.say(Word::HooksDone)
     }
 
-    /// Sends the filter's listener to its agent, over a connection that is closed afterwards.
+    /// Sends the seccomp filter's listener to the agent, over a connection that is closed afterwards.
     pub(super) fn send_listener(&self, agent: &Agent) -> Result<(), Error> {
         let child = self.child.as_ref().ok_or_else(no_child)?;
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
