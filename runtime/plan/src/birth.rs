@@ -31,7 +31,7 @@ pub struct Birth {
     pub intermediate_memory: Memory,
     /// Init is created in its cgroup.
     pub into_cgroup: bool,
-    /// Init moves to v1 cgroups by the file `tasks`, which moves one thread: init has no other.
+    /// Init moves to v1 cgroups by writing to the file `tasks`, which moves one thread; init has only one.
     pub thread_move: bool,
     /// All masked directories are covered by mounts of one empty directory.
     pub shared_masks: bool,
@@ -97,10 +97,10 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Returns the memory init works in. It is the parent's only if no other program runs in the PID namespace until init's
-/// exec: a hook there could trace init, and so write to the parent's memory. If tmpcopyup copies data, init
-/// has memory of its own, so that the data is charged to the container: pages belong to the cgroup of the memory's
-/// owner.
+/// Returns the memory that init works in. This is the parent's memory only if no other program runs in the PID
+/// namespace until init's exec: a hook there could trace init, and so write to the parent's memory. If tmpcopyup copies
+/// data, init has memory of its own, so that the data is charged to the container: pages belong to the cgroup of the
+/// memory's owner.
 fn memory(
     spec: &Spec<'_>,
     linux: &Linux<'_>,
@@ -121,7 +121,7 @@ fn memory(
     }
 }
 
-/// Returns whether the memory limit leaves [`ROOM_TO_SHARE`].
+/// Returns whether the memory limit is at least [`ROOM_TO_SHARE`].
 fn has_room(linux: &Linux<'_>) -> bool {
     let limit = linux.resources.as_ref().and_then(|resources| resources.memory.as_ref()?.limit);
     let unified = linux.resources.as_ref().and_then(|resources| {

@@ -14,7 +14,8 @@ pub struct Builder {
     pub(crate) slots: u16,
     /// Warnings, in runc's words, about settings that are ignored.
     pub(crate) warnings: Vec<String>,
-    /// Init's steps that open resources of the host. They come before all its other steps.
+    /// Init's steps that open resources of the host. They come before init joins namespaces and becomes root
+    /// (`taken-before-root`, `joined-before-root`).
     pub(crate) taken: Vec<InitStep>,
     /// Whether init opens mounts, because the parent lacks permission.
     by_init: bool,
@@ -49,12 +50,12 @@ impl Builder {
         }
     }
 
-    /// Appends a step to the parent's.
+    /// Appends a step to the parent's steps.
     pub fn parent(&mut self, step: ParentStep) {
         self.parent.push(step);
     }
 
-    /// Appends a step to init's.
+    /// Appends a step to init's steps.
     pub fn init(&mut self, step: InitStep) {
         self.init.push(step);
     }

@@ -101,15 +101,16 @@ pub fn compile(
         born_in.remove(CloneFlags::NEWNET);
     }
     // A rootless caller cannot create a time namespace for a container with a new user namespace: only root of that
-    // user namespace may. So init itself creates the time namespace, once it is that root.
+    // user namespace may. So init itself creates the time namespace, once init is that root.
     let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
     let made_inside = match &time {
         Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
         _ => None,
     };
     let Birth { memory, intermediate_memory, mut into_cgroup, thread_move, .. } = *birth;
-    // From another cgroup namespace, the kernel may deny access to the cgroup (nsdelegate, cgroup_namespaces(7)). It
-    // checks the process that opened cgroup.procs for a move, but the calling process for CLONE_INTO_CGROUP.
+    // From another cgroup namespace, the kernel may deny access to the cgroup (nsdelegate, cgroup_namespaces(7)). For a
+    // move, the kernel checks the process that opened cgroup.procs; for CLONE_INTO_CGROUP, it checks the calling
+    // process.
     into_cgroup &= !(namespaces.user() && namespaces.joined.contains(CloneFlags::NEWCGROUP));
     let relay_time = confined && time.is_some();
     let intermediate = (user.is_some() || relay_pid.is_some() || relay_time || !first.is_empty())
@@ -210,8 +211,9 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
     low
 }
 
-/// Adds the resource limits. Root of a user namespace may not raise limits, so if init is in one, the parent sets them
-/// and init waits for the parent. If not, init sets them itself. `limits-before-user` holds in both cases.
+/// Adds the resource limits. Root of a user namespace may not raise limits. So if init is in a user namespace, the
+/// parent sets the limits and init waits for the parent. If not, init sets them itself. `limits-before-user` holds in
+/// both cases.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
@@ -231,7 +233,7 @@ fn net_devices(linux: &Linux<'_>) -> Vec<NetDevice> {
     linux.net_devices.iter().map(device).collect()
 }
 
-/// Returns by how many nanoseconds the monotonic clock of the time namespace is ahead of the host's.
+/// Returns the number of nanoseconds by which the monotonic clock of the time namespace is ahead of the host's.
 fn nanoseconds_ahead(linux: &Linux<'_>) -> i64 {
     let mut offsets = linux.time_offsets.iter();
     let offset = offsets.find(|(clock, _)| clock.as_str() == "monotonic").map(|(_, offset)| offset);

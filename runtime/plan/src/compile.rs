@@ -74,7 +74,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Whether a rootless caller writes the mappings of a new user namespace. If so, it becomes undumpable only
+    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent becomes undumpable only
     // afterwards (`maps-before-undumpable`).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
@@ -215,7 +215,7 @@ fn context<'a>(
     }
 }
 
-/// Returns a warning for each configured limit that the container's cgroup does not have.
+/// Returns a warning for each configured limit that the container's cgroup ignores, because it is on cgroup v2.
 fn ignored_limits(request: &Request<'_>, linux: &Linux<'_>) -> Vec<alloc::string::String> {
     let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources) else {
         return Vec::new();
@@ -252,7 +252,7 @@ fn compile_root(
     Ok(())
 }
 
-/// Returns the cgroup, created by dayfly or by systemd.
+/// Returns how the cgroup is set up: by dayfly or by systemd.
 fn cgroup(
     location: &cgroup::Location,
     spec: &Spec<'_>,

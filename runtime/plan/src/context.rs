@@ -37,8 +37,8 @@ impl Context<'_, '_> {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs))
     }
 
-    /// Returns whether an operation on a path must wait until the network namespace is ready: the path shows it, or has
-    /// a sysfs below it (`masks-after-mounts`, `read-only-last`).
+    /// Returns whether an operation on a path must wait until the network namespace is ready: the path shows the
+    /// network, or has a sysfs below it (`masks-after-mounts`, `read-only-last`).
     pub(crate) fn covers_network(&self, path: &InRoot<'_>) -> bool {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs) || is_at_or_below(sysfs, path))
     }

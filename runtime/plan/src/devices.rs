@@ -72,8 +72,8 @@ enum Origin {
 }
 
 /// Chooses the origin of the nodes. mknod(2) fails in user namespaces. So for a container in a user namespace, the
-/// parent creates nodes with the requested number, mode and owner, if it has root's rights and the kernel can copy
-/// single nodes. If not, the host's nodes are verified and bind-mounted.
+/// parent creates nodes with the requested number, mode and owner, if the parent has root's rights and the kernel can
+/// copy single nodes. If not, the host's nodes are verified and bind-mounted.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
     if context.caller.is_confined() {
         return Ok(Origin::Host);

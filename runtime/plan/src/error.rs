@@ -10,7 +10,7 @@ use crate::kernel::{DETACHED, OLDEST};
 pub enum Error {
     /// An invalid or unsupported value. Callers do not distinguish these.
     Config(String),
-    /// A kernel of this version, which is older than the oldest supported one.
+    /// The kernel has this version, which is older than the oldest supported version.
     TooOld((u32, u32)),
     /// A container without a mount namespace, on a kernel that cannot attach mounts to a detached tree.
     NoDetachedMounts,

@@ -17,7 +17,7 @@ use crate::{CgroupPlan, Error, Plan, ResctrlPlan, check, clone, confinement, kee
 /// Compiles an additional process of a running container.
 ///
 /// # Errors
-/// An invalid value, by name.
+/// Fails if a value is invalid; the error names the value.
 pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, Error> {
     if !request.keep_groups {
         request.caller.check_groups(&process.user.additional_gids)?;

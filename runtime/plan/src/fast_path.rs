@@ -34,7 +34,7 @@ bitflags! {
         /// A single-threaded process that moves itself on cgroup v1 moves as a thread, which avoids a host-wide lock
         /// shared with all forks (Linux 5.5).
         const THREAD_MOVE = 1 << 9;
-        /// The read-only mount from which a command runs (CVE-2019-5736) is kept.
+        /// The read-only mount from which a command runs (CVE-2019-5736) is kept for later commands.
         const KEPT_PROGRAM = 1 << 10;
     }
 }

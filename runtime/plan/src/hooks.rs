@@ -16,7 +16,7 @@ use crate::{Error, keep};
 /// behaviour.
 ///
 /// # Errors
-/// A path or argument with a NUL byte, a timeout that is not positive.
+/// Fails if a path or argument contains a NUL byte, or if a timeout is not positive.
 pub fn compile(
     kind: &'static str,
     list: &[spec::Hook<'_>],

@@ -33,7 +33,8 @@ pub fn compile(
     } else if let Some(path) = joined_user_namespace(context) {
         joined(builder, path)?
     } else {
-        // The container's own namespace does not exist before the clone, so another one with the same mappings is used.
+        // The container's user namespace does not exist before the clone, so another one with the same mappings is
+        // used.
         made(builder, maps(&context.linux.uid_mappings, &context.linux.gid_mappings))
     };
     Ok(Some(TreeIdMap { user_namespace, recursive }))
@@ -58,7 +59,7 @@ pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     Ok(slot)
 }
 
-/// Creates a user namespace with these mappings, once for all mounts with the same ones.
+/// Creates a user namespace with these mappings, once for all mounts with the same mappings.
 pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
     let known = builder.parent.iter().find_map(|step| match step {
         ParentStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),

@@ -2,7 +2,7 @@
 
 use crate::{Error, FastPaths};
 
-/// The oldest kernel with everything the start path is built on: mount_setattr(2).
+/// The oldest supported kernel: the first with mount_setattr(2), which every start uses.
 pub(crate) const OLDEST: (u32, u32) = (5, 12);
 
 /// The first version that can attach mounts to a tree that is not attached itself, and can copy parts of such a tree.
@@ -54,7 +54,7 @@ impl Kernel {
     }
 
     /// Refuses a container without a mount namespace on kernels where its mounts would have to be attached in the
-    /// host's.
+    /// host's mount namespace.
     ///
     /// # Errors
     /// Fails before Linux 6.15.

@@ -56,7 +56,7 @@ fn inside(path: &CStr) -> String {
     ["/", &text(path)].concat()
 }
 
-/// A value with a readable name.
+/// A step that has a label.
 pub trait Labelled {
     /// Returns phase, name and object of the step.
     fn label(&self) -> Label<'_>;

@@ -1,9 +1,10 @@
 //! Limits what init inherits if its PID namespace may contain other processes: in an exec, or in a container that joins
 //! an existing PID namespace.
 //!
-//! A process in that namespace with CAP_SYS_PTRACE, unless it is in a user namespace, could stop init before init's
-//! first instruction. So the intermediate, which is still in the host's PID namespace, first enters the container,
-//! closes all descriptors of the host, and only then creates init (`bare-birth`, `intermediate-takes-inherited`).
+//! A process with CAP_SYS_PTRACE in that PID namespace could stop init before init's first instruction, unless the
+//! process is in a user namespace. So the intermediate, which is still in the host's PID namespace, first enters the
+//! container, closes all descriptors of the host, and only then creates init (`bare-birth`,
+//! `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;
 
@@ -12,9 +13,9 @@ use sys::clone::CloneFlags;
 use crate::step::{InitStep, ParentStep, Slot};
 
 /// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a user namespace may
-/// not trace a process whose program was executed outside.) If a later step needs a procfs (in
-/// few configurations), and init may mount one, init mounts a procfs of its own PID namespace, because the host's
-/// contains a link to the host's root.
+/// not trace a process whose program was executed outside.) In few configurations, a later step needs a procfs. If init
+/// may mount a procfs, it then mounts one of its own PID namespace, because the host's procfs contains a link to the
+/// host's root.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),

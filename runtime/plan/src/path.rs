@@ -44,14 +44,14 @@ pub fn in_root(path: &InRoot<'_>) -> Result<&'static CStr, Error> {
     c_str(path.relative())
 }
 
-/// Returns the part of a clean path after `place` if the path lies there: empty if it is `place` itself. Nothing lies
-/// below `/`.
+/// Returns the part of a clean path after `place`, or `None` unless the path is `place` or lies below it. The part is
+/// empty if the path is `place`. Nothing lies below `/`.
 pub fn below<'p>(path: &'p str, place: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(place)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Returns whether a clean path equals the other one or lies below it; everything lies below `/`.
+/// Returns whether a clean path equals `above` or lies below it; everything lies below `/`.
 pub fn is_at_or_below(path: &str, above: &str) -> bool {
     above == "/" || below(path, above).is_some()
 }

@@ -75,8 +75,8 @@ pub fn compile_identity(
     attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
-    // The text as the configuration has it, unlike the directory that is created for it: the kernel resolves `..` after
-    // symbolic links of the image, as in runc, and `cwd-verified` holds either way.
+    // The path is passed as it is in the configuration, unlike the directory that is created for it: the kernel
+    // resolves `..` after symbolic links of the image, as in runc, and `cwd-verified` holds either way.
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
     let skip_groups =

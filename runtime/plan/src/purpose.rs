@@ -19,7 +19,7 @@ pub fn of_parent(plan: &Plan, step: &ParentStep) -> Option<String> {
     }
 }
 
-/// Returns the same for a step of init.
+/// Returns the mount's description for a step of init; `None` if the step belongs to no mount.
 pub fn of_init(plan: &Plan, step: &InitStep) -> Option<String> {
     match step {
         InitStep::CloneTree(tree) => of_tree(plan, tree),

@@ -72,7 +72,7 @@ pub struct Request<'a> {
     pub rootfs: Option<GivenRoot<'a>>,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
-    /// Whether the caller waits for the container's exit, and is told only then whether the program was started.
+    /// Whether the caller waits for the container's exit, and learns only then whether the program was started.
     pub attended: bool,
     /// `--no-pivot`
     pub no_pivot: bool,

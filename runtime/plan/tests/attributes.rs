@@ -212,7 +212,7 @@ fn nodes_of_a_user_namespace_are_its_own_where_they_can_be() {
             assert_eq!(steps(version, namespace), [1, 0, 0], "{version:?} {namespace}");
         }
     }
-    // Without a user namespace init creates them on any kernel.
+    // Without a user namespace, init creates the nodes on any kernel.
     for version in [(5, 12), (6, 15)] {
         assert_eq!(steps(version, ""), [0, 1, 1], "{version:?}");
     }

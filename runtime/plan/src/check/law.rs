@@ -51,7 +51,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns the result before any law is weighed.
+    /// Returns the result before any law is evaluated.
     pub const fn new() -> Self {
         Self { applies: false, holds: true, steps: Vec::new() }
     }
@@ -169,7 +169,7 @@ impl<'a> Look<'a> {
     }
 
     /// Returns whether the first step is always complete when the second begins: because one actor runs both in this
-    /// order, because the clone is between them, or because a message is.
+    /// order, or because the clone or a message is between them.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         let is_parent = |number| number < self.plan.parent.len();
         let by_parent = is_parent(first);

@@ -1,6 +1,7 @@
 //! What a step does, for the rules about all steps of a kind.
 //!
-//! Each `match` here names every step, so the compiler asks for the nature of a new one; no rule overlooks it.
+//! Each `match` here names every step. So the compiler rejects a new step without a nature, and no rule overlooks the
+//! step.
 
 use sys::clone::CloneFlags;
 

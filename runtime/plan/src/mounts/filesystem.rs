@@ -35,7 +35,7 @@ pub(super) fn compile(
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
-        // Mount points below it, and the device nodes in /dev, are still to be created.
+        // Mount points below the tmpfs, and the device nodes in /dev, are still to be created.
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path));
     }
@@ -115,7 +115,7 @@ pub(super) fn new(
 /// Returns the options of the file system, for fsconfig(2).
 pub(super) fn parameters(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
     let mut parameters = Vec::new();
-    // "ro" becomes an attribute of the mount: for a shared superblock it would fail.
+    // "ro" becomes an attribute of the mount: as an option of a shared superblock, it would fail.
     let mut words: Vec<&str> = options.superblock_words().filter(|word| *word != "ro").collect();
     words.extend_from_slice(&options.data);
     for word in words {

@@ -58,7 +58,7 @@ pub(super) fn compile(
         // Even without options, the step checks that something is mounted there.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
-    // Mount points below it, and the device nodes in /dev, are still to be created.
+    // Mount points below the mount, and the device nodes in /dev, are still to be created.
     match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
         0 => builder.init.append(&mut steps),
         _ => later.append(&mut steps),
@@ -66,7 +66,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns the options of the file system, cleared ones first.
+/// Returns the options of the file system, cleared options first.
 fn changes(options: &MountOptions<'_>) -> Result<Vec<Parameter>, Error> {
     let cleared = options.cleared_superblock_words().map(|word| Ok((c_str(word)?, None)));
     let mut changes = cleared.collect::<Result<Vec<_>, Error>>()?;

@@ -86,7 +86,7 @@ pub enum ParentStep {
     },
     /// Creates the cgroup with its limits and device rules.
     CreateCgroup,
-    /// Makes the PID namespace of a slot the one in which children are created; undone after the clone.
+    /// Selects the PID namespace in which children are created; undone after the clone.
     EnterPidNamespace {
         /// A PID namespace, or a pidfd.
         slot: Slot,
@@ -212,7 +212,7 @@ pub struct IdMaps {
     pub gid_map: String,
 }
 
-/// [`ParentStep::MakeNodes`].
+/// The data of [`ParentStep::MakeNodes`].
 #[derive(Debug)]
 pub struct OwnNodes {
     /// The file system that contains the nodes; never visible as a whole.
@@ -229,7 +229,7 @@ pub struct OwnNode {
     /// The node to create.
     pub node: Node,
     /// The host's node, which is bind-mounted instead if the caller may not create a node: without CAP_MKNOD, or in a
-    /// cgroup whose device rules deny it. The slot named here holds the mount in both cases.
+    /// cgroup whose device rules deny the node. The slot of `host` contains the mount in both cases.
     pub host: DeviceSource,
 }
 

@@ -67,7 +67,7 @@ fn names_and_texts_are_short() {
         assert!(rule.name.bytes().all(is_plain) && rule.name.len() <= 30, "{}", rule.name);
         size += rule.name.len() + rule.what.len() + rule.why.len();
     }
-    // Every released binary contains them.
+    // Every released binary contains these texts.
     assert!(names.len() > 30 && size < 8 << 10, "{} rules of {size} bytes", names.len());
 }
 
