@@ -32,7 +32,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
                 (warn.0)(&format!("starts without a permit: semtimedop: {errno}"));
                 return Ok(None);
             }
-            // The limit was removed; another one may have replaced it.
+            // The limit was removed; another limit may have replaced it.
             Admission::Lifted => {}
         }
     }

@@ -43,10 +43,11 @@ impl Bundle {
         Self::open(options.bundle, options.config)
     }
 
-    /// Reads the configuration of the bundle in a directory; `config` replaces its config.json.
+    /// Reads the configuration of the bundle in a directory: the file `config`, if given, or else the bundle's
+    /// config.json.
     ///
     /// # Errors
-    /// If the directory has no such file, or if it cannot be read.
+    /// If the configuration is missing, or if it cannot be read.
     pub fn open(bundle: &str, config: Option<&str>) -> Result<Self, Error> {
         let path = absolute(bundle)?;
         let config = match config {

@@ -100,7 +100,7 @@ impl Container {
     }
 
     /// Locks the container against other commands. Returns `None` if another command has removed the container, even if
-    /// a new one with the same id exists by now. Waits at most [`identity::PATIENCE`] for a command that hangs.
+    /// a new container with the same id exists by now. Waits at most [`identity::PATIENCE`] for a command that hangs.
     /// Afterwards the caller removes everything that the hanging command created, so that the hanging command fails
     /// when it continues.
     fn take(mut self, force: bool) -> Result<Option<Self>, Error> {
@@ -141,12 +141,12 @@ impl Container {
         Ok(())
     }
 
-    /// Kills all processes in the container's cgroup, for an init that SIGKILL has not ended. Init waits for processes
-    /// that end only when their tracer does: the criu of a `restore` that was killed, which in turn waits for init.
+    /// Kills all processes in the container's cgroup, because SIGKILL has not ended init. Init then waits for traced
+    /// processes, which end only with their tracer. The tracer, the criu of a killed `restore`, in turn waits for init.
     #[cold]
     fn kill_all(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok()) {
-            // What survives makes the removal of the cgroup fail.
+            // Surviving processes make the removal of the cgroup fail.
             let _ = cgroup.kill_all(SIGKILL);
         }
     }

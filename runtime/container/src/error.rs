@@ -30,7 +30,7 @@ pub enum Error {
     CannotStart(Status),
     /// `exec` is impossible in a container with this status.
     CannotExec(Status),
-    /// `delete` without `--force` of a container that is not stopped.
+    /// `delete` without `--force` of a container that is neither stopped nor created.
     CannotDelete {
         /// The container.
         id: String,

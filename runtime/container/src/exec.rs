@@ -35,7 +35,7 @@ pub enum ProcessDocument<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
     /// The JSON of the whole process, in place of the options for single attributes. Capabilities, labels, rlimits and
-    /// scheduling that it omits are those of the container's own process.
+    /// scheduling that the JSON omits are those of the container's own process.
     pub process: Option<ProcessDocument<'a>>,
     /// The program and its arguments.
     pub args: Vec<&'a str>,
@@ -365,8 +365,8 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
 }
 
 /// Adds a capability to the bounding, effective and permitted sets. The inheritable set stays unchanged
-/// (CVE-2022-29162). If it is not empty, the capability is also added to the ambient set, as in runc. The plan warns of
-/// an unknown name, and of a capability that cannot be raised.
+/// (CVE-2022-29162). If the inheritable set is not empty, the capability is also added to the ambient set, as in runc.
+/// The plan warns of an unknown name, and of a capability that cannot be raised.
 fn add_capability<'a>(sets: &mut Capabilities<'a>, name: &'a str) {
     let ambient = (!sets.inheritable.is_empty()).then_some(&mut sets.ambient);
     let inheritable = is_off(Defence::Inheritable).then_some(&mut sets.inheritable);

@@ -1,4 +1,4 @@
-//! The identity of a process, which distinguishes it from a later one with the same pid.
+//! The identity of a process, which distinguishes the process from a later one with the same pid.
 
 use core::time::Duration;
 

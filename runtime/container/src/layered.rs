@@ -26,7 +26,7 @@ use crate::{Error, Store, time};
 
 /// The subdirectory of a store that contains one directory per container.
 const CONTAINERS: &str = "containers";
-/// Bytes of memory for mount points in a read-only root filesystem.
+/// The size in bytes of the tmpfs for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
 
 /// Releases the id ranges that a killed command took for a container but did not record.

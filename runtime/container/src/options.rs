@@ -40,8 +40,8 @@ pub struct CreateOptions<'a> {
     pub console_socket: Option<&'a str>,
     /// A connected socket that receives the terminal, in place of `console_socket`.
     pub console: Option<BorrowedFd<'a>>,
-    /// A connected socket that receives the byte [`CLAIMED`] once the id belongs to this container. Until then, a
-    /// container with this id is another one.
+    /// A connected socket that receives the byte [`CLAIMED`] once the id belongs to this container. Until then, an
+    /// existing container with this id is a different one.
     pub claim_socket: Option<BorrowedFd<'a>>,
     /// The socket that receives init's pidfd.
     pub pidfd_socket: Option<&'a str>,
@@ -95,7 +95,7 @@ pub struct RunOptions<'a> {
     pub detach: bool,
     /// Whether to keep the container after its exit.
     pub keep: bool,
-    /// Whether not to become the reaper of orphaned descendants.
+    /// If true, the command does not become the reaper of orphaned descendants.
     pub no_subreaper: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The log of a detached container: a file to which the container's processes write directly.
 //!
 //! The file is on its own tmpfs, which is attached in the container's directory. The tmpfs bounds the size: further
-//! writes fail with ENOSPC. The tmpfs's memory is charged to the container, and the tmpfs is removed with it. Root of a
-//! user namespace cannot make a mount that processes outside see. For such a caller, the log is an ordinary file in the
-//! container's directory, whose size is bounded as described in `bound.rs`.
+//! writes fail with ENOSPC. The tmpfs's memory is charged to the container, and the tmpfs is removed with the
+//! container. Root of a user namespace cannot make a mount that processes outside see. For such a caller, the log is an
+//! ordinary file in the container's directory, whose size is bounded as described in `bound.rs`.
 
 mod bound;
 

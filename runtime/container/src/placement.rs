@@ -23,7 +23,7 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Opt
 }
 
 /// Converts words such as `node:0` to CPUs and memory nodes, and sets these in the configuration. If the configuration
-/// already lists CPUs, only those are chosen; memory nodes that it lists stay unchanged.
+/// already lists CPUs, only CPUs of this list are chosen; memory nodes that the configuration lists stay unchanged.
 ///
 /// # Errors
 /// If the words are invalid, or if they stand for CPUs that do not exist.

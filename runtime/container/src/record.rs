@@ -2,10 +2,9 @@
 //!
 //! A header of fixed size contains what is known only after the clone: init's pid and identity. The body, encoded in
 //! postcard, contains everything else that later commands need, so that they do not read config.json again. The seccomp
-//! program, which `exec` installs, comes last. The
-//! whole record is on disk before the cgroup is created, so that anything left by a killed `create` can be found and
-//! removed. A checksum detects changes: altered bits could make `exec` grant other rights, or `delete` remove something
-//! else.
+//! program, which `exec` installs, comes last. The whole record is on disk before the cgroup is created, so that
+//! anything left by a killed `create` can be found and removed. A checksum detects changes: altered bits could make
+//! `exec` grant other rights, or `delete` remove something else.
 
 use alloc::boxed::Box;
 use alloc::string::String;

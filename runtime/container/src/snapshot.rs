@@ -59,7 +59,7 @@ impl<'a> RootMount<'a> {
     }
 }
 
-/// Returns whether this module can create mounts of a type. It cannot create those that need a program of the host
+/// Returns whether this module can create mounts of a type. It cannot create types that need a program of the host
 /// (`fuse.…`) or containerd's mount manager (`format/overlay`).
 pub fn is_supported(kind: &str) -> bool {
     !kind.is_empty()

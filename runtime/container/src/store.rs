@@ -142,8 +142,8 @@ impl Store {
                 Found::Whole(stored) => self.assemble(directory, stored, false),
                 Found::Nothing | Found::Damaged(..) => Err(Error::NotFound(id.into())),
             },
-            // The record is written before anything else is created: a `create` has just begun, or
-            // was killed before it created anything but the directory.
+            // The record is written before anything else is created: a `create` has just begun, or was killed before it
+            // created anything but the directory.
             Found::Nothing => Err(Error::NotFound(id.into())),
             Found::Damaged(..) if is_locked(directory.as_fd()) => Err(Error::NotFound(id.into())),
             Found::Damaged(_, damage) => Err(damaged(id, damage)),

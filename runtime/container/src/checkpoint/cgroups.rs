@@ -2,9 +2,10 @@
 //!
 //! criu saves the cgroup of the container's init in each hierarchy, with all cgroups below it, and the restore creates
 //! those that are missing. If the container has no cgroup of its own in a hierarchy, its processes are in a cgroup that
-//! others use as well, often the root. This is also possible in a hierarchy that dayfly uses: dayfly skips those in
-//! which it cannot create a cgroup. criu would then save the cgroups of other programs, and restore them after those
-//! programs have removed them. criu therefore receives the list of hierarchies that it may save.
+//! others use as well, often the root. This is also possible in a hierarchy that dayfly uses: dayfly skips hierarchies
+//! in which it cannot create a cgroup. criu would then save the cgroups of other programs, and the restore would create
+//! them again even if those programs have removed them. criu therefore receives the list of hierarchies that it may
+//! save.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,7 +18,7 @@ use sys::Context;
 use super::process::Process;
 use crate::Error;
 
-/// A list that no hierarchy has. With an empty list of hierarchies, criu would save all of them.
+/// A list of controllers that no hierarchy has. With an empty list of hierarchies, criu would save all hierarchies.
 const NO_HIERARCHY: &str = "none";
 
 /// Returns the hierarchies in which the container has its own cgroup, named as in /proc/PID/cgroup.
@@ -44,7 +45,7 @@ fn is_at_or_below(path: &str, own: &str) -> bool {
     !own.is_empty() && format!("{path}/").contains(&format!("{own}/"))
 }
 
-/// Returns criu's own cgroup in each hierarchy, which is the root of the container's cgroups.
+/// Returns criu's own cgroup in each hierarchy. This cgroup is the root of the container's cgroups.
 pub(super) fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
     let file = format!("/proc/{pid}/cgroup");
     let text = sys::fs::read_text(file.as_str()).context("read", &file)?;

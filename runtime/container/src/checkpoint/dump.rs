@@ -62,8 +62,8 @@ impl Container {
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
         process.check()?;
-        // criu receives a pid, and holds the process with this pid until after this notice. If init still exists then,
-        // the pid was always init's.
+        // criu receives a pid, and keeps the process with this pid until after this notice. If init still exists now,
+        // the pid has been init's all the time.
         let mut hear = |notice: &Notice, _| match notice.script.as_str() {
             "post-dump" => process.check(),
             _ => Ok(()),
@@ -87,7 +87,7 @@ impl Container {
         Ok(())
     }
 
-    /// Refuses unsupported properties of the container, including those that only its record shows.
+    /// Refuses unsupported properties of the container, including properties that only the record shows.
     fn refuse(&self, spec: &Spec<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
         refused::check(spec, WHAT)?;
@@ -128,7 +128,7 @@ impl Container {
         })
     }
 
-    /// Returns the path of the cgroup that criu freezes. If it is empty, criu stops the processes one by one.
+    /// Returns the path of the cgroup that criu freezes. If the path is empty, criu stops the processes one by one.
     fn freezer(&self, session: &Session) -> Result<String, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(String::new()) };
         if location.is_unified() && !session.is(31400) {
@@ -139,7 +139,7 @@ impl Container {
     }
 }
 
-/// Refuses `option`, which needs a kernel that tracks written pages, if this kernel does not.
+/// Refuses `option`, which needs a kernel that tracks written pages. The message tells whether this kernel does.
 fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     let features = session.features()?;
     Err(Error::Text(match features.mem_track {

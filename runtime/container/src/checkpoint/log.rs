@@ -46,8 +46,8 @@ impl Log<'_> {
     }
 }
 
-/// The word in the log with which criu reports a failed operation. The errors before it give the reason; later errors
-/// come from criu's clean-up.
+/// The word in the log with which criu reports a failed operation. The errors before this word give the reason; later
+/// errors come from criu's clean-up.
 const FAILED: &str = "FAILED.";
 /// Parts of error lines that report only a consequence of an earlier error.
 const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];

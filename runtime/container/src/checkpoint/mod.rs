@@ -1,4 +1,4 @@
-//! `checkpoint` and `restore`: saves the processes of a container to files and restores them, by criu (criu.org).
+//! `checkpoint` and `restore`: saves the processes of a container to files and restores them, with criu (criu.org).
 //!
 //! criu stops the processes, writes and reads images, and creates the processes again. It receives its requests over
 //! the socket of `criu swrk`, as messages of `proto::messages::criu`. This module does the runtime's part: it prepares

@@ -59,7 +59,7 @@ pub struct CheckpointOptions<'a> {
     pub tcp_skip_in_flight: bool,
     /// Whether open, unlinked files get a temporary name.
     pub link_remap: bool,
-    /// The name of an option on the command line, if any, that requests saving only changed memory.
+    /// The name of the command-line option, if any, that requests to save only changed memory.
     pub tracked: Option<&'static str>,
     /// The command's environment.
     pub env: sys::Args,
@@ -76,7 +76,7 @@ pub struct RestoreOptions<'a> {
     pub criu: CriuOptions<'a>,
     /// Whether to return once the program is running.
     pub detach: bool,
-    /// Whether not to become the reaper of orphaned descendants.
+    /// If true, the command does not become the reaper of orphaned descendants.
     pub no_subreaper: bool,
     /// The profile of a Linux security module, `TYPE:NAME`.
     pub lsm_profile: Option<&'a str>,

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::identity::has_exited;
 
 /// A process and its directory in /proc. The directory stays that of this process: after the exit, reads fail with
-/// ESRCH or ENOENT, also if another process has got the pid.
+/// ESRCH or ENOENT, even if another process has got the pid.
 #[derive(Debug)]
 pub(super) struct Process {
     pub pid: i32,
@@ -37,7 +37,7 @@ impl Process {
         Ok(Self { pid, pidfd, directory: opened.context("open", &path)? })
     }
 
-    /// Refuses if the process has exited.
+    /// Fails if the process has exited.
     ///
     /// # Errors
     /// [`Error::NotRunning`]
@@ -59,7 +59,7 @@ impl Process {
         Ok(sys::fs::open_dir(&self.directory, "root").context("open", &object)?)
     }
 
-    /// Returns the targets of the standard streams; an empty one if it is closed.
+    /// Returns the targets of the standard streams. The target of a closed stream is empty.
     pub fn streams(&self) -> [String; 3] {
         [0, 1, 2].map(|number| {
             let path = readlinkat(&self.directory, format!("fd/{number}"), Vec::new());

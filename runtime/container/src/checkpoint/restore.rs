@@ -60,9 +60,9 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let work = options.criu.work.map(Directory::make).transpose()?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
-    // Also with `detach`: a signal during the restore must not end this process before everything is undone. The
-    // signals stay blocked until the process exits: one that arrives once the container runs, or while a failed restore
-    // is undone, must not end the process in place of its exit status.
+    // Signals are also blocked with `detach`: a signal during the restore must not end this process before everything
+    // is undone. The signals stay blocked until the process exits. If one of them ended the process once the container
+    // runs, or while a failed restore is undone, the exit status would be lost.
     let subreaper = !options.detach && !options.no_subreaper;
     let signals = ManuallyDrop::new(foreground::Signals::block(subreaper, trace)?);
     let cpus = StartCpus::enter(None, trace, create.warn)?;
@@ -229,12 +229,13 @@ impl Restoration<'_> {
                 Ok((record, child, header))
             }
             (done, child) => {
-                // Also without a cgroup of its own, whose removal ends what is in it.
+                // Kills init explicitly, because the container may have no cgroup of its own, whose removal would kill
+                // init.
                 for pidfd in child.map(|(child, _)| child.pidfd).into_iter().chain(stages.begun) {
                     let _ = sys::signal::send(pidfd.as_fd(), 9);
                     let _ = launch::wait(&pidfd);
                 }
-                // A cgroup that existed before the restore is kept. It was empty, so all processes are criu's.
+                // A cgroup that existed before the restore is kept. It was empty, so all processes in it are criu's.
                 let _ = cgroup.as_ref().map(Cgroup::end_processes);
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
@@ -345,7 +346,7 @@ impl Restoration<'_> {
     }
 }
 
-/// Joins a new session keyring, so that the container's processes do not inherit the caller's from criu.
+/// Joins a new session keyring, so that the container's processes do not inherit the caller's keyring from criu.
 fn join_keyring(id: &str) -> Result<(), Error> {
     let name = CString::new(format!("_ses.{id}")).unwrap_or_default();
     match sys::keyring::join_session(&name) {

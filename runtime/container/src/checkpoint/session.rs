@@ -46,7 +46,7 @@ impl<E: Into<Error>> From<E> for Trouble {
 /// The callback for criu's notices, with the descriptor that criu passes along.
 pub(super) type OnNotice<'a> = dyn FnMut(&Notice, Option<OwnedFd>) -> Result<(), Error> + 'a;
 
-/// A running criu. It is killed on drop.
+/// A running criu process, which is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Session {
     child: Child,
@@ -64,9 +64,9 @@ pub(super) struct Session {
 
 impl Session {
     /// Starts criu and asks for its version. `streams` become its standard streams; `others` follow from descriptor 4
-    /// on. With `own_group`, criu gets its own process group, so that a terminal's signals do not reach it: an
-    /// interrupted criu would leave processes modified. Without it, the caller has blocked signals: criu starts with
-    /// [`SignalSet::INTERRUPTS`] blocked, and this process ends criu when it gets one of them.
+    /// on. With `own_group`, criu gets its own process group, so that a terminal's signals do not reach criu: an
+    /// interrupted criu would leave processes modified. Without `own_group`, the caller has blocked signals: criu
+    /// starts with [`SignalSet::INTERRUPTS`] blocked, and this process ends criu when it receives one of these signals.
     ///
     /// # Errors
     /// If criu is missing or too old.
@@ -180,10 +180,10 @@ impl Session {
         }
     }
 
-    /// Has criu perform the operation of `options`, and waits until criu's process ends.
+    /// Makes criu perform the operation `what` with `options`, and waits until criu's process ends.
     ///
     /// # Errors
-    /// If criu fails, or if `on_notice` returns an error; criu then stops. If a signal interrupts this process before
+    /// If criu fails. If `on_notice` returns an error; criu then stops. If a signal interrupts this process before
     /// criu's process has ended; criu is then killed, even after its answer.
     pub fn run(
         mut self,
@@ -337,7 +337,7 @@ impl Session {
         Ok([!answer.revents().is_empty(), !end.revents().is_empty()])
     }
 
-    /// Kills criu's children, if they have their own process group.
+    /// Kills the process group of criu and its children, if criu has its own process group.
     fn end_helpers(&self) {
         if self.own_group {
             let _ = kill_process_group(self.child.pid, Signal::KILL);

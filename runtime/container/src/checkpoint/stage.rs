@@ -196,7 +196,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Attaches the source of an external mount, and adds it and all mounts below it to the list for criu.
+    /// Attaches the source of an external mount, and adds this mount and all mounts below it to the list for criu.
     fn add_source(
         &mut self,
         index: usize,

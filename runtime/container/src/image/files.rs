@@ -64,7 +64,7 @@ fn of_host(path: &str) -> Option<String> {
 }
 
 /// Adds a line with the container's name to `hosts`. If the name contains a dot, the line also contains the part before
-/// it.
+/// the dot.
 fn with_name(hosts: &str, name: &str) -> String {
     let end = if hosts.ends_with('\n') || hosts.is_empty() { "" } else { "\n" };
     match name.split_once('.') {

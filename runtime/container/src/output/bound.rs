@@ -1,9 +1,9 @@
 //! Bounds the size of a log that is an ordinary file, without a tmpfs of its own.
 //!
-//! The file begins with a hole. It extends so far that only the log's maximum size is left until the greatest file
-//! length that the file system allows. Output is appended after the hole. Once this space is full, write(2) fails with
-//! EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a signal. This method
-//! requires no privileges and no process. A program that truncates the file removes the bound.
+//! The file begins with a hole. The hole extends so far that only the log's maximum size is left until the greatest
+//! file length that the file system allows. Output is appended after the hole. Once this space is full, write(2) fails
+//! with EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a signal. This
+//! method requires no privileges and no process. A program that truncates the file removes the bound.
 
 use alloc::format;
 

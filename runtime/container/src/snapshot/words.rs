@@ -12,11 +12,11 @@ pub(crate) type Ids = (Vec<IdMapping>, Vec<IdMapping>);
 /// The parsed options of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// All other words, in order, with values unquoted.
+    /// All words except the mappings and `loop`, in order, with values unquoted.
     pub rest: Vec<String>,
-    /// `uidmap=` and `gidmap=`.
+    /// The mappings of `uidmap=` and `gidmap=`.
     pub ids: Option<Ids>,
-    /// `loop`
+    /// Whether `loop` is among the options.
     pub is_looped: bool,
 }
 
