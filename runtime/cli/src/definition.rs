@@ -55,9 +55,9 @@ pub struct Opt {
     pub long: &'static str,
     /// The short name after `-`.
     pub short: Option<char>,
-    /// The type of its value.
+    /// The type of the option's value.
     pub kind: Kind,
-    /// The name of its value in help; empty for flags.
+    /// The name of the option's value in help; empty for flags.
     pub value: &'static str,
     /// A one-line description.
     pub help: &'static str,

@@ -69,7 +69,7 @@ impl<'a> Invocation<'a> {
         Ok(store.by_beginning(id)?)
     }
 
-    /// Returns the optimizations to use for starts: all except those that `DAYFLY_WITHOUT` lists (for benchmarks).
+    /// Returns the fast paths to use for starts: all except those that `DAYFLY_WITHOUT` lists (for benchmarks).
     pub fn fast_paths(&self) -> Result<FastPaths, Failure> {
         let without = self.args.env(plan::WITHOUT).unwrap_or_default();
         FastPaths::without(without).map_err(Failure::new)

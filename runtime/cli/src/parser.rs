@@ -141,7 +141,7 @@ fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
     before.iter().all(|option| option.kind == Kind::Flag).then_some(found)
 }
 
-/// Adds combined options to `values`. If the last one needs a value, it is the next word of `rest`.
+/// Adds combined options to `values`. If the last option needs a value, the value is the next word of `rest`.
 #[cold]
 fn take_bundle<'a>(
     bundle: &[&'static Opt],

@@ -303,7 +303,7 @@ fn letters_that_share_a_dash() {
     assert!(values.flag(&INTERACTIVE) && values.flag(&TTY) && values.flag(&images::REMOVE));
     assert_eq!(values.texts(&images::VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
     assert_eq!(parsed.arguments, ["sh", "-it"]);
-    // An option with a value can only be the last one.
+    // Only the last of the combined letters may be an option with a value.
     assert_eq!(refusal("run -ivt /a:/b"), "flag provided but not defined: -ivt");
     assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
     assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");

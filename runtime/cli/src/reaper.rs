@@ -1,5 +1,5 @@
-//! The first process of a container that was started with `--init`. It runs the program as its child, forwards signals
-//! to it, reaps orphans, and exits with the program's exit status.
+//! The first process of a container that was started with `--init`. This process runs the program as its child,
+//! forwards signals to the program, reaps orphans, and exits with the program's exit status.
 //!
 //! This process runs under the container's seccomp filter and as the container's user. The only file of the host that
 //! it can access is dayfly's own binary, on a read-only mount.

@@ -10,8 +10,8 @@ use crate::invocation::Invocation;
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
     let (id, store) = (invocation.id()?, invocation.store()?);
-    // With --force only the full id matches: engines call `delete --force` before they create a container, and it must
-    // not delete another container whose id only begins with this text.
+    // With --force only the full id matches: engines call `delete --force` before they create a container. That call
+    // must not delete another container whose id only begins with this text.
     let found = if force { store.container(id) } else { store.by_beginning(id) };
     if found.as_ref().is_ok_and(container::Container::has_layers) {
         // Files in the container's layers may have owners other than the calling user.

@@ -52,8 +52,8 @@ fn config(state: &State) -> Option<Vec<u8>> {
     sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
-/// Returns the states of all containers. If the state root does not exist, there are none; this is an error only if the
-/// command line names the state root.
+/// Returns the states of all containers. If the state root does not exist, the list is empty; this is an error only if
+/// the command line names the state root.
 pub(super) fn states(invocation: &Invocation<'_>) -> Result<Vec<State>, Failure> {
     let root = state_root::of(invocation.globals, invocation.args)?;
     match access(root.path.as_str(), Access::EXISTS) {

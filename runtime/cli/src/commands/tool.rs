@@ -40,8 +40,8 @@ pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Re
     })
 }
 
-/// Returns the paths to try, in order: in this program's directory, in `../libexec/dayfly` beside it, and in the search
-/// path.
+/// Returns the paths to try, in order: in this program's directory, in `../libexec/dayfly` relative to that directory,
+/// and in the search path.
 fn candidates(program: &str, path: &str) -> Vec<String> {
     let own = readlink("/proc/self/exe", Vec::new()).ok().and_then(|own| own.into_string().ok());
     let directory =

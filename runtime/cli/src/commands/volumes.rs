@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::size;
 use crate::values::Values;
 
-/// The default options of a bind mount, as in Podman. Given options override them.
+/// The default options of a bind mount, as in Podman. Options on the command line override them.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
 /// Mount options that bind mounts do not support.
 const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];

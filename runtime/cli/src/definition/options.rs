@@ -290,22 +290,22 @@ pub static RESOURCES: Opt = Opt::text(
 /// Sets blkio.weight, io.bfq.weight or io.weight.
 pub static BLKIO_WEIGHT: Opt =
     Opt::new("blkio-weight", Kind::Integer, "WEIGHT", "weight of block device access, 10 to 1000");
-/// Sets cpu.cfs_period_us.
+/// Sets cpu.cfs_period_us (v1), or the period in cpu.max (v2).
 pub static CPU_PERIOD: Opt =
     Opt::text("cpu-period", "MICROSECONDS", "period over which the CPU quota is counted");
-/// Sets cpu.cfs_quota_us.
+/// Sets cpu.cfs_quota_us (v1), or the quota in cpu.max (v2).
 pub static CPU_QUOTA: Opt =
     Opt::text("cpu-quota", "MICROSECONDS", "CPU time the container may use in a period");
-/// Sets cpu.cfs_burst_us.
+/// Sets cpu.cfs_burst_us (v1) or cpu.max.burst (v2).
 pub static CPU_BURST: Opt =
     Opt::text("cpu-burst", "MICROSECONDS", "unused CPU time that may be used later in a burst");
 /// Sets cpu.shares (v1) or cpu.weight (v2).
 pub static CPU_SHARE: Opt =
     Opt::text("cpu-share", "SHARES", "weight of CPU time against other containers, 2 to 262144");
-/// Sets cpu.rt_period_us.
+/// Sets cpu.rt_period_us; cgroup v1 only.
 pub static CPU_RT_PERIOD: Opt =
     Opt::text("cpu-rt-period", "MICROSECONDS", "period over which real-time use is counted");
-/// Sets cpu.rt_runtime_us.
+/// Sets cpu.rt_runtime_us; cgroup v1 only.
 pub static CPU_RT_RUNTIME: Opt =
     Opt::text("cpu-rt-runtime", "MICROSECONDS", "real-time use the container may make in a period");
 /// Sets cpuset.cpus.
