@@ -59,7 +59,7 @@ pub fn create_from<'a>(
 }
 
 /// Calls `make`, and calls it again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
-/// write to cgroup.kill. The second call uses the first one's connection to the console socket, since the listener may
+/// write to cgroup.kill. The second call uses the first call's connection to the console socket, since the listener may
 /// accept only one connection. If the caller requests the pidfd, there is only one call, without CLONE_INTO_CGROUP,
 /// since the pidfd of a killed process could not be withdrawn.
 fn attempt<'a, T>(

@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_millis(200);
 /// The result of [`Store::delete`].
 #[derive(Debug)]
 pub enum Removed {
-    /// A container whose init had this pid, or 0 if it never had one.
+    /// A container whose init had this pid; 0 if the container never had an init.
     Container(i32),
     /// The remains of a container, if there were any. The error is the reason why the container could not be opened.
     Remains(Error),

@@ -121,7 +121,7 @@ pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
 }
 
-/// Duplicating descriptors, close-on-exec.
+/// Duplicates descriptors; the duplicates are close-on-exec.
 pub(crate) trait TryClone {
     /// Returns another descriptor of the same file.
     fn try_clone_fd(&self) -> Result<OwnedFd, sys::Error>;

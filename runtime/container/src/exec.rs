@@ -51,7 +51,7 @@ pub struct ExecOptions<'a> {
     pub additional_gids: Vec<u32>,
     /// Capabilities to add.
     pub caps: Vec<&'a str>,
-    /// Whether the process may gain privileges.
+    /// Whether the process gets no_new_privs, so that it cannot gain privileges by execve(2).
     pub no_new_privs: Option<bool>,
     /// The AppArmor profile.
     pub apparmor: Option<&'a str>,

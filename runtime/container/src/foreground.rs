@@ -21,7 +21,7 @@ const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
 
 /// The signal handling of a foreground command: signals are blocked before the clone and read from a signalfd(2), so
-/// that none is lost before the command waits.
+/// that no signal is lost before the command waits.
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,
@@ -41,9 +41,9 @@ impl Signals {
         Ok(Self { fd, old })
     }
 
-    /// Waits for the exit of `child`; returns its exit status, 128 + n for signal n. Signals to a `pending` init are
-    /// held back until it has executed its program. The messages that `notify` receives are forwarded to the service
-    /// manager.
+    /// Waits for the exit of `child`; returns its exit status, or 128 + n if signal n killed it. Signals to a `pending`
+    /// init are held back until init has executed its program. The messages that `notify` receives are forwarded to the
+    /// service manager.
     pub fn wait(
         &self,
         child: &Child,

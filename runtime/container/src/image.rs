@@ -67,7 +67,7 @@ pub struct ImageRun<'a> {
 /// Limits of a container that runs an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory.
+    /// Memory, in bytes.
     pub memory: Option<i64>,
     /// CPU time, in thousandths of a CPU.
     pub milli_cpus: Option<u32>,

@@ -34,7 +34,7 @@ const LONGEST: usize = 4096;
 /// Maximum time for the manager to read a message.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
-/// The service manager.
+/// The service manager, identified by the path of its socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manager(&'static str);
 
@@ -130,7 +130,8 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
     Ok(socket)
 }
 
-/// The service manager, and the container's socket, from which a foreground `run` forwards messages to it.
+/// The service manager, and the container's socket, from which a foreground `run` forwards messages to the service
+/// manager.
 #[derive(Debug)]
 pub(crate) struct Relay {
     manager: Manager,

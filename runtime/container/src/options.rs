@@ -53,8 +53,8 @@ pub struct CreateOptions<'a> {
     pub preserve_fds: u32,
     /// The manager of cgroups.
     pub cgroup_driver: CgroupDriver,
-    /// Whether the container may start without a cgroup if the caller cannot create one; `None` decides by the caller's
-    /// privileges.
+    /// Whether the container may start without a cgroup if the caller cannot create one; with `None`, the caller's
+    /// privileges decide.
     pub rootless: Option<bool>,
     /// The environment of the command, which may contain LISTEN_FDS, NOTIFY_SOCKET and others.
     pub env: sys::Args,

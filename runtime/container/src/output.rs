@@ -222,7 +222,7 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
 }
 
 /// Returns the offset at which the last `lines` lines of the output begin. The output itself begins at `start`, or at 0
-/// if the file is shorter than that.
+/// if the file is shorter than `start`.
 fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno> {
     let stat = fstat(log)?;
     let end = stat.st_size.unsigned_abs();

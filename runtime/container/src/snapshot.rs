@@ -69,7 +69,8 @@ pub fn is_supported(kind: &str) -> bool {
 
 /// Returns whether the root filesystem must be mounted in the bundle's directory before the container is created. The
 /// possible reasons are hooks that run outside the container and access the root filesystem there, the annotation
-/// [`PLACE`], a mount that covers another one, and the caller's wish (`is_set`). Returns false if there are no mounts.
+/// [`PLACE`], a mount that covers another one, and the caller's request (`is_set`). Returns false if there are no
+/// mounts.
 pub fn wants_host_root(spec: &Spec<'_>, mounts: &[RootMount<'_>], is_set: bool) -> bool {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
@@ -86,8 +87,8 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A prepared root filesystem. Some kernels need temporary resources on the host for it. Dropping this value releases
-/// them, unless the container's record already contains them.
+/// A prepared root filesystem. Some kernels need temporary resources on the host for the root filesystem. Dropping this
+/// value releases these resources, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,

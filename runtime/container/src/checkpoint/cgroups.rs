@@ -1,4 +1,4 @@
-//! The cgroups of a container in the images.
+//! The cgroups of a container that a checkpoint saves.
 //!
 //! criu saves the cgroup of the container's init in each hierarchy, with all cgroups below it, and the restore creates
 //! those that are missing. If the container has no cgroup of its own in a hierarchy, its processes are in a cgroup that

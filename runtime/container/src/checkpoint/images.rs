@@ -34,7 +34,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory. Creates it and its missing parents with mode 0700.
+    /// Opens the directory. If it is missing, creates it, and its missing parents, with mode 0700.
     pub fn make(path: &str) -> Result<Self, Error> {
         let path = absolute(path)?;
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);

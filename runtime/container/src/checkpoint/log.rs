@@ -21,7 +21,7 @@ pub(super) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Returns the error. If criu failed, adds the reason from the log.
+    /// Returns the error of a failed operation. If criu reported the error, adds the reason from criu's log.
     pub fn explain(self, trouble: Trouble) -> Error {
         let text = match trouble {
             Trouble::Ours(error) => return error,

@@ -40,7 +40,7 @@ pub(super) enum Sort {
     Remount,
 }
 
-/// Returns the kind of the configuration's mount with this index.
+/// Returns how criu handles the configuration's mount with this index.
 pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> Sort {
     let Some(mount) = spec.mounts.get(index) else { return Sort::Own };
     let options = MountOptions::parse(&mount.options);

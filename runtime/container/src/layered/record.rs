@@ -23,7 +23,7 @@ const IMAGE: &str = "image";
 pub(crate) struct LayeredRecord {
     /// The container's directory in the store; empty if it has none.
     pub directory: String,
-    /// Whether layers are temporarily attached below this directory.
+    /// Whether layers are temporarily attached below `directory`.
     pub attached: bool,
     /// The image's directory; empty if the container has no image.
     pub image: String,
