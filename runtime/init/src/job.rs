@@ -33,7 +33,7 @@ pub struct Job {
     pub relay: Option<RawFd>,
     /// The time line of init's steps, if traced.
     pub recorder: Option<Recorder>,
-    /// The new namespaces that an intermediate creates in the user namespace that it has joined.
+    /// The new namespaces that an intermediate creates together with init.
     pub flags: CloneFlags,
     /// The intermediate process that creates init, if the parent does not.
     pub intermediate: Option<Intermediate>,

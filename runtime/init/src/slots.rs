@@ -20,7 +20,7 @@ impl Default for Place {
 }
 
 /// Descriptors by slot. Dropping the parent's table closes them; by then no borrowed descriptor is in use. In init, the
-/// same numbers refer to its own copies ([`Slots::of_init`]).
+/// same numbers refer to init's own copies ([`Slots::of_init`]).
 #[derive(Debug)]
 pub struct Slots {
     /// Lives as long as the process: an init that shares the memory reads the numbers until its exec, which may be long

@@ -17,23 +17,24 @@ const ROOM_TO_SHARE: i64 = 64 << 20;
 /// How init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Init's mount namespace starts as a copy of the template, which contains one empty file system. If false, the
-    /// host's mount table is copied and released again.
+    /// Whether init's mount namespace starts as a copy of the template, which contains one empty file system. If not,
+    /// the host's mount table is copied and released again.
     pub from_template: bool,
-    /// Another process creates init's network namespace while init is set up.
+    /// Whether another process creates init's network namespace while init is set up.
     pub parallel_network: bool,
-    /// Init waits for that network namespace just before it mounts a sysfs of the configuration. If false, init waits
-    /// after all other mounts.
+    /// Whether init waits for that network namespace just before it mounts a sysfs of the configuration. If not, init
+    /// waits after all other mounts.
     pub mounts_in_turn: bool,
-    /// The memory init works in.
+    /// The memory that init works in.
     pub memory: Memory,
-    /// The memory an intermediate works in, unless it joins a user or time namespace, which requires memory of its own.
+    /// The memory that an intermediate works in, unless it joins a user or time namespace, which requires memory of its
+    /// own.
     pub intermediate_memory: Memory,
-    /// Init is created in its cgroup.
+    /// Whether init is created in its cgroup.
     pub into_cgroup: bool,
-    /// Init moves to v1 cgroups by writing to the file `tasks`, which moves one thread; init has only one.
+    /// Whether init moves to v1 cgroups by writing to the file `tasks`, which moves one thread; init has only one.
     pub thread_move: bool,
-    /// All masked directories are covered by mounts of one empty directory.
+    /// Whether all masked directories are covered by mounts of one empty directory.
     pub shared_masks: bool,
 }
 

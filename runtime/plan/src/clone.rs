@@ -251,8 +251,9 @@ fn offsets(linux: &Linux<'_>) -> String {
     text
 }
 
-/// Joins all namespaces of the container's init in one call, for exec. The parent sets the initial CPUs before the
-/// clone, because the process may start in its cgroup. The process keeps them unless final CPUs are given.
+/// Adds the steps by which an exec joins all namespaces of the container's init in one call. The parent sets the
+/// initial CPUs before the clone, because the process may start in its cgroup. The process keeps these CPUs unless
+/// final CPUs are given.
 pub fn join_all(
     builder: &mut Builder,
     request: &ExecRequest<'_>,

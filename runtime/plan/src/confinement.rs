@@ -10,7 +10,8 @@ use crate::path::c_str;
 use crate::step::{InitStep, ParentStep, SecurityModule};
 use crate::{Error, keep};
 
-/// Returns the AppArmor profile to change to, if any: `unconfined` needs no change, since the caller is not confined.
+/// Returns the AppArmor profile to change to, if any: `unconfined` needs no change, since the caller itself is
+/// unconfined.
 fn profile<'a>(process: &'a Process<'_>) -> Option<&'a str> {
     process.apparmor_profile.as_deref().filter(|profile| *profile != "unconfined")
 }

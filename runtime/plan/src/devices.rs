@@ -62,7 +62,7 @@ impl Wanted<'_> {
 
 /// How the container gets its device nodes.
 enum Origin {
-    /// Init creates them.
+    /// Init creates the nodes.
     Init,
     /// The parent creates the nodes on a separate file system. The user namespace in the slot, if any, maps the nodes'
     /// owners.
@@ -162,7 +162,7 @@ fn wanted<'a>(devices: &'a [Device<'a>]) -> Result<Vec<Wanted<'a>>, Error> {
     Ok(wanted)
 }
 
-/// Groups nodes by directory, so that init opens each directory once.
+/// Adds the steps that create nodes, one step per directory, so that init opens each directory once.
 fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
     let mut groups: Vec<(InRoot<'_>, Vec<Node>)> = Vec::new();
     for device in wanted {
@@ -194,7 +194,7 @@ fn lend(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Er
     Ok(())
 }
 
-/// Returns the source of a node of the host.
+/// Returns the source of a clone of the host's node.
 fn of_host(slot: Slot, device: &Wanted<'_>) -> Result<DeviceSource, Error> {
     let Wanted { file_type, number: (major, minor), .. } = *device;
     Ok(DeviceSource { slot, path: c_str(device.path.as_str())?, file_type, major, minor })
@@ -206,7 +206,7 @@ fn attach(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Makes the parent create nodes for the container.
+/// Adds the step with which the parent creates nodes for the container.
 fn own(
     builder: &mut Builder,
     context: &Context<'_, '_>,

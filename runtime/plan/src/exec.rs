@@ -1,4 +1,4 @@
-//! Compiles a process into a plan: an additional process of a running container.
+//! Compiles an additional process of a running container into a plan.
 
 use alloc::string::{String, ToString};
 

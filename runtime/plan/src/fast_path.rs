@@ -14,8 +14,8 @@ bitflags! {
     pub struct FastPaths: u32 {
         /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
-        /// Init's mount namespace is a copy of an empty one. Without this fast path, it is a copy of the host's, whose
-        /// mounts init releases again.
+        /// Init's mount namespace is a copy of the template. Without this fast path, it is a copy of the host's mount
+        /// namespace, whose mounts init releases again.
         const TEMPLATE_NAMESPACE = 1 << 1;
         /// Init works in the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;

@@ -44,7 +44,7 @@ pub fn joined_user_namespace<'a>(context: &'a Context<'_, '_>) -> Option<&'a str
     context.linux.namespace(spec::NamespaceKind::User)?.path.as_deref()
 }
 
-/// Opens the container's user namespace, once for all mounts.
+/// Adds the step that opens the container's user namespace, once for all mounts. Returns the namespace's slot.
 pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     let opened = builder.parent.iter().find_map(|step| match step {
         ParentStep::OpenNamespace { slot, kind: CloneFlags::NEWUSER, .. } => Some(*slot),
@@ -59,7 +59,8 @@ pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
     Ok(slot)
 }
 
-/// Creates a user namespace with these mappings, once for all mounts with the same mappings.
+/// Adds the step that creates a user namespace with these mappings, once for all mounts with the same mappings. Returns
+/// the namespace's slot.
 pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
     let known = builder.parent.iter().find_map(|step| match step {
         ParentStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),

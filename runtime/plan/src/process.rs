@@ -40,14 +40,14 @@ pub struct Around<'a> {
     pub execution: &'a Execution,
 }
 
-/// Sets the OOM score from outside, through the procfs that the parent verified.
+/// Adds the step that sets the OOM score from outside, through the procfs that the parent verified.
 pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| !caller.is_confined()) {
         builder.parent(ParentStep::AdjustOomScore(score));
     }
 }
 
-/// Sets the OOM score before the clone if the caller is confined: `inherited-oom-score`.
+/// Adds the step that sets the OOM score before the clone, if the caller is confined: `inherited-oom-score`.
 pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| caller.is_confined()) {
         builder.parent(ParentStep::InheritOomScore(score));

@@ -101,7 +101,7 @@ pub struct Request<'a> {
     pub shown_cgroup: Option<cgroup::Location>,
     /// The CPU affinity that the caller had before it switched to the start CPUs. It is restored for hooks on the host.
     pub own_cpus: Option<NumberSet>,
-    /// Whether the container's network namespace, joined or inherited, is not owned by its user namespace.
+    /// Whether the container's network namespace, joined or inherited, is not owned by the container's user namespace.
     pub foreign_network: bool,
     /// Whether the caller provides a template mount namespace in [`Slot::TEMPLATE`](crate::step::Slot::TEMPLATE).
     pub template: bool,

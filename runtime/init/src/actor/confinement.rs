@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Op};
 
-/// Makes AppArmor change our profile at the next exec. Since Linux 5.8, AppArmor has a directory of its own in
+/// Makes AppArmor change init's profile at the next exec. Since Linux 5.8, AppArmor has a directory of its own in
 /// /proc/self/attr. On older kernels, init writes to the file `exec` in /proc/self/attr itself; this file belongs to
 /// the only active module.
 pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Fai
     })
 }
 
-/// Makes SELinux change our label at the next exec.
+/// Makes SELinux change init's label at the next exec.
 pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     let written = write(proc, c"self/attr/exec", label.as_bytes());
     written.op(match written {
@@ -35,7 +35,7 @@ pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Fai
     })
 }
 
-/// Sets the SELinux label of keys that we create; an empty label restores the default.
+/// Sets the SELinux label of keys that init creates; an empty label restores the default.
 pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     match write(proc, c"self/attr/keycreate", label.as_bytes()) {
         Err(Errno::NOENT) => Ok(()),

@@ -122,7 +122,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs the steps that the intermediate did not run. Returns false on failure.
+    /// Runs the step that an intermediate has left to init, if any: creates the cgroup namespace once the parent has
+    /// moved init. Returns false on failure.
     fn catch_up(&mut self, job: &Job) -> bool {
         let Some(number) = job.late_cgroup_namespace() else { return true };
         let unshared = self
@@ -131,7 +132,7 @@ impl<'a> Init<'a> {
         unshared.inspect_err(|failure| self.report(number, failure)).is_ok()
     }
 
-    /// Reports a failed step to the listening process.
+    /// Reports a failed step to the process that waits for init: the `start` command or the parent.
     fn report(&self, number: usize, failure: &Failure) {
         let listener = self.starter.as_ref().or(self.channel.as_ref()).or(self.intermediate);
         if let Some(listener) = listener {

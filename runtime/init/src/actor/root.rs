@@ -93,7 +93,7 @@ impl<'a> Root<'a> {
         Ok(Place { fd, was_there })
     }
 
-    /// Opens a file to bind on, and creates it if missing.
+    /// Opens a file that serves as a mount point, and creates it if missing.
     pub(crate) fn file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         match self.resolve(path, OFlags::PATH, Links::Follow) {
             Err(Errno::NOENT) => self.make_file(path),
@@ -207,7 +207,7 @@ impl<'a> Root<'a> {
                 Err(Errno::EXIST) if links == Links::Follow => {
                     return inside::make_directories(self.0, path, MADE).op("openat");
                 }
-                // Another process has created it since the look-up.
+                // Another process has created the directory since the look-up.
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Failure::new("mkdirat", errno)),
             }

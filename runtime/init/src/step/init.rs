@@ -57,8 +57,8 @@ pub enum InitStep<'a> {
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
-    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup, and the mount namespace if
-    /// init joined the template.
+    /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup; the mount namespace, if init
+    /// joined the template; and the IPC namespace, if init is in a user namespace.
     Unshare(CloneFlags),
     /// Waits for the network namespace that the network maker creates, and joins it.
     JoinNetwork,

@@ -33,7 +33,7 @@ impl Slot {
     pub const START: Self = Self(3);
     /// The host's /dev/null, detached.
     pub const NULL: Self = Self(4);
-    /// The pidfd of the container that an exec enters; the caller provides it.
+    /// The pidfd of the init whose container an exec enters; the caller provides it.
     pub const CONTAINER: Self = Self(5);
     /// The template mount namespace; the caller provides it.
     pub const TEMPLATE: Self = Self(6);

@@ -104,7 +104,7 @@ fn source_inside<'p>(
     places.any(covers).then_some(path)
 }
 
-/// Returns whether the source of a bind mount lies in the root filesystem, at or below `path`.
+/// Returns whether the source of a bind mount lies in the root filesystem, at or below `place`.
 pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &str) -> bool {
     let is_bind = |word: &spec::Str<'_>| *word == "bind" || *word == "rbind";
     if mount.kind != "bind" && !mount.options.iter().any(is_bind) {

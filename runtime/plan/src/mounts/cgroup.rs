@@ -17,9 +17,9 @@ use crate::path::{c_str, in_root};
 use crate::step::{CloneTree, InitStep, MountFs, Propagation, Target};
 use crate::{Error, devices, keep};
 
-/// Mounts /sys/fs/cgroup. If the container has its own cgroup namespace, this is a fresh mount (cheap, and rooted at
-/// the container's cgroup). If not, it is a bind mount of the host's. (A fresh cgroup2 mount from the initial cgroup
-/// namespace costs about 6 ms and may change flags of the host's root.)
+/// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a fresh mount
+/// (cheap, and rooted at the container's cgroup). If not, it is a bind mount of the host's. (A fresh cgroup2 mount from
+/// the initial cgroup namespace costs about 6 ms and may change flags of the host's root.)
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,

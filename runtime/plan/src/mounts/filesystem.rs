@@ -168,7 +168,7 @@ pub(super) fn context_of(
     Ok(label.map(|label| (c"context", Some(label))))
 }
 
-/// Makes a tmpfs read-only after its contents are created.
+/// Returns the step that makes a tmpfs read-only after its contents are created.
 pub(super) fn read_only(context: &Context<'_, '_>, path: &'static CStr) -> InitStep {
     if !context.namespaces.has(CloneFlags::NEWNS) {
         return InitStep::FreezeTmpfs { path };

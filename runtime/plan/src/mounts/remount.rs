@@ -15,8 +15,8 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, Parameter};
 use crate::{Error, keep};
 
-/// Changes an existing mount. Only named options change; mount(2) would reset all others. The file system itself is
-/// changed only if its own options are named.
+/// Adds the steps that change an existing mount. Only named options change; mount(2) would reset all others. The file
+/// system itself is changed only if its own options are named.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,

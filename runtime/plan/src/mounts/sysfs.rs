@@ -11,8 +11,9 @@ use crate::context::Context;
 use crate::path::{in_root, is_at_or_below};
 use crate::step::{CloneTree, InitStep, Propagation, Target};
 
-/// Binds the host's /sys with all mounts below it, because the kernel lets only the owner of a network namespace mount
-/// the sysfs that shows it. The bind mount is recursively read-only, since it includes the host's cgroups.
+/// Adds the steps that bind the host's /sys with all mounts below it, because the kernel lets only the owner of a
+/// network namespace mount the sysfs that shows it. The bind mount is recursively read-only, since it includes the
+/// host's cgroups.
 pub(super) fn bind(
     builder: &mut Builder,
     options: &MountOptions<'_>,

@@ -88,7 +88,7 @@ pub enum ParentStep {
     CreateCgroup,
     /// Selects the PID namespace in which children are created; undone after the clone.
     EnterPidNamespace {
-        /// A PID namespace, or a pidfd.
+        /// The slot of a PID namespace, or of a pidfd.
         slot: Slot,
     },
     /// Joins a namespace that init inherits; undone after the clone.
@@ -118,10 +118,10 @@ pub enum ParentStep {
         /// Whether init, which has only one thread, moves to v1 cgroups by writing to the file `tasks`.
         thread_move: bool,
     },
-    /// Ends the process that kept the scope alive, so that only init is in the scope that systemd created.
+    /// Kills the holder, so that only init is in the scope that systemd created.
     ReleaseScope {
-        /// Whether init was created in all of its cgroups. If not, it must be moved to the scope before the process
-        /// ends.
+        /// Whether init was created in all of its cgroups. If not, init must be moved to the scope before the holder
+        /// exits.
         born_inside: bool,
     },
     /// Makes the network maker create init's network namespace, with `lo` up, and pass the namespace to init. The
@@ -203,7 +203,7 @@ pub struct IdHelper {
     pub map: String,
 }
 
-/// The contents of uid_map, gid_map and setgroups (user_namespaces(7)).
+/// The contents of uid_map and gid_map (user_namespaces(7)).
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct IdMaps {
     /// Lines "inside outside size".
