@@ -159,7 +159,7 @@ impl Cgroup {
         cgroup
     }
 
-    /// Keeps the cgroup when this value is dropped: from now on, it belongs to the container.
+    /// Keeps the cgroup when this value is dropped: from now on, the cgroup belongs to the container.
     pub fn keep(&mut self) {
         self.made.clear();
         self.made_above.clear();

@@ -23,8 +23,8 @@ const SIGKILL: i32 = 9;
 
 impl Cgroup {
     /// Kills all processes in the cgroup at `location` and in all cgroups below it, and removes these cgroups. Missing
-    /// directories are ignored. If there are no processes and no cgroups below it, the removal needs one rmdir(2) per
-    /// hierarchy.
+    /// directories are ignored. If the cgroup contains neither processes nor cgroups, the removal needs one rmdir(2)
+    /// per hierarchy.
     ///
     /// # Errors
     /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; [`Error::Systemd`] if the unit cannot be

@@ -59,7 +59,7 @@ impl Location {
 impl Cgroup {
     /// Creates the cgroup of a unit, like [`Cgroup::create`]. systemd creates the scope for the process `holder`, which
     /// must not exit until the container's init is in the cgroup; after that, see [`Cgroup::without_holder`].
-    /// `properties` are additional properties of the unit. Those derived from `resources` override them.
+    /// `properties` are additional properties of the unit. Properties derived from `resources` override them.
     ///
     /// # Errors
     /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.

@@ -23,8 +23,8 @@ pub(crate) fn find(all: &[Legacy], controller: Controller) -> Option<&Directory>
     Some(&legacy.directory)
 }
 
-/// Returns the directory like [`find`], but a missing controller is an error. `file` is the file of a limit, for the
-/// error.
+/// Returns the directory like [`find`], but a missing controller is an error. `file` is the name of a limit's file,
+/// which the error contains.
 pub(crate) fn require<'a>(
     all: &'a [Legacy],
     controller: Controller,

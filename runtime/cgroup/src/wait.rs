@@ -1,4 +1,4 @@
-//! Functions that wait, each of them until a deadline at the latest.
+//! Functions that wait for an event, until a deadline at the latest.
 
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};

@@ -16,7 +16,7 @@ impl Holder {
         unsafe { holder::begin() }.context("clone3", "holder of the scope").map(Self)
     }
 
-    /// Returns its pid.
+    /// Returns the holder's pid.
     pub fn pid(&self) -> Pid {
         self.0.pid
     }

@@ -120,8 +120,8 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
     }
 }
 
-/// Sets both limits in the order that the kernel requires: the limit of memory must never exceed the limit of memory
-/// and swap together.
+/// Sets the limit of memory, and the limit of memory and swap together, in the order that the kernel requires: the
+/// former must never exceed the latter.
 fn memory_and_swap(
     directory: &Directory,
     memory: Option<i64>,

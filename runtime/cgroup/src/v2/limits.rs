@@ -118,9 +118,10 @@ fn pids(directory: &Directory, tasks: i64) -> Result<(), Error> {
     limit(directory, "pids.max", OrMax(task_limit(tasks)))
 }
 
-/// Converts a task limit. Since runtime-spec 1.3 (config-linux.md, PIDs), 0 is a limit; before, some implementations
-/// treated it as "unlimited". As in runc 1.5, it is converted to 1. This has the same effect inside the container,
-/// where fork fails. systemd does not accept 0, and with a limit of 0 no process could be created in the cgroup.
+/// Converts a task limit. Since runtime-spec 1.3 (config-linux.md, PIDs), 0 is a limit; before that version, some
+/// implementations treated 0 as "unlimited". As in runc 1.5, 0 is converted to 1. This has the same effect inside the
+/// container, where fork fails. systemd does not accept 0, and with a limit of 0 no process could be created in the
+/// cgroup.
 pub(crate) fn task_limit(tasks: i64) -> i64 {
     if tasks == 0 { 1 } else { tasks }
 }

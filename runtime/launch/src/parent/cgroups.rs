@@ -66,8 +66,8 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Kills the process that keeps the scope alive, once init is in the cgroup in all hierarchies. An init that was
-    /// not created there may not have moved itself yet, so the parent moves it first.
+    /// Kills the holder of the scope, once init is in the cgroup in all hierarchies. An init that was not created there
+    /// may not have moved itself yet, so the parent moves it first.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
         let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;

@@ -284,8 +284,8 @@ impl Parent<'_> {
     }
 }
 
-/// If init enters a time namespace of its own in `step`, returns the step's index, and how far init's clock is ahead
-/// from then on.
+/// If init enters a time namespace of its own in `step`, returns the step's index, and the number of nanoseconds by
+/// which init's clock is ahead from then on.
 fn own_time((number, step): (usize, &InitStep)) -> Option<(usize, i64)> {
     match step {
         InitStep::EnterTime { ahead, .. } => Some((number, *ahead)),

@@ -30,7 +30,7 @@ impl Parent<'_> {
         self.write_proc("oom_score_adj", &score)
     }
 
-    /// Sets this process's OOM score to init's.
+    /// Sets this process's OOM score to the score that init gets.
     pub(super) fn take_on_oom_score(&mut self, score: i32) -> Result<(), Error> {
         let score = score.to_string();
         let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
