@@ -1,6 +1,6 @@
 //! Durations in the format of Go's `time.ParseDuration`: `5s`, `1m30s`, `1.5h`, `300ms`.
 
-/// Returns the nanoseconds of a unit.
+/// Returns the length of a unit in nanoseconds.
 fn unit(name: &str) -> Option<i128> {
     Some(match name {
         "ns" => 1,

@@ -154,7 +154,8 @@ const fn end(allow: bool) -> [Instruction; 2] {
 /// Loads a program returned by [`assemble`].
 ///
 /// # Errors
-/// EPERM without CAP_BPF and CAP_NET_ADMIN (before Linux 5.8, CAP_SYS_ADMIN); E2BIG if there are thousands of rules.
+/// EPERM unless the caller has CAP_BPF and CAP_NET_ADMIN (before Linux 5.8, CAP_SYS_ADMIN); E2BIG if there are
+/// thousands of rules.
 pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }

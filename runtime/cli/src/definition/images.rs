@@ -162,7 +162,7 @@ two files grant to that user.",
     )
 };
 
-/// Whether to print further output until the program exits.
+/// Prints further output until the program exits.
 pub static FOLLOW: Opt =
     Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
 /// The number of lines to print from the end of the log.

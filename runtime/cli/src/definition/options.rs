@@ -172,7 +172,7 @@ pub static STORE: Opt = Opt::text(
     "DIR",
     "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
-/// The ids that are mapped in the user namespace.
+/// How the ids of a container with layers are mapped to the host's.
 pub static USERNS: Opt = Opt::text(
     "userns",
     "WHOSE",
@@ -362,7 +362,7 @@ pub static WORK_PATH: Opt = Opt::text(
 /// The directory with the images of an earlier dump; not supported.
 pub static PARENT_PATH: Opt =
     Opt::text("parent-path", "DIR", "images of an earlier --pre-dump; not supported yet");
-/// Whether the container continues after the checkpoint.
+/// Leaves the container running after the checkpoint.
 pub static LEAVE_RUNNING: Opt =
     Opt::flag("leave-running", "leave the container running afterwards");
 /// Saves and restores open TCP connections.

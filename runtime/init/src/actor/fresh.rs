@@ -14,8 +14,8 @@ use super::root::MADE;
 use crate::failure::{Failure, Op};
 use crate::step::MountFs;
 
-/// The tmpfs that init mounted last. Init discards this record when it mounts something that is not directly below the
-/// tmpfs.
+/// The tmpfs that init mounted last. Init discards this record before any step that may mount something that is not
+/// directly below the tmpfs.
 pub(crate) struct Fresh<'a> {
     /// The tmpfs's mount point, as in the configuration.
     path: &'a CStr,

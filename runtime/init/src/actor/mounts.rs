@@ -128,8 +128,9 @@ pub(crate) fn reconfigure(
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
 }
 
-/// Creates and attaches a filesystem. `fresh` is the record of the last mounted tmpfs; if the new filesystem is a
-/// tmpfs, `fresh` is set to it.
+/// Creates and attaches a filesystem. `fresh` is the record of the last mounted tmpfs. The record is kept if the new
+/// mount is directly below that tmpfs. Otherwise `fresh` becomes the record of the new filesystem if this is an empty
+/// tmpfs, or else `None`.
 pub(crate) fn mount_fs<'a>(
     root: &Root<'_>,
     step: &MountFs<'a>,

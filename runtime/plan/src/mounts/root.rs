@@ -43,7 +43,7 @@ fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result
     Ok(())
 }
 
-/// Describes a copy of a directory of the host, with all mounts below it.
+/// Returns the data of a step that copies a directory of the host, with all mounts below it.
 fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
     let kind = match root_propagation(context)? {
         Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
