@@ -2,6 +2,7 @@
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Running};
 use dayfly_tests::view::View;
@@ -29,6 +30,7 @@ const CASES: &[Case] = &[
     case!(report_goes_on).needs(bench).unlike_runc().alone(),
     case!(lookups_are_timed).needs(bench).unlike_runc(),
     case!(learned_profiles_are_timed).needs(bench).unlike_runc(),
+    case!(restores_are_timed).needs(bench_and_criu).unlike_runc(),
 ];
 
 /// Checks that the program that `dayfly bench` executes is in dayfly's directory.
@@ -47,6 +49,15 @@ fn beside(program: &str) -> Result<(), String> {
 fn bench_and_cgroup() -> Result<(), String> {
     bench()?;
     beside("dayfly-cgtool")
+}
+
+fn bench_and_criu() -> Result<(), String> {
+    bench()?;
+    criu::lacking()?;
+    match Path::new("/usr/bin/python3").exists() {
+        true => Ok(()),
+        false => Err("no /usr/bin/python3".to_owned()),
+    }
 }
 
 /// Checks that cgroup v2 lacks controllers, as in the v2 view of a hybrid host, where they belong to v1.
@@ -414,4 +425,20 @@ fn learned_profiles_are_timed(bed: &Bed) {
     let left = fs::read_dir(&bed.dir).expect("list").flatten();
     let names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
     assert_eq!(names.filter(|name| name.starts_with("dayfly-profile-")).count(), 0);
+}
+
+fn restores_are_timed(bed: &Bed) {
+    let (runtime, criu) = (bed.runtime().to_str().expect("path"), criu::program());
+    let words = ["restore", "--runtime", runtime, "--criu", &criu, "--programs", "python"];
+    let result = measured(bed, &[&words[..], &["--rounds", "2", "--warm-up", "0"]].concat());
+    assert_eq!(result["failures"], Value::Array(Vec::new()), "{result:#}");
+    let steps: Vec<_> =
+        result["rows"].as_array().expect("rows").iter().map(|row| &row["step"]).collect();
+    let expected =
+        ["Python, started until ready", "Python, restored until ready", "Python, a shell instead"];
+    assert_eq!(steps, expected);
+    let of_criu = &result["criu"][0];
+    assert!(of_criu["criu_us"].as_f64() < of_criu["ready_us"].as_f64(), "{of_criu}");
+    assert!(of_criu["pages"].as_f64() > Some(100.0), "{of_criu}");
+    assert!(result["pays"][0]["from_ms"].as_f64() > Some(1.0), "{}", result["pays"]);
 }

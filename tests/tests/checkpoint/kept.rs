@@ -10,8 +10,9 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::wait;
 use rustix::fd::AsFd;
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -28,6 +29,7 @@ const CASES: &[Case] = &[
     case!(hooks).needs(criu::lacking).unlike_runc(),
     case!(locks_of_files).needs(perl).unlike_runc(),
     case!(connections).needs(perl).unlike_runc(),
+    case!(network_is_locked_for_connections_only).needs(criu::lacking).unlike_runc(),
     case!(sockets_that_lead_outside).needs(perl).unlike_runc(),
     case!(read_only_root).needs(criu::lacking).unlike_runc(),
 ];
@@ -295,6 +297,32 @@ fn connections(bed: &Bed) {
     saved.counts();
     saved.checkpoint(&["--tcp-established"]).ok();
     saved.restore(&["--tcp-established"]).ok();
+    saved.counts();
+}
+
+/// criu locks the network by rules of iptables(8), which takes several programs. Only connections need the lock.
+fn network_is_locked_for_connections_only(bed: &Bed) {
+    let programs = bed.dir.join("programs");
+    fs::create_dir(&programs).expect("mkdir");
+    for name in ["iptables-restore", "ip6tables-restore"] {
+        let program = programs.join(name);
+        fs::write(&program, format!("#!/bin/sh\necho {name} >>{}/called\n", bed.dir.display()))
+            .expect("write");
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    }
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("PATH"));
+    let called = || fs::read_to_string(bed.dir.join("called")).unwrap_or_default();
+    let saved = Saved::counting(bed);
+    let checkpoint = |flags: &[&str]| saved.checkpoint_call(flags).env("PATH", &path).run();
+    let restore = |flags: &[&str]| {
+        saved.restore_call(&[&["--detach"], flags].concat()).env("PATH", &path).run()
+    };
+    checkpoint(&[]).ok();
+    restore(&[]).ok();
+    assert_eq!(called(), "");
+    checkpoint(&["--tcp-established"]).ok();
+    assert!(called().contains("iptables-restore"), "{}", called());
+    restore(&["--tcp-established"]).ok();
     saved.counts();
 }
 

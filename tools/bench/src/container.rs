@@ -1,6 +1,7 @@
 //! One container of one runtime, and the commands that are timed.
 
 mod detached;
+mod saved;
 
 use crate::Error;
 use crate::process::{self, Failure, Sample};

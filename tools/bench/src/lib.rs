@@ -7,7 +7,7 @@
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`] | the bundle for all runtimes |
-//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`groups`] | what control groups do for applications that share a host |
 //! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, by the system calls seen from outside, by samples of a burst |
@@ -44,6 +44,7 @@ pub mod probe;
 pub mod process;
 pub mod race;
 pub mod report;
+pub mod restore;
 pub mod results;
 pub mod rootfs;
 pub mod runtime;

@@ -8,8 +8,8 @@ use dayfly_bench::stand::Entrant;
 use dayfly_bench::view::View;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, layers,
-    learned, leftover, lookups, memory, mounts, pools, rootfs, runtime, session, shim, spaced,
-    staircase, start, trace, unshare,
+    learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, session, shim,
+    spaced, staircase, start, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -113,6 +113,12 @@ fn execute(command: Command) -> Result<(), Error> {
             let options = options.settled();
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 bulk::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Restore(options) => {
+            let options = options.settled();
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
+                restore::experiment(&options, stand, entrants)
             })
         }
         Command::Shim(options) => {

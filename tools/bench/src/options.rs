@@ -1,25 +1,28 @@
 //! The command line.
 
 use crate::config::Profile;
-use crate::race::{Operation, Rounds};
-use crate::view::View;
+use crate::race::Operation;
 use ::report::time::time;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod common;
 mod faas;
 mod figures;
 mod groups;
 mod report;
+mod restore;
 mod shim;
 mod trace;
 
+pub use common::{Common, Forms, Timing};
 pub use faas::{Arrivals, Faas, MINUTES, Policy, Regular};
 pub use figures::{Bulk, Figure, Learned, Memory, Steps, Written};
 pub use groups::{Groups, Use, Work};
 pub use report::{FavorDynmods, Lookups, Report, Unshare};
+pub use restore::{Restore, Warmed};
 pub use shim::{Measured, Shim, ShimDaemon};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
@@ -100,6 +103,12 @@ pub enum Command {
     /// This is like a host coming up with everything prepared. The time is from before the first start until the last
     /// one returns; the containers' programs exit by themselves, and are waited for afterwards.
     Bulk(Bulk),
+    /// Compare a program's start until it is ready with its restore from a checkpoint
+    ///
+    /// Python, a JVM and Node.js of this host load libraries, then report that they are ready. Each runtime saves a
+    /// container of each program once, by criu. In every round it starts such a container, restores the saved one, and
+    /// starts a shell instead, which shows from which warm-up on a restore is sooner.
+    Restore(Restore),
     /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
     /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures times, the CPU time
@@ -154,77 +163,6 @@ pub enum Command {
         /// The number.
         count: u32,
     },
-}
-
-/// The forms of an experiment's output.
-#[derive(Debug, Args)]
-pub struct Forms {
-    /// Print JSON with every sample instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Write every sample as a line of CSV; - is standard output
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write a picture of the results
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-}
-
-/// Options of all experiments.
-#[derive(Debug, Args)]
-pub struct Common {
-    /// A runtime; may be given several times, and others are compared with the first [default: dayfly and the crun,
-    /// runc and youki found]
-    #[arg(long = "runtime", value_name = "[NAME=]PATH")]
-    pub runtimes: Vec<String>,
-    /// Use this bundle for containers instead of making one
-    #[arg(long, value_name = "DIR", conflicts_with = "profile")]
-    pub bundle: Option<PathBuf>,
-    /// The kind of container
-    #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
-    pub profile: Profile,
-    /// Omit the device rules: crun before 1.9 can't load them without CAP_SYS_RESOURCE
-    #[arg(long)]
-    pub no_device_rules: bool,
-    /// Kill a command after this time, and exclude its runtime
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
-    pub deadline: Duration,
-    /// Measure in this view of the host's cgroups; on a hybrid host the others are available too, in a mount namespace
-    /// of the experiment's own [default: as the host is]
-    #[arg(long, value_enum)]
-    pub view: Option<View>,
-    /// The forms of the output.
-    #[command(flatten)]
-    pub forms: Forms,
-    /// Write the output to FILE instead of printing it
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Run this in containers instead of the bundle's program; it must exit by itself
-    #[arg(last = true, value_name = "PROGRAM")]
-    pub program: Vec<String>,
-}
-
-/// The number of rounds, and pauses.
-#[derive(Debug, Args)]
-pub struct Timing {
-    /// Number of measured rounds
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
-    pub rounds: usize,
-    /// Number of rounds before the measured ones
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub warm_up: usize,
-    /// Wait this long before every start; a pause longer than the kernel's RCU grace periods reveals costs that
-    /// back-to-back starts hide
-    #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
-    pub pause: Vec<Duration>,
-}
-
-impl Timing {
-    /// Returns the rounds after each pause.
-    pub fn by_pause(&self) -> impl Iterator<Item = Rounds> + '_ {
-        let Self { rounds, warm_up, pause } = self;
-        pause.iter().map(|&pause| Rounds { warm_up: *warm_up, timed: *rounds, pause })
-    }
 }
 
 /// `start`.
@@ -449,6 +387,7 @@ fn some(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::View;
     use clap::CommandFactory;
 
     #[test]

@@ -104,7 +104,7 @@ fn installed() -> Result<Vec<Runtime>, Error> {
 
 /// Returns the path of a runtime by name. `dayfly` is this installation's; any other is searched for in `peers/bin`
 /// beside this program's build, and then in $PATH.
-fn known(name: &str) -> Option<PathBuf> {
+pub(crate) fn known(name: &str) -> Option<PathBuf> {
     if name == "dayfly" {
         return own();
     }

@@ -169,6 +169,11 @@ impl Stand {
         &self.directory
     }
 
+    /// Returns the path of a directory that does not exist yet, and is removed with the stand.
+    pub(crate) fn new_directory(&self) -> PathBuf {
+        self.directory.join(format!("files-{}", self.serial.fetch_add(1, Ordering::Relaxed)))
+    }
+
     /// Returns the parent of the runtimes' state directories.
     #[must_use]
     pub fn state(&self) -> &Path {

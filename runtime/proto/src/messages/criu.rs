@@ -46,6 +46,14 @@ pub mod cgroups {
     pub const DEFAULT: i32 = 6;
 }
 
+/// The ways in which a dump keeps packets away.
+pub mod network_lock {
+    /// By rules of iptables(8).
+    pub const IPTABLES: i32 = 1;
+    /// Not at all (criu 3.17).
+    pub const SKIP: i32 = 3;
+}
+
 message! {
     /// `criu_page_server_info`: the server that receives or provides memory pages.
     pub struct PageServer {
@@ -156,6 +164,9 @@ message! {
         53 => lsm_profile: String,
         /// The SELinux context of the mounts.
         63 => lsm_mount_context: String,
+        /// How a dump keeps packets away from the processes' network namespaces: one of [`network_lock`]. A restore does
+        /// as the images' dump did.
+        64 => network_lock: i32,
     }
 
     /// `criu_features`: optional features of the kernel that criu can use.

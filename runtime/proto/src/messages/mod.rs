@@ -4,6 +4,7 @@
 pub mod any;
 pub mod bootstrap;
 pub mod criu;
+pub mod criu_stats;
 pub mod events;
 pub mod info;
 pub mod metrics_v1;

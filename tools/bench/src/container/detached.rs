@@ -30,10 +30,15 @@ impl Container<'_> {
     /// The runtime's failure, or a pid file without a pid.
     pub fn started(&self, end: End) -> Result<Pid, Fault> {
         self.check("run", end)?;
+        self.read_pid("run")
+    }
+
+    /// Reads the pid file that a command has written.
+    pub(super) fn read_pid(&self, step: &'static str) -> Result<Pid, Fault> {
         let text = fs::read_to_string(self.pid_file()).unwrap_or_default();
         let pid = text.trim().parse().ok().and_then(Pid::from_raw);
         self.pid.set(pid);
-        pid.ok_or_else(|| self.fault("run", Failure::Left(format!("pid file: {text:?}"))))
+        pid.ok_or_else(|| self.fault(step, Failure::Left(format!("pid file: {text:?}"))))
     }
 
     /// Records that the program has been waited for.
@@ -64,7 +69,7 @@ impl Container<'_> {
         self.fault(step, failure)
     }
 
-    fn spawn(
+    pub(super) fn spawn(
         &self,
         step: &'static str,
         mut command: std::process::Command,
@@ -74,14 +79,14 @@ impl Container<'_> {
         command.stderr(errors).process_group(0).spawn().map_err(failed)
     }
 
-    fn check(&self, step: &'static str, end: End) -> Result<(), Fault> {
+    pub(super) fn check(&self, step: &'static str, end: End) -> Result<(), Fault> {
         match end {
             End::Exited(0) => Ok(()),
             end => Err(self.fault(step, Failure::Ended(end))),
         }
     }
 
-    fn pid_file(&self) -> std::path::PathBuf {
+    pub(super) fn pid_file(&self) -> std::path::PathBuf {
         self.bundle.join("pid")
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
 
-use super::{Common, Faas, Timing, some};
+use super::{Common, Faas, Restore, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
 use report::size;
@@ -150,4 +150,4 @@ macro_rules! settled {
         }
     )* };
 }
-settled!(Steps, Learned, Memory, Bulk, Faas);
+settled!(Steps, Learned, Memory, Bulk, Faas, Restore);

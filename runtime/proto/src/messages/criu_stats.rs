@@ -1,0 +1,23 @@
+//! criu's statistics of a restore, in the file `stats-restore` of its work directory: stats.proto of CRIU 4.2.
+
+message! {
+    /// `stats_entry`.
+    pub struct Statistics {
+        /// The statistics of a restore, if the file is of one.
+        2 => restore: Option<RestoreStatistics>,
+    }
+
+    /// `restore_stats_entry`.
+    pub struct RestoreStatistics {
+        /// The number of pages that were compared with the parent process's.
+        1 => pages_compared: u64,
+        /// The number of pages that are shared with the parent process.
+        2 => pages_skipped_cow: u64,
+        /// The time in µs until all processes were created.
+        3 => forking_time: u32,
+        /// The time in µs of the whole restore.
+        4 => restore_time: u32,
+        /// The number of pages read from images.
+        5 => pages_restored: u64,
+    }
+}

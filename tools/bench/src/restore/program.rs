@@ -1,0 +1,157 @@
+//! The programs that warm up: each loads libraries as a server of its language does, then reports that it is ready, and
+//! goes on reporting.
+
+use crate::Error;
+use crate::options::Warmed;
+use crate::process;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The directory in the container in which a program reports that it is ready.
+const OUT: &str = "/out";
+/// The directory in the container with the program's source.
+const SOURCE: &str = "/source";
+/// The file that reports that a program is ready, in [`OUT`].
+pub(super) const READY: &str = "ready";
+/// How long the Java compiler may take.
+const COMPILER: Duration = Duration::from_secs(60);
+
+const PYTHON: &str = "\
+import argparse, asyncio, base64, concurrent.futures, csv, dataclasses, datetime, decimal, email.message
+import hashlib, html.parser, http.client, http.server, inspect, json, logging.config, multiprocessing
+import random, sqlite3, ssl, statistics, unittest, urllib.request, uuid, xml.etree.ElementTree
+import os, time
+while True:
+    if not os.path.exists('/out/ready'):
+        open('/out/ready', 'w').close()
+    time.sleep(0.001)
+";
+
+const NODE: &str = "\
+for (const name of ['assert', 'child_process', 'cluster', 'crypto', 'dns', 'events', 'http', 'http2', 'https', 'net',
+    'os', 'path', 'perf_hooks', 'querystring', 'readline', 'stream', 'string_decoder', 'tls', 'url', 'util', 'v8', 'vm',
+    'worker_threads', 'zlib'])
+    require(name);
+const fs = require('fs');
+setInterval(() => fs.existsSync('/out/ready') || fs.writeFileSync('/out/ready', ''), 1);
+";
+
+const JAVA: &str = "\
+import java.nio.file.*;
+import java.util.*;
+import java.util.regex.*;
+import java.util.stream.*;
+
+public class Warm {
+    public static void main(String[] arguments) throws Exception {
+        Pattern odd = Pattern.compile(\".*[13579]\");
+        Map<String, Long> counts = IntStream.range(0, 100000).mapToObj(Integer::toString)
+            .filter(text -> odd.matcher(text).matches())
+            .collect(Collectors.groupingBy(text -> text.substring(0, 1), TreeMap::new, Collectors.counting()));
+        java.util.logging.Logger.getLogger(\"warm\").fine(counts.toString());
+        java.time.ZonedDateTime.now().format(java.time.format.DateTimeFormatter.ISO_DATE_TIME);
+        java.security.MessageDigest.getInstance(\"SHA-256\").digest(counts.toString().getBytes());
+        Path ready = Path.of(\"/out/ready\");
+        while (true) {
+            if (!Files.exists(ready))
+                Files.createFile(ready);
+            Thread.sleep(1);
+        }
+    }
+}
+";
+
+/// A program, ready to be run in containers.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// The command, without streams of the host, which criu could not save.
+    command: String,
+    /// The directory of its source.
+    source: PathBuf,
+}
+
+impl Program {
+    /// Writes and compiles the program `kind` in a new directory below `directory`.
+    ///
+    /// # Errors
+    /// The inner error is the reason why this host cannot run the program. The outer one is an error of the harness.
+    pub(super) fn prepare(kind: Warmed, directory: &Path) -> Result<Result<Self, String>, Error> {
+        let (name, executable, package) = match kind {
+            Warmed::Python => ("Python", "/usr/bin/python3", "python3"),
+            Warmed::Java => ("Java", "/usr/bin/java", "openjdk-17-jdk-headless"),
+            Warmed::Node => ("Node.js", "/usr/bin/node", "nodejs"),
+        };
+        if !Path::new(executable).exists() {
+            return Ok(Err(format!("no {executable}: apt install {package}")));
+        }
+        let source = directory.join(name);
+        let write = |file: &str, text: &str| {
+            let file = source.join(file);
+            fs::write(&file, text).map_err(Error::at("write", &file))
+        };
+        fs::create_dir(&source).map_err(Error::at("make", &source))?;
+        let program = match kind {
+            Warmed::Python => {
+                write("warm.py", PYTHON)?;
+                format!("-B {SOURCE}/warm.py")
+            }
+            Warmed::Node => {
+                write("warm.js", NODE)?;
+                format!("{SOURCE}/warm.js")
+            }
+            Warmed::Java => {
+                write("Warm.java", JAVA)?;
+                let mut compiler = Command::new("/usr/bin/javac");
+                compiler.current_dir(&source).arg("Warm.java").stderr(Stdio::null());
+                if let Err(failure) = process::run(&mut compiler, COMPILER) {
+                    return Ok(Err(format!("/usr/bin/javac: {failure}: apt install {package}")));
+                }
+                // The file of its counters would be one that others may map.
+                format!("-XX:-UsePerfData -cp {SOURCE} Warm")
+            }
+        };
+        let command = format!("exec {executable} {program}");
+        Ok(Ok(Self { name, command, source }))
+    }
+
+    /// Makes a container run this program, on the host's libraries, and report in the directory `out`.
+    pub(super) fn settle(&self, config: &mut Value, out: &Path) {
+        config["process"]["args"] = shell(&self.command);
+        add_mount(config, &self.source, SOURCE, &["bind", "ro"]);
+        add_mount(config, out, OUT, &["bind"]);
+        for directory in ["/usr", "/lib", "/lib64", "/etc"] {
+            if let Ok(source) = fs::canonicalize(directory) {
+                add_mount(config, &source, directory, &["bind", "ro"]);
+            }
+        }
+    }
+}
+
+/// Makes a container run a shell that reports at once in the directory `out`.
+pub(super) fn settle_shell(config: &mut Value, out: &Path) {
+    config["process"]["args"] = shell(&format!("echo >{OUT}/{READY}; exec sleep 100000"));
+    add_mount(config, out, OUT, &["bind"]);
+}
+
+/// Returns a command line for the shell. The streams are those of the container's own /dev, so that none is a file of
+/// the host.
+fn shell(command: &str) -> Value {
+    json!(["/bin/sh", "-c", format!("exec </dev/null >/dev/null 2>&1; {command}")])
+}
+
+fn add_mount(config: &mut Value, source: &Path, destination: &str, options: &[&str]) {
+    let mount = json!({
+        "destination": destination,
+        "type": "bind",
+        "source": source,
+        "options": options,
+    });
+    if let Some(mounts) = config["mounts"].as_array_mut() {
+        mounts.push(mount);
+    }
+}
