@@ -21,11 +21,14 @@ fn servers_behind_systemd_resolved(bed: &Bed) {
     std::os::unix::fs::symlink(link, etc.join("resolv.conf")).expect("symlink");
     let seen = |network: &str, servers: Option<&str>| {
         let script = format!(
-            "set -e; mount --bind {etc} /etc; mount -t tmpfs none /run; mkdir -p /run/systemd/resolve\n\
+            "set -e; mount --bind {etc} /etc; exec 9<{beds}; mount -t tmpfs none /run\n\
+             mkdir -p /run/systemd/resolve {beds}; mount -c --bind /proc/self/fd/9 {beds}; exec 9<&-\n\
              printf '{stub}' >/run/systemd/resolve/stub-resolv.conf\n\
              {servers}\n\
              exec {dayfly} --root {root} run --name {id} --network {network} --image test cat /etc/resolv.conf",
             etc = etc.display(),
+            // The directory of all beds, which may be below /run.
+            beds = bed.dir.parent().expect("parent").display(),
             servers = servers.map_or_else(
                 || "true".to_owned(),
                 |text| format!("printf '{text}' >/run/systemd/resolve/resolv.conf")

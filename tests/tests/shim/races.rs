@@ -371,13 +371,16 @@ fn with_bus_and_environment<'a>(bed: &'a Bed, variables: &str) -> Task<'a> {
     let container = sleeper(bed);
     // Gives the shim a /run of its own, in which the directory that marks a host run by systemd exists. The shim's
     // socket is at its usual place. With -c, mount(8) does not canonicalize paths, so its relative sources are the
-    // directories that were there before the overlay, even those below /run.
+    // directories that were there before the overlay, even those below /run. A socket cannot be reached through an
+    // overlay, so the bed's directory, which may be below /run, is mounted again.
     let script = format!(
         "cd {} && mkdir run && mount -t tmpfs none run && mkdir run/up run/work run/c \
          && mkdir -p /run/containerd && mount --bind /run/containerd run/c \
          && mount -t overlay none -o lowerdir=/run,upperdir=run/up,workdir=run/work /run \
          && mkdir -p /run/containerd /run/dbus /run/systemd/system \
+         && mount -c --bind . {} \
          && mount -c --bind run/c /run/containerd && mount -c --bind bus /run/dbus && cd {} && {variables} exec \"$@\"",
+        bed.dir.display(),
         bed.dir.display(),
         container.bundle.display(),
     );

@@ -28,7 +28,7 @@ use ready::Reports;
 use report::Table;
 use report::interrupt;
 use serde::Serialize;
-use statistics::Parts;
+use statistics::{Parts, Wait};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::fs;
@@ -74,9 +74,9 @@ pub fn experiment(
         };
         let (of_program, of_criu) = measure(options, stand, entrants, &program)?;
         let rows = compare(&of_program, &first);
-        for (runtime, statistics) in of_criu {
+        for OfCriu { runtime, statistics, waits } in of_criu {
             let ready = median_us(&rows, &program.steps()[1], &runtime).unwrap_or_default();
-            parts.extend(Parts::of(&runtime, program.name, ready, &statistics));
+            parts.extend(Parts::of(&runtime, program.name, ready, &statistics, waits));
         }
         pays.extend(entrants.iter().filter_map(|entrant| pay(&rows, &program, &entrant.name)));
         series.extend(of_program);
@@ -113,8 +113,13 @@ fn find_criu(criu: &std::path::Path, entrants: &mut [Entrant]) -> Result<(), Err
     Ok(())
 }
 
-/// criu's statistics of all restores of each runtime.
-type Statistics = Vec<(String, Vec<RestoreStatistics>)>;
+/// What criu has told of a runtime's restores.
+struct OfCriu {
+    runtime: String,
+    statistics: Vec<RestoreStatistics>,
+    /// The longest waits of the last restore.
+    waits: Vec<Wait>,
+}
 
 /// Times one program: for each runtime a start, a restore, and a start of a shell in each round.
 fn measure(
@@ -122,7 +127,7 @@ fn measure(
     stand: &Stand,
     entrants: &mut [Entrant],
     program: &Program,
-) -> Result<(Vec<Series>, Statistics), Error> {
+) -> Result<(Vec<Series>, Vec<OfCriu>), Error> {
     let racers = entrants.to_vec();
     let mut saved = Vec::new();
     for (racer, entrant) in racers.iter().zip(&mut *entrants) {
@@ -146,8 +151,8 @@ fn measure(
     let steps = program.steps();
     let steps = steps.each_ref().map(String::as_str);
     let series = series_by_step(entrants, &steps, Duration::ZERO, &samples);
-    let statistics = saved.into_iter().flatten().map(Saved::into_statistics).collect();
-    Ok((series, statistics))
+    let of_criu = saved.into_iter().flatten().map(Saved::into_told).collect();
+    Ok((series, of_criu))
 }
 
 /// Starts a container of the program, or of a shell, and waits until it is ready.
@@ -227,8 +232,9 @@ impl<'a> Saved<'a> {
         Ok(sample)
     }
 
-    fn into_statistics(self) -> (String, Vec<RestoreStatistics>) {
-        (self.runtime, self.statistics.into_inner())
+    fn into_told(self) -> OfCriu {
+        let waits = statistics::waits(&self.work);
+        OfCriu { runtime: self.runtime, statistics: self.statistics.into_inner(), waits }
     }
 }
 
@@ -252,8 +258,7 @@ fn pay(rows: &[Row], program: &Program, runtime: &str) -> Option<Pays> {
 }
 
 fn parts_text(parts: &[Parts]) -> String {
-    let headings =
-        ["restore", "", "until ready, ms", "criu's own, ms", "until all forked, ms", "pages"];
+    let headings = ["restore", "", "until ready, ms", "criu's own, ms", "pages"];
     let mut table = Table::new(&headings).left(&[0, 1]);
     for part in parts {
         let ms = |us: f64| format!("{:.1}", us / 1e3);
@@ -262,11 +267,17 @@ fn parts_text(parts: &[Parts]) -> String {
             part.runtime.clone(),
             ms(part.ready_us),
             ms(part.criu_us),
-            ms(part.forking_us),
             format!("{:.0}", part.pages),
         ]);
     }
-    table.to_string()
+    let mut text = table.to_string();
+    for part in parts {
+        for Wait { ms, after } in &part.waits {
+            let _ =
+                writeln!(text, "{}, {}: {ms:.1} ms after \"{after}\"", part.runtime, part.program);
+        }
+    }
+    text
 }
 
 fn pays_text(pays: &[Pays]) -> String {

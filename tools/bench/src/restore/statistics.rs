@@ -8,6 +8,10 @@ use std::path::Path;
 
 /// The file of the statistics in criu's work directory.
 const FILE: &str = "stats-restore";
+/// criu's log in the work directory; dayfly and runc give it this name.
+const LOG: &str = "restore.log";
+/// The number of waits that are shown.
+const WAITS: usize = 3;
 /// The two magic numbers and the length before the message.
 const HEADER: usize = 12;
 
@@ -26,10 +30,40 @@ pub(super) struct Parts {
     pub ready_us: f64,
     /// criu's own time, in µs.
     pub criu_us: f64,
-    /// The part of criu's time until all processes were created, in µs.
-    pub forking_us: f64,
     /// The number of pages read from images.
     pub pages: f64,
+    /// The longest waits of the last restore.
+    pub waits: Vec<Wait>,
+}
+
+/// A time in which criu logged nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Wait {
+    pub ms: f64,
+    /// The message after which criu waited.
+    pub after: String,
+}
+
+/// Finds the longest waits in criu's log of a restore, the longest first. criu logs the time in seconds in parentheses
+/// at the beginning of each line.
+pub(super) fn waits(work: &Path) -> Vec<Wait> {
+    let log = fs::read(work.join(LOG)).unwrap_or_default();
+    longest(&String::from_utf8_lossy(&log))
+}
+
+fn longest(log: &str) -> Vec<Wait> {
+    let entry = |line: &str| {
+        let (seconds, message) = line.strip_prefix('(')?.split_once(')')?;
+        Some((seconds.trim().parse::<f64>().ok()?, message.trim().to_owned()))
+    };
+    let entries: Vec<(f64, String)> = log.lines().filter_map(entry).collect();
+    let mut waits: Vec<Wait> = entries
+        .windows(2)
+        .map(|pair| Wait { ms: (pair[1].0 - pair[0].0) * 1e3, after: pair[0].1.clone() })
+        .collect();
+    waits.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    waits.truncate(WAITS);
+    waits
 }
 
 impl Parts {
@@ -38,6 +72,7 @@ impl Parts {
         program: &'static str,
         ready_us: f64,
         all: &[RestoreStatistics],
+        waits: Vec<Wait>,
     ) -> Option<Self> {
         let middle = |figure: fn(&RestoreStatistics) -> f64| {
             median(&mut all.iter().map(figure).collect::<Vec<_>>())
@@ -47,8 +82,24 @@ impl Parts {
             program,
             ready_us,
             criu_us: middle(|one| f64::from(one.restore_time)),
-            forking_us: middle(|one| f64::from(one.forking_time)),
             pages: middle(|one| one.pages_restored as f64),
+            waits,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_waits_come_first() {
+        let log =
+            "(00.000100) one\n(00.001100)      1: two\nnot a line of criu\n(00.004100) three\n";
+        let waits = longest(log);
+        assert_eq!(waits.len(), 2);
+        assert_eq!(waits[0].after, "1: two");
+        assert!((waits[0].ms - 3.0).abs() < 1e-6 && (waits[1].ms - 1.0).abs() < 1e-6);
+        assert!(longest("").is_empty());
     }
 }
