@@ -6,14 +6,24 @@ use std::path::Path;
 use std::process::Child;
 use sys::rusage::End;
 
+/// Keeps criu from saving cgroups. In a hierarchy in which the container has no cgroup of its own, criu would save those
+/// of the whole host, and a restore by runc would create the ones that are gone by then.
+const CGROUPS: [&str; 2] = ["--manage-cgroups-mode", "ignore"];
+
 impl Container<'_> {
     /// Runs `checkpoint`, which ends the container's processes.
     ///
     /// # Errors
     /// The runtime's failure.
     pub fn checkpoint(&self, images: &Path) -> Result<Sample, Fault> {
-        let arguments =
-            ["checkpoint".as_ref(), "--image-path".as_ref(), images.as_ref(), self.id.as_ref()];
+        let arguments = [
+            "checkpoint".as_ref(),
+            CGROUPS[0].as_ref(),
+            CGROUPS[1].as_ref(),
+            "--image-path".as_ref(),
+            images.as_ref(),
+            self.id.as_ref(),
+        ];
         self.call("checkpoint", &arguments)
     }
 
@@ -27,6 +37,8 @@ impl Container<'_> {
         let file = self.pid_file();
         let arguments = [
             "restore".as_ref(),
+            CGROUPS[0].as_ref(),
+            CGROUPS[1].as_ref(),
             "--detach".as_ref(),
             "--pid-file".as_ref(),
             file.as_os_str(),
