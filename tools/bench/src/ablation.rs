@@ -57,7 +57,7 @@ struct Row {
     wall_us: Summary,
     /// The additional time without the fast path, in microseconds.
     worth_us: Option<Estimate>,
-    /// The time without the fast path ÷ the time with everything.
+    /// The time without the fast path ÷ the time with all fast paths.
     ratio: Option<Estimate>,
 }
 

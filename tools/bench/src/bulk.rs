@@ -50,14 +50,14 @@ struct Row {
     start_s: Vec<f64>,
     delete_s: Vec<f64>,
     starts_us: Vec<Vec<f64>>,
-    /// The first entrant's time for all starts ÷ this one's.
+    /// The first entrant's time for all starts ÷ this entrant's time.
     ratio: Option<Estimate>,
 }
 
 /// Runs the experiment: for every width, the entrants take turns round by round.
 ///
 /// # Errors
-/// Limits without the controllers for them; errors of the harness itself; an interrupt.
+/// Limits are requested, but their controllers are missing; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Bulk,
     stand: &Stand,

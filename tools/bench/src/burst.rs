@@ -85,7 +85,7 @@ struct Row {
     runtime: String,
     #[serde(flatten)]
     load: Load,
-    /// The first entrant's rate ÷ this one's.
+    /// The first entrant's rate ÷ this entrant's rate.
     ratio: Option<Estimate>,
 }
 

@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The parent cgroup; emptied and removed when dropped.
 #[derive(Debug)]
 pub struct Parent {
-    /// Its path from the root of each hierarchy, with a leading slash.
+    /// The path of the cgroup from the root of each hierarchy, with a leading slash.
     pub path: String,
-    /// Its directories, which may not exist yet: runtimes create them on v1.
+    /// The directories of the cgroup, which may not exist yet: runtimes create them on v1.
     directories: Vec<PathBuf>,
 }
 

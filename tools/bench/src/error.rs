@@ -13,7 +13,7 @@ pub enum Error {
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
-        /// Its object, usually a path.
+        /// The object of the operation, usually a path.
         object: String,
         /// The reason.
         cause: io::Error,

@@ -71,7 +71,7 @@ struct Row {
     memory_mib_s: Option<f64>,
     /// How memory was measured.
     memory_by: Option<By>,
-    /// The first runtime's latency ÷ this one's.
+    /// The first runtime's latency ÷ this runtime's latency.
     ratio: Option<Estimate>,
 }
 

@@ -1,4 +1,4 @@
-//! `favordynmods`: measures which operations the cgroup v2 option makes cheaper, and which more expensive.
+//! `favordynmods`: measures which operations this mount option of cgroup v2 makes cheaper, and which more expensive.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
 //! changes nothing unless requested. If requested, it turns the option on and off by `dayfly host favordynmods auto`:
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// The number of repetitions of short operations.
 const TIMES: u32 = 500;
 
-/// The name of the operation that is timed besides the starts.
+/// The names of the operations that are timed besides the starts.
 const MOVE: &str = "a move";
 const FORKS: &str = "500 forks and exits";
 const READS: &str = "500 reads of cgroup.procs";
@@ -135,8 +135,8 @@ struct Host {
     is_on: bool,
 }
 
-/// Keeps the option on until dropped. The command that has turned the option on turns it off at the end of its input,
-/// which also comes when this process ends.
+/// Keeps the option on until dropped. The command that has turned the option on turns it off at the end of its standard
+/// input. The input also ends when this process exits.
 struct On(Child);
 
 impl Drop for On {

@@ -1,4 +1,5 @@
-//! `first-use`: times the first start with a seccomp profile that no cache contains, and the next one with it.
+//! `first-use`: times the first start with a seccomp profile that no cache contains, and the next start with the same
+//! profile.
 //!
 //! Every pair of starts gets a new profile, with an additional rule that no earlier pair had. The rule changes the
 //! filter, so no cache contains the filter. The runtimes' caches belong to this experiment: dayfly's is in a tmpfs
@@ -182,7 +183,7 @@ fn run(stand: &Stand, racer: &Entrant, rule: &Value) -> Result<Result<Sample, St
     Ok(container.run().map_err(|fault| fault.to_string()))
 }
 
-/// Finds where the runtime caches the filter of a profile: in files that appear with its first use.
+/// Finds where the runtime caches the filter of a profile: in files that appear when the profile is first used.
 fn keeps(
     stand: &Stand,
     racer: &Entrant,

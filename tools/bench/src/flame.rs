@@ -31,7 +31,7 @@ struct Row {
     samples: u64,
     /// The share of each subject, in per cent.
     subjects: BTreeMap<&'static str, f64>,
-    /// The share of samples in which a CPU waited for a lock held by another one, in per cent.
+    /// The share of samples in which a CPU waited for a lock that another CPU held, in per cent.
     locks: f64,
     #[serde(skip)]
     stacks: Stacks,

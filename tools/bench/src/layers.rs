@@ -25,7 +25,7 @@ use std::time::Duration;
 /// The variable that names the store (dayfly(8)).
 const STORE: &str = "DAYFLY_STORE";
 
-/// A way of assembling, and a number of layers.
+/// A way of assembling the root filesystem, and a number of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Case {
     pub(crate) mode: Mode,

@@ -77,7 +77,8 @@ fn look(path: &Path) -> Found {
     }
 }
 
-/// Returns a stand's directories without an owner, with their locks; returns none of them if the owner of any is alive.
+/// Returns those of a stand's directories that have no owner, with their locks; an empty list if any of the directories
+/// has a live owner.
 fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
     let mut dead = Vec::new();
     for place in places {

@@ -1,8 +1,9 @@
 //! `lookups`: times the lookup of all system call names in the engines' profile.
 //!
-//! Before version 2.5, libseccomp compared names one after the other; since then it has a perfect hash. The author of
-//! that change timed a thousand passes through the table, as this experiment does. dayfly has a hash as well
-//! (`runtime/seccomp/src/names.rs`). A separate program calls libseccomp, so that this one does not depend on it.
+//! Before version 2.5, libseccomp compared names one after the other; since then, libseccomp has used a perfect hash.
+//! The author of that change timed a thousand passes through the table, as this experiment does. dayfly uses a hash as
+//! well (`runtime/seccomp/src/names.rs`). A separate program calls libseccomp, so that this program does not depend on
+//! the library.
 
 use crate::options::Lookups;
 use crate::process::Failure;

@@ -139,7 +139,7 @@ fn peak(command: &str) -> &'static str {
     }
 }
 
-/// Returns rows from the entrants' values by round, grouped by figure, compared with the first entrant's.
+/// Builds rows from the entrants' values by round, groups the rows by figure, and compares each entrant with the first.
 fn summed_up<T>(
     racers: &[Entrant],
     goes: Vec<Vec<T>>,

@@ -67,7 +67,7 @@ fn add(series: &mut Vec<Series>, more: Series) {
     }
 }
 
-/// Draws every runtime's time at each length, relative to its own at the first length.
+/// Draws every runtime's time at each length, relative to the same runtime's time at the first length.
 fn curves(series: &[Series]) -> String {
     let mut steps: Vec<&str> = Vec::new();
     let mut runtimes: Vec<&str> = Vec::new();
@@ -101,10 +101,10 @@ fn curves(series: &[Series]) -> String {
     table.to_string()
 }
 
-/// A mount table with additional mounts, which are unmounted when this is dropped.
+/// A mount table with additional mounts, which are unmounted on drop.
 struct Host {
     directory: PathBuf,
-    /// Its length.
+    /// The length of the mount table.
     mounts: usize,
 }
 

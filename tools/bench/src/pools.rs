@@ -2,7 +2,7 @@
 //! earlier containers.
 //!
 //! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
-//! run, outside the measured time: neither start nor delete makes a cgroup for it.
+//! run, outside the measured time. So neither a start nor a delete makes a cgroup for the pool.
 
 use crate::Error;
 use crate::container::{Container, Fault};
@@ -57,7 +57,7 @@ impl Drop for Pool {
 /// A container in a cgroup of the pool, and the kernel's counters of that cgroup.
 #[derive(Debug, Clone, Serialize)]
 struct Tenant {
-    /// Its cgroup.
+    /// The path of the cgroup.
     cgroup: String,
     /// The values of each file.
     told: Vec<Told>,
@@ -67,13 +67,13 @@ struct Tenant {
 #[derive(Debug, Clone, Serialize)]
 struct Told {
     file: &'static str,
-    /// Its value before the tenant's program began: init's usage, and any usage left by the previous tenant.
+    /// The file's value before the tenant's program began: init's usage, and any usage left by the previous tenant.
     begins: u64,
-    /// Its value after the program's end.
+    /// The file's value after the program's end.
     ends: u64,
 }
 
-/// The minimum usage of a tenant, in bytes: far more than its init's.
+/// The minimum usage of a tenant, in bytes: far more than the usage of the tenant's init.
 const USED: u64 = 16 << 20;
 
 /// The files that count usage, of v1 and of v2, each with its v1 controller.
@@ -173,8 +173,8 @@ fn look(cgroup: &str) -> Vec<(&'static str, u64)> {
     TOLD.iter().filter_map(read).collect()
 }
 
-/// Returns the number in a file, or the sum of all its numbers, which is zero only if all are. For cpu.stat, returns
-/// only the CPU time.
+/// Returns the number in a file, or the sum of all numbers in it; the sum is zero only if all the numbers are zero. For
+/// cpu.stat, returns only the CPU time.
 fn sum(file: &str, text: &str) -> u64 {
     let lines = text.lines().take(if file == "cpu.stat" { 1 } else { usize::MAX });
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()

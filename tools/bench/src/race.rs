@@ -74,7 +74,7 @@ pub struct Series {
     pub runtime: String,
     /// One sample per round.
     pub samples: Vec<Sample>,
-    /// Whether their user and system time are exact separately, and not only in sum.
+    /// Whether the samples' user and system times are exact separately, and not only in sum.
     pub is_split: bool,
 }
 
@@ -197,7 +197,7 @@ pub fn race_in_steps(
     Ok(series_by_step(entrants, steps, rounds.pause, &goes))
 }
 
-/// Converts the samples of repetitions into series: for each step, one by each entrant that has not failed.
+/// Converts the samples of repetitions into series: one for each step and each entrant that has not failed.
 pub fn series_by_step<G: AsRef<[Sample]>>(
     entrants: &[Entrant],
     steps: &[&str],

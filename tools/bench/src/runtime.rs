@@ -15,9 +15,9 @@ use std::time::Duration;
 /// A runtime: its executable, name and version.
 #[derive(Debug, Clone, Serialize)]
 pub struct Runtime {
-    /// Its name in reports.
+    /// The name of the runtime in reports.
     pub name: String,
-    /// The absolute path of its executable.
+    /// The absolute path of the executable.
     pub path: PathBuf,
     /// The first line that `--version` prints.
     pub version: String,
@@ -26,8 +26,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Parses `NAME=PATH`, or `PATH`, which is named after its last component. A path without a slash is searched for
-    /// in the default places of runtimes, and in $PATH.
+    /// Parses `NAME=PATH` or `PATH`; without a name, the runtime is named after the last component of the path. A path
+    /// without a slash is searched for in the default places of runtimes, and in $PATH.
     ///
     /// # Errors
     /// There is no such executable.
@@ -102,8 +102,8 @@ fn installed() -> Result<Vec<Runtime>, Error> {
     found.map(|(name, path)| Runtime::at(name, path)).collect()
 }
 
-/// Returns the path of a runtime by name. `dayfly` is this installation's; any other is searched for in `peers/bin`
-/// beside this program's build, and then in $PATH.
+/// Returns the path of a runtime by name. The name `dayfly` means the dayfly of this installation; any other name is
+/// searched for in `peers/bin` beside this program's build, and then in $PATH.
 pub(crate) fn known(name: &str) -> Option<PathBuf> {
     if name == "dayfly" {
         return own();

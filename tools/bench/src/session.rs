@@ -19,13 +19,13 @@ use std::path::Path;
 /// The results of an experiment.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Its tables.
+    /// The experiment's tables.
     pub text: String,
-    /// Its results by name.
+    /// The experiment's results by name.
     pub json: Vec<(&'static str, Value)>,
-    /// Its samples.
+    /// The experiment's samples.
     pub csv: String,
-    /// Its pictures.
+    /// The experiment's pictures.
     pub pictures: Vec<Picture>,
     /// The output in place of tables, if the user requested another format.
     pub document: Option<String>,
@@ -48,7 +48,7 @@ pub fn run(
     for error in failed {
         eprintln!("warning: an experiment was killed, and left this: {error}");
     }
-    // The experiment's mounts vanish with its last process, even if that is killed.
+    // The experiment's mounts vanish with its last process, even if that process is killed.
     if let Err(error) = view::own_mounts() {
         eprintln!(
             "warning: {error}: mounts are made in the host's table; should this be killed, \

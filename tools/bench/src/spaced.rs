@@ -1,5 +1,5 @@
-//! `spaced`: starts a container at a fixed interval, whether or not the one before is done, and measures the time until
-//! the container itself reports that it runs.
+//! `spaced`: starts a container at a fixed interval, whether or not the previous start is done, and measures the time
+//! until the container itself reports that it runs.
 //!
 //! Latency counts from the time at which the start was due. So the queue of a runtime that can't keep up is visible;
 //! closed loops hide it (coordinated omission).

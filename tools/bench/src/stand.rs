@@ -22,7 +22,7 @@ const TMPFS: i64 = 0x0102_1994;
 /// An entrant: a runtime with its options and environment, compared with others.
 #[derive(Debug, Clone)]
 pub struct Entrant {
-    /// Its name in reports.
+    /// The entrant's name in reports.
     pub name: String,
     /// The executed runtime.
     pub runtime: Runtime,
@@ -34,7 +34,7 @@ pub struct Entrant {
     pub environment: Vec<(String, String)>,
     /// The limit of starts in flight that the host has while this entrant runs, if any (`dayfly host limit`).
     pub limit: Option<u16>,
-    /// The reason why it is excluded, if it is.
+    /// The reason why the entrant is excluded, if it is.
     pub failure: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl Stand {
         }
     }
 
-    /// Makes containers run `program` instead of the configuration's.
+    /// Makes containers run `program` instead of the program in the configuration.
     pub fn run_instead(&mut self, program: &[String]) {
         self.config["process"]["args"] = json!(program);
     }
@@ -156,7 +156,7 @@ impl Stand {
         config::join(&mut self.config, pid);
     }
 
-    /// Returns the paths of its containers' files.
+    /// Returns the paths of the containers' files.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::of(&self.config)

@@ -67,7 +67,7 @@ pub struct Weighed {
     pub step: &'static str,
     /// The entrant's name.
     pub runtime: String,
-    /// Its weight; `None` if the runtime can't be traced.
+    /// The weight of the step; `None` if the runtime can't be traced.
     pub weight: Option<Weight>,
 }
 

@@ -1,7 +1,7 @@
 //! `unshare`: one process makes a thousand IPC namespaces in a row.
 //!
-//! Since Linux 5.9 a work queue frees such namespaces; before, each one waited for the end of an RCU grace period. The
-//! author of that change showed its effect by timing a program that does nothing else.
+//! Since Linux 5.9 a work queue frees such namespaces; before that, freeing each namespace waited for the end of an RCU
+//! grace period. The author of that change showed its effect by timing a program that does nothing else.
 
 use crate::options::Unshare;
 use crate::process::{self, Sample};
@@ -30,7 +30,7 @@ struct Row {
     count: u32,
     /// The time of the whole program, in seconds.
     wall_s: Vec<f64>,
-    /// Its CPU time, in seconds.
+    /// The CPU time of the program, in seconds.
     cpu_s: Vec<f64>,
 }
 

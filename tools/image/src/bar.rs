@@ -10,8 +10,8 @@ use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(100);
 
-/// When to show the bar. `report::progress::Progress` shows how many rounds of a run are done; an import also shows the
-/// rate and the remaining time of its bytes, for which only this program uses indicatif.
+/// When to show the bar. Other tools show the number of finished rounds (`report::progress::Progress`). An import also
+/// shows the rate and the remaining time, so only this program uses indicatif.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Bar {
     /// If stderr is a terminal.

@@ -39,7 +39,7 @@ pub fn execute(command: ImageCommand) -> Result<()> {
 /// Opens the store that the options name.
 ///
 /// # Errors
-/// Those of creating it.
+/// Those of creating the store.
 pub fn open(options: &StoreOptions) -> Result<Store> {
     Store::open(&options.directory()?)
 }
@@ -87,8 +87,8 @@ fn limits(options: &Bringing) -> Limits {
     }
 }
 
-/// Rejects an image for another platform than the requested one; returns a warning if no platform was requested and the
-/// image's is not this host's.
+/// Rejects an image for another platform than the requested one. Returns a warning if no platform was requested and the
+/// image's platform differs from this host's.
 fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
     let (mut wanted, is) = (platform(options)?, source.config.platform());
     // Image configurations often omit the variant that an index states.
@@ -181,7 +181,7 @@ fn rm(options: &Rm) -> Result<()> {
     gone.sort_by_key(ToString::to_string);
     gone.dedup();
     for name in gone {
-        // Another command may have removed it meanwhile.
+        // Another command may have removed the name meanwhile.
         if store.remove_ref(&name)? {
             print(&format!("removed {name}\n"))?;
         }

@@ -51,7 +51,7 @@ impl Digest {
         self.same(Self::of(bytes), || what.to_owned())
     }
 
-    /// Checks that the digest `found` is this one.
+    /// Checks that `found` is the same digest as `self`.
     ///
     /// # Errors
     /// [`Mismatch`].

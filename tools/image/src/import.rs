@@ -57,13 +57,13 @@ pub struct Options {
 pub struct Imported {
     /// The image.
     pub image: Image,
-    /// Its names.
+    /// The names of the image.
     pub names: Vec<Reference>,
     /// The names that referred to another image before, with that image.
     pub moved: Vec<(Reference, Digest)>,
     /// The number of newly unpacked layers.
     pub unpacked: usize,
-    /// The number of all its layers.
+    /// The total number of the image's layers.
     pub layers: usize,
     /// Attributes that could not be kept.
     pub losses: Vec<String>,
@@ -74,7 +74,7 @@ struct Layer {
     name: Digest,
     directory: PathBuf,
     info: LayerInfo,
-    /// Its working directory, until it is in the store.
+    /// The working directory of the layer, until the layer is in the store.
     work: Option<Work>,
 }
 
@@ -269,7 +269,8 @@ impl Importer<'_> {
         Ok(true)
     }
 
-    /// Checks that a layer found in the store equals the source's, unless a verified digest already guarantees this.
+    /// Checks that a layer found in the store equals the layer of the source, unless a verified digest already
+    /// guarantees this.
     fn check(&self, at: usize) -> Result<()> {
         let (diff_id, blob) = self.layers[at];
         // A file named by its digest has been read and verified.
@@ -400,7 +401,7 @@ impl Importer<'_> {
 }
 
 /// The default maximum of layers unpacked concurrently. Each needs up to 14 MB of memory for buffers and windows
-/// ([`WINDOW`]); one at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
+/// ([`WINDOW`]); one layer at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
 const MOST_JOBS: usize = 8;
 
 /// Returns the default number of layers unpacked concurrently: the number of CPUs; from a registry a few more, because

@@ -1,4 +1,4 @@
-//! Listing images as tables and JSON.
+//! Lists images as tables and JSON.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};

@@ -43,11 +43,11 @@ pub enum Found {
 /// A file that is neither a directory nor a link.
 #[derive(Debug)]
 pub struct Node {
-    /// The directory that contains it, in its layer.
+    /// The directory that contains the file, in the file's layer.
     pub directory: Rc<OwnedFd>,
-    /// Its name in that directory.
+    /// The name of the file in that directory.
     pub name: OsString,
-    /// Its metadata.
+    /// The metadata of the file.
     pub stat: Stat,
 }
 
@@ -152,7 +152,7 @@ impl Merged {
     /// directory.
     ///
     /// # Errors
-    /// Those of looking up its components.
+    /// Those of looking up the components of `path`.
     pub fn exactly(&self, path: &Path) -> Result<Option<Found>> {
         let mut found = Found::Directory(self.root());
         for word in words(path).iter().rev() {
@@ -168,7 +168,7 @@ impl Merged {
     /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of looking up its components.
+    /// Those of looking up the components of `path`.
     pub fn directory(&self, path: &Path) -> Result<Option<Directory>> {
         Ok(match self.walk(path)? {
             Some(Found::Directory(directory)) => Some(directory),
@@ -179,7 +179,7 @@ impl Merged {
     /// Returns the file `path`, following symbolic links inside the root. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// Those of looking up its components.
+    /// Those of looking up the components of `path`.
     pub fn file(&self, path: &Path) -> Result<Option<Node>> {
         Ok(match self.walk(path)? {
             Some(Found::Other(node)) if node.is_file() => Some(node),
@@ -204,7 +204,7 @@ impl Merged {
     /// Resolves `path`, following symbolic links inside the root.
     ///
     /// # Errors
-    /// Those of looking up its components.
+    /// Those of looking up the components of `path`.
     pub fn walk(&self, path: &Path) -> Result<Option<Found>> {
         let mut todo: Vec<OsString> = words(path);
         let mut stack = vec![self.root()];

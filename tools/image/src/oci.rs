@@ -48,7 +48,7 @@ pub struct Descriptor {
     pub media_type: String,
     /// The digest of the blob.
     pub digest: Digest,
-    /// Its length in bytes.
+    /// The length of the blob, in bytes.
     pub size: u64,
     /// The platform of a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct Platform {
 pub struct Index {
     /// The version of the format: 2.
     pub schema_version: u32,
-    /// Its own media type.
+    /// The media type of the index itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// The manifests, or further lists.
@@ -89,7 +89,7 @@ pub struct Index {
 pub struct Manifest {
     /// The version of the format: 2.
     pub schema_version: u32,
-    /// Its own media type.
+    /// The media type of the manifest itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
     /// The configuration.
@@ -104,7 +104,7 @@ pub struct Manifest {
 /// An image's configuration.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ImageConfig {
-    /// The time of its creation, in RFC 3339 format.
+    /// The time at which the image was created, in RFC 3339 format.
     pub created: Option<String>,
     /// The author.
     pub author: Option<String>,
@@ -116,7 +116,7 @@ pub struct ImageConfig {
     pub os: String,
     /// The architecture's variant.
     pub variant: Option<String>,
-    /// The defaults of its containers.
+    /// The defaults for containers of the image.
     #[serde(default)]
     pub config: Option<Execution>,
     /// The diff-ids of the layers.

@@ -1,4 +1,4 @@
-//! Selecting an image of an index by platform.
+//! Selects an image of an index by platform.
 
 use crate::error::{Error, Result};
 use crate::oci::{Descriptor, INDEX, Platform};

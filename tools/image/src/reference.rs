@@ -104,13 +104,13 @@ impl Reference {
         Self { name: name::full(&self.name), ..self.clone() }.to_string()
     }
 
-    /// Returns the name of the file that earlier versions created for it, if it differs.
+    /// Returns the name of the file that earlier versions created for this reference, if that name differs.
     #[must_use]
     pub fn old_file_name(&self) -> Option<String> {
         Some(encode(&self.full())).filter(|old| *old != self.file_name() && old.len() <= LONGEST)
     }
 
-    /// Returns the name of its file in the store.
+    /// Returns the name of this reference's file in the store.
     #[must_use]
     pub fn file_name(&self) -> String {
         encode(&self.to_string())

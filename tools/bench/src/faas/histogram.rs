@@ -1,11 +1,12 @@
 //! The policy of "Serverless in the Wild" (Shahrad and others, USENIX ATC '20, section 4.2): the past idle times of a
 //! function determine when to have a container ready for it, and until when.
 //!
-//! In the paper, a class is a minute and a histogram four hours, for a platform that keeps containers for ten minutes.
-//! Here the same proportions apply to `--keep`: a class is a tenth of it. For a function whose idle times mostly exceed
-//! the histogram, the paper predicts by ARIMA; here keep-alive is used, as for every function with too few idle times.
-//! The paper's functions have one container each. Here a function may have several. Then each arrival is paired with
-//! the latest end of an execution that no earlier arrival was paired with, and the time between both is an idle time.
+//! In the paper, the platform keeps containers for ten minutes; a histogram covers four hours, in classes of one
+//! minute. Here the same proportions apply to the time of `--keep`: a class is a tenth of that time. If a function's
+//! idle times mostly exceed the histogram, the paper predicts them by ARIMA. Here such a function gets keep-alive, like
+//! every function with too few idle times. In the paper, each function has one container. Here a function may have
+//! several. So each arrival is paired with the latest end of an execution that no earlier arrival was paired with, and
+//! the time between the two is an idle time.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! A container that serves invocations: an event-driven state machine from its start to its end.
 //!
-//! Its program is a shell that reads invocations from standard input, one per line, as platforms' agents do from a
-//! socket. It reports the time when it is ready, when an invocation begins and when it is done. To wait for an
-//! invocation's duration, it reads from the same pipe with a timeout: nothing arrives there before the invocation is
-//! done. This needs no other process, and ends early if the pipe is closed, for example when this experiment is killed.
+//! The container's program is a shell that reads invocations from standard input, one per line, as platforms' agents do
+//! from a socket. The shell reports the times at which it is ready, an invocation begins, and an invocation is done. To
+//! wait for an invocation's duration, the shell reads from the same pipe with a timeout: nothing arrives there before
+//! the invocation is done. This needs no other process, and ends early if the pipe is closed, for example when this
+//! experiment is killed.
 
 use super::meter::{By, Meter};
 use crate::container::Container;
@@ -59,7 +60,7 @@ pub(super) enum Event {
 pub(super) struct Instance<'a> {
     container: Container<'a>,
     pub(super) state: State,
-    /// Its function, by index.
+    /// The index of the instance's function.
     pub(super) function: usize,
     /// The invocation that the container serves or is going to serve.
     pub(super) work: Option<usize>,

@@ -39,8 +39,8 @@ pub(super) enum Meter {
 }
 
 impl Meter {
-    /// Returns the meter of the container with this program, valid until the program is waited for; `None` if the
-    /// program has exited.
+    /// Returns the meter of the container whose program has the pid `pid`; `None` if the program has exited. The meter
+    /// is valid until the program is waited for.
     pub(super) fn of(pid: i32) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());

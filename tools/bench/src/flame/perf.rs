@@ -1,4 +1,4 @@
-//! perf(1), sampling the stacks of this process's children, including the kernel.
+//! Runs perf(1), which samples the stacks of this process's children, including their kernel functions.
 
 use crate::Error;
 use crate::process;

@@ -104,7 +104,7 @@ pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Functions in which a CPU waits for a lock held by another one.
+/// Functions in which a CPU waits for a lock that another CPU holds.
 pub(super) const LOCKS: [&str; 6] = [
     "queued_spin_lock_slowpath",
     "osq_lock",
@@ -145,7 +145,7 @@ fn command(head: &str) -> &str {
     head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
 }
 
-/// Maps the names of similar processes to one: runc names its processes after what they are about to do.
+/// Maps the names of similar processes to a common name: runc names its processes after what they are about to do.
 fn kind(name: &str) -> &str {
     match name.split_once(":[") {
         Some((name, _)) => name,

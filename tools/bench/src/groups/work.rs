@@ -35,7 +35,7 @@ const WORDS: usize = PAGE / size_of::<u64>();
 
 /// The pages of a thread.
 enum Pages {
-    /// In memory of its own: threads writing to the same words would contend for cache lines.
+    /// Memory that only this thread uses: threads writing to the same words would contend for cache lines.
     Memory(Vec<u64>),
     /// A file with this number of pages.
     File(File, usize),
@@ -172,7 +172,7 @@ impl Done {
     }
 }
 
-/// Returns the class of a time: the logarithm of its nanoseconds.
+/// Returns the class of a time: the logarithm of the time in nanoseconds.
 fn class(time: Duration) -> usize {
     let ns = time.as_nanos().max(1) as f64;
     ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)

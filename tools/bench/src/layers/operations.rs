@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::Path;
 use sys::fanotify::MountWatch;
 
-/// The number of containers that the article counts for.
+/// The number of containers for which the article counts mount operations.
 const CONTAINERS: u64 = 100;
 
 /// The effect of a case's starts on the host's mount table.

@@ -15,11 +15,11 @@ pub(super) const PLACE: &str = "parts";
 pub(super) struct Kept {
     /// The command's arguments after `dayfly`.
     pub command: Vec<String>,
-    /// Its duration.
+    /// The duration of the part, in seconds.
     pub seconds: f64,
-    /// The reason why it has no result, if it has none.
+    /// The reason why the part has no result, if it has none.
     pub failure: Option<String>,
-    /// Its output.
+    /// The output of the part's experiment.
     pub result: Value,
 }
 

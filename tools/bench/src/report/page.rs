@@ -40,7 +40,7 @@ pub(super) struct Section {
     pub drawn: Vec<String>,
 }
 
-/// The maximum number of figures beside each other.
+/// The maximum number of figures side by side.
 const BESIDE: usize = 5;
 
 /// The state of a part.
@@ -183,7 +183,7 @@ impl Section {
 }
 
 impl Row {
-    /// Returns one row, or one per entrant if there are too many to show beside each other.
+    /// Returns one row, or one per entrant if there are too many entrants to show side by side.
     fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
         let row =
             |what: String, published, measured| Self { what, unit: line.unit, published, measured };
@@ -198,7 +198,7 @@ impl Row {
         each.collect()
     }
 
-    /// Returns the content of a column.
+    /// Returns the text of the row's cell in a column.
     pub(super) fn cell(&self, column: &str) -> String {
         let cells: Vec<String> =
             self.measured.iter().filter(|cell| cell.name == column).map(shown).collect();

@@ -9,28 +9,28 @@ use std::ffi::OsStr;
 /// A paper or an article.
 #[derive(Debug)]
 pub struct Paper {
-    /// Its title.
+    /// The title of the paper.
     pub title: &'static str,
     /// The authors, the place and the year.
     pub by: &'static str,
-    /// The machine on which its figures were measured.
+    /// The machine on which the published figures were measured.
     pub on: &'static str,
-    /// Its experiments, in its order.
+    /// The paper's experiments, in the paper's order.
     pub parts: &'static [Part],
 }
 
 /// A figure or a table of the paper.
 #[derive(Debug)]
 pub struct Part {
-    /// Its name in options.
+    /// The name of the part in options.
     pub name: &'static str,
-    /// Its place in the paper.
+    /// The place of the part in the paper.
     pub place: &'static str,
     /// What the part shows in the paper, and what is measured here.
     pub about: &'static str,
-    /// How it is reproduced here.
+    /// How the part is reproduced here.
     pub way: Way,
-    /// Its figures, published and measured.
+    /// The part's figures, published and measured.
     pub lines: &'static [Line],
     /// Returns what this host can't show, and what is shown instead.
     pub instead: fn(&Circumstances) -> Option<String>,
@@ -56,11 +56,12 @@ pub struct Command {
     pub full: &'static [&'static str],
     /// Arguments that are added if this host can limit CPU and memory by cgroups.
     pub limits: &'static [&'static str],
-    /// Its duration in seconds, quick and full, on two CPUs, with two other runtimes beside dayfly.
+    /// The experiment's duration in seconds in a quick and in a full report, on two CPUs, with two other runtimes
+    /// beside dayfly.
     pub seconds: [u64; 2],
     /// The runtimes that take part.
     pub runtimes: Runtimes,
-    /// Whether it draws a picture of its own.
+    /// Whether the experiment draws a picture of its own.
     pub draws: bool,
 }
 
@@ -108,7 +109,7 @@ pub struct Published {
     pub text: &'static str,
     /// The figure in the unit of the line, for pictures; `None` if it has another unit.
     pub number: Option<f64>,
-    /// Its subject: a runtime, a machine.
+    /// The subject of the figure: a runtime, a machine.
     pub of: &'static str,
 }
 

@@ -33,7 +33,7 @@ pub struct Row {
     pub rounds_us: Vec<f64>,
 }
 
-/// Summarizes every series, and compares each with that of `first` for the same step and pause.
+/// Summarizes every series, and compares each with the series of `first` for the same step and pause.
 #[must_use]
 pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
     series.iter().filter_map(|of| row(of, base(series, of, first))).collect()

@@ -23,7 +23,7 @@ use serde_json::Value;
 /// An excluded entrant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Out {
-    /// Its name.
+    /// The entrant's name.
     pub runtime: String,
     /// The reason.
     pub reason: String,

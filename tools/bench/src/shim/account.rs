@@ -6,7 +6,7 @@ use crate::view::View;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of containerd's cgroup, which is a child of the test stand's.
+/// The name of containerd's cgroup, which is a child of the test stand's cgroup.
 const DAEMON: &str = "daemon";
 
 /// The measured cgroup.
@@ -20,7 +20,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates containerd's cgroup below the test stand's; `path` starts at the root of the hierarchy.
+    /// Creates containerd's cgroup below the test stand's cgroup `path`, which starts at the root of the hierarchy.
     ///
     /// # Errors
     /// No hierarchy accounts CPU time; those of mkdir(2).

@@ -1,4 +1,4 @@
-//! A CRI client: a Go program that keeps its connection, `cri-client serve`.
+//! A CRI client: the Go program `cri-client serve`, which keeps its connection open.
 
 use super::daemon::{Daemon, built};
 use super::{image, minder};

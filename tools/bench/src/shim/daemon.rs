@@ -1,4 +1,4 @@
-//! A containerd with its own root, state, sockets, cgroup and network namespace; it ends with the experiment.
+//! A containerd with its own root, state, sockets, cgroup and network namespace, which ends with the experiment.
 
 use super::account::Group;
 use super::{image, minder};
@@ -214,7 +214,7 @@ impl Drop for Daemon {
             }
             sleep(Duration::from_millis(20));
         }
-        // Kills shims and runtimes until none is left: one that is alive may create further processes and cgroups.
+        // Kills shims and runtimes until none is left: a live process may create further processes and cgroups.
         let due = Instant::now() + Duration::from_secs(5);
         loop {
             let left = self.shims();

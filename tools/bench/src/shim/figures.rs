@@ -14,9 +14,9 @@ use std::fmt::Write;
 /// One figure of one entrant.
 #[derive(Debug, Serialize)]
 pub(super) struct Figure {
-    /// Its name.
+    /// The name of the figure.
     pub(super) name: String,
-    /// Its unit.
+    /// The unit of the figure.
     pub(super) unit: &'static str,
     /// The entrant.
     pub(super) entrant: String,
@@ -24,7 +24,7 @@ pub(super) struct Figure {
     pub(super) summary: Option<Summary>,
     /// The median and its interval.
     pub(super) median: Option<Estimate>,
-    /// The first entrant's median ÷ this one's.
+    /// The first entrant's median ÷ this entrant's median.
     pub(super) ratio: Option<Estimate>,
     /// A value per round.
     pub(super) samples: Vec<f64>,
@@ -59,7 +59,7 @@ pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure
     figures
 }
 
-/// Computes summaries, and compares with the figures of `first`.
+/// Computes the summaries, and compares the figures with those of `first`.
 pub(super) fn compare(figures: &mut [Figure], first: &str) {
     let base = |figures: &[Figure], of: &Figure| -> Option<Estimate> {
         let base = figures.iter().find(|it| it.name == of.name && it.entrant == first)?;
@@ -83,7 +83,7 @@ fn groups(figures: &[Figure]) -> impl Iterator<Item = &[Figure]> {
     figures.chunk_by(|a, b| a.name == b.name)
 }
 
-/// Formats a table for each figure, and one of all ratios.
+/// Formats a table for each figure, and a table of all ratios.
 pub(super) fn text(figures: &[Figure], first: &str) -> String {
     let mut text = String::new();
     let over = format!("{first} ÷ it");

@@ -21,10 +21,10 @@ pub(super) type Sample = Vec<(String, &'static str, f64)>;
 
 /// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);
-/// The number of attempts of a measurement that fails: containerd hangs occasionally.
+/// The maximum number of attempts at a measurement: containerd hangs occasionally.
 const TRIES: usize = 3;
 
-/// Returns the title of a figure while it is measured.
+/// Returns the title that is shown while a figure is measured.
 pub(super) fn title(measured: Measured) -> &'static str {
     match measured {
         Measured::Run => "ctr run",
@@ -233,7 +233,7 @@ impl<'a> Bench<'a> {
         held(&shims)
     }
 
-    /// Sends a request to the CRI client that may take up to `times` as long as a command.
+    /// Sends a request to the CRI client. The request may take up to `times` as long as a command.
     fn ask(
         &mut self,
         line: &str,
@@ -304,7 +304,7 @@ fn of_shims(beside: &str, held: Held) -> Sample {
     ]
 }
 
-/// Runs probed pods, entrant by entrant, so that no more than one entrant's exist at a time.
+/// Runs probed pods, entrant by entrant, so that at any time only one entrant's pods exist.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The name of dayfly's shim program, by which containerd finds it.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// The prefix of the other entrants' names.
+/// The prefix of the names of all other entrants: containerd's own shim with a runtime.
 const OTHER: &str = "Go shim + ";
 
 /// Returns the entrants: first dayfly's shim, if it is found, then containerd's own with all runtimes.

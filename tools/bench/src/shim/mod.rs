@@ -7,8 +7,7 @@
 //! | [`account`] | CPU time without the client, memory and threads of shims |
 //! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
 //! | [`client`] | a CRI client in Go |
-//! | [`goes`]
-//! one measurement of each figure |
+//! | [`goes`] | one measurement of each figure |
 //! | [`figures`] | the tables |
 //!
 //! The CPU time is that of the cgroup that contains containerd, its shims, the runtime, and the container with its

@@ -51,19 +51,19 @@ pub struct Figures {
 /// A part of the time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Category {
-    /// Its name.
+    /// The name of the category.
     pub name: String,
     /// The time of all processes.
     pub time_us: Summary,
-    /// Its share of the runtime's work; `None` for waits and the program.
+    /// The category's share of the runtime's work; `None` for waits and the program.
     pub share: Option<f64>,
     /// The number of steps with different names.
     pub steps: usize,
     /// The mean number of calls per start.
     pub calls: f64,
-    /// The mean time that it takes on the critical path.
+    /// The mean time of the category on the critical path, in microseconds.
     pub path_us: f64,
-    /// The share of the wall time that it takes on the critical path.
+    /// The share of the wall time that the category takes on the critical path.
     pub path_share: f64,
     /// The part of the time that is due to tracing from outside, estimated from the number of calls.
     pub tracing_us: Option<f64>,
@@ -72,19 +72,19 @@ pub struct Category {
 /// A slow step.
 #[derive(Debug, Clone, Serialize)]
 pub struct Slow {
-    /// Its process.
+    /// The process of the step.
     pub row: String,
-    /// Its phase.
+    /// The phase of the step.
     pub phase: Phase,
-    /// Its name.
+    /// The name of the step.
     pub name: String,
-    /// Its object.
+    /// The object of the step.
     pub object: String,
-    /// Its own time per start.
+    /// The step's own time per start, in microseconds.
     pub time_us: Summary,
     /// The mean number of calls per start.
     pub calls: f64,
-    /// Its share of the runtime's work.
+    /// The step's share of the runtime's work.
     pub share: f64,
 }
 
@@ -99,7 +99,7 @@ pub struct OnPath {
     pub part: String,
     /// The mean time.
     pub mean_us: f64,
-    /// Its share of the wall time.
+    /// The steps' share of the wall time.
     pub share: f64,
     /// The mean number of pieces of the critical path that these steps make up, per start.
     pub pieces: f64,

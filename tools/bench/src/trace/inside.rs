@@ -46,8 +46,8 @@ fn surround(timeline: &mut Timeline, before: u64, after: u64) {
         host.start = before;
     }
     if after > host.end {
-        // `create` and `start` leave a running process behind, so their own exit counts as a part of the bootstrap.
-        // That of other commands counts as shutdown.
+        // `create` and `start` leave a running process behind, so their own exit counts as a part of the bootstrap. The
+        // exit of any other command counts as shutdown.
         let begins = timeline.command.ends_with(" create") || timeline.command.ends_with(" start");
         let phase = if begins { Phase::Bootstrap } else { Phase::Shutdown };
         host.spans.push(span("exit", "and write this trace", phase, host.end, after));

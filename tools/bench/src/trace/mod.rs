@@ -40,7 +40,7 @@ use trace::{Awaited, Format, Timeline};
 #[derive(Debug)]
 struct Column {
     name: String,
-    /// Its index among the entrants.
+    /// The index of the runtime among the entrants.
     entrant: usize,
     way: Way,
     /// The time lines of each start: one for each command.

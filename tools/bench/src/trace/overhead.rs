@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// The maximum accepted ratio of a traced start's time to an untraced one's.
+/// The maximum accepted ratio of a traced start's time to an untraced start's time.
 const BAR: f64 = 1.01;
 /// The untraced entrant.
 const OFF: &str = "untraced";

@@ -7,13 +7,13 @@ use trace::{Account, Phase, Row, Span, Timeline, critical_path};
 /// The identity of a step across starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Its process.
+    /// The process of the step.
     pub row: String,
-    /// Its phase.
+    /// The phase of the step.
     pub phase: Phase,
-    /// Its name.
+    /// The name of the step.
     pub name: String,
-    /// Its object, without parts that differ from start to start.
+    /// The object of the step, without parts that differ from start to start.
     pub object: String,
 }
 
@@ -48,9 +48,9 @@ impl Sum {
 /// add up to `wall`.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// The time from its start to its end.
+    /// The time from the command's start to its end.
     pub wall: u64,
-    /// The sum of the times of all its processes, which overlap.
+    /// The sum of the times of all the command's processes, which overlap.
     pub rows: u64,
     /// Work by phase.
     pub work: BTreeMap<Phase, Sum>,

@@ -79,7 +79,7 @@ struct Login {
 pub struct Wanted<'a> {
     /// The registry's host, as written in image names.
     pub host: &'a str,
-    /// The repository there.
+    /// The repository in that registry.
     pub repository: &'a str,
     /// The timeout of a helper.
     pub patience: Duration,
@@ -112,7 +112,7 @@ pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credential
     Ok(None)
 }
 
-/// Returns the files that Podman reads, in its order. Docker reads only the last file.
+/// Returns the files that Podman reads, in the order in which Podman reads them. Docker reads only the last file.
 fn usual_files(variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let path = |name: &str| variable(name).filter(|value| !value.as_os_str().is_empty());
     let docker_config = path("DOCKER_CONFIG").map(|directory| directory.join("config.json"));

@@ -1,4 +1,4 @@
-//! Downloading a blob, with resumption after interruptions.
+//! Downloads a blob, and resumes the download after interruptions.
 
 use super::transfer::{PROGRESS, Transfer, of_reader};
 use super::{Document, Remote, failed};

@@ -37,7 +37,7 @@ const REFUSAL: u64 = 64 << 10;
 /// Options for accessing a registry.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Whether to use HTTP instead of HTTPS. It is allowed only on this host, because the transfer is not protected.
+    /// Whether to use HTTP instead of HTTPS. HTTP is allowed only to this host, because the transfer is not protected.
     pub plain_http: bool,
     /// A credentials file instead of the default ones.
     pub auth_file: Option<PathBuf>,
@@ -233,7 +233,8 @@ impl Remote {
         }
     }
 
-    /// Sends a request. If the registry demands authentication, sends the request once more with it.
+    /// Sends a request. If the registry demands authentication, sends the request once more with a value of
+    /// `Authorization`.
     fn get(&self, document: &Document, accept: &str, at: u64) -> Result<Response<Body>> {
         let mut asked = false;
         loop {

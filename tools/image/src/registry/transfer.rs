@@ -1,4 +1,4 @@
-//! Receiving a response body with a minimum rate: a transfer that stalls, is too slow, or is interrupted by a signal
+//! Receives a response body with a minimum rate: a transfer that stalls, is too slow, or is interrupted by a signal
 //! ends with an error.
 //!
 //! The HTTP client blocks in the kernel until its own timeout. So each exchange runs in a thread that may block, while

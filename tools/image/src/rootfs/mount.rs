@@ -88,7 +88,7 @@ fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
 /// Keeps an image from being removed while the mount's directory exists.
 fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
     let link = home.join("image");
-    // Images are removed under the same lock, so this one cannot disappear meanwhile.
+    // Images are removed under the same lock, so this image cannot disappear meanwhile.
     let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
     // A killed command may have left a link.
     let _ = fs::remove_file(&link);

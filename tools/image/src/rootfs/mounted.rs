@@ -22,19 +22,19 @@ const RECORD: &str = "record";
 /// A mount.
 #[derive(Debug, Clone)]
 pub(super) struct Mounted {
-    /// Its directory in the store.
+    /// The directory of the mount in the store.
     pub home: PathBuf,
-    /// Its mount point.
+    /// The mount point.
     pub directory: PathBuf,
-    /// Its source: an image or a list of layers.
+    /// The source of the mount: an image or a list of layers.
     pub source: String,
-    /// The mode that assembled it.
+    /// The mode that assembled the mount.
     pub mode: String,
     /// The number of layers.
     pub layers: usize,
-    /// Its first id, the number of ids, and whether the ids were leased for this mount.
+    /// The first id of the mount, the number of ids, and whether the ids were leased for this mount.
     pub ids: Option<(u32, u32, bool)>,
-    /// The time when it was made, in nanoseconds since 1970.
+    /// The time when the mount was made, in nanoseconds since 1970.
     pub since: u64,
 }
 

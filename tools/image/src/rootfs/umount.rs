@@ -17,7 +17,7 @@ pub(super) fn umount(options: &Umount) -> Result<()> {
     let _lock = try_lock(&home)?.ok_or_else(busy)?;
     let lazy = if options.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match unmount(&directory, lazy | UnmountFlags::NOFOLLOW) {
-        // EINVAL: it was unmounted already.
+        // EINVAL: nothing is mounted there any more.
         Ok(()) | Err(Errno::INVAL) => {}
         Err(Errno::BUSY) => {
             return Err(format!(

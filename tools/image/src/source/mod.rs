@@ -89,7 +89,7 @@ pub struct Source {
     pub config_text: Vec<u8>,
     /// The configuration.
     pub config: ImageConfig,
-    /// Its names in the source.
+    /// The names of the image in the source.
     pub names: Vec<Reference>,
     /// Whether the manifest was generated here from the archive's contents, and therefore cannot be used to verify
     /// them.

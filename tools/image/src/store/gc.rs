@@ -1,4 +1,4 @@
-//! Removing unused images and layers.
+//! Removes unused images and layers.
 
 use super::{Lock, Store};
 use crate::digest::Digest;

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// The record of an unpacked layer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LayerInfo {
-    /// Its diff-id.
+    /// The diff-id of the layer.
     pub diff_id: Digest,
-    /// The number of bytes in its files.
+    /// The number of bytes in the layer's files.
     pub size: u64,
-    /// The number of entries in its archive.
+    /// The number of entries in the layer's archive.
     pub entries: u64,
     /// Directories without an entry of their own that the paths of other entries imply. Their attributes come from the
     /// layers below.
@@ -26,9 +26,9 @@ pub struct LayerInfo {
 /// A layer in the store.
 #[derive(Debug, Clone)]
 pub struct Published {
-    /// Its name: its diff-id or its chain-id.
+    /// The name of the layer: its diff-id or its chain-id.
     pub name: Digest,
-    /// Its record.
+    /// The record of the layer.
     pub info: LayerInfo,
 }
 
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Moves a complete layer from `work` into the store: its directory `layer` and its record `record`. If another
-    /// command was faster, its layer is kept.
+    /// command has moved the same layer there first, that command's layer is kept.
     ///
     /// # Errors
     /// Those of writing and renaming.

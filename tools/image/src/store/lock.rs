@@ -20,7 +20,7 @@ pub struct Lock {
 /// A process that holds the lock.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id; 0 if it is in another PID namespace.
+    /// The process id of the holder; 0 if the holder is in another PID namespace.
     pid: u32,
     /// Whether the lock is exclusive: the holder removes objects and finishes soon.
     pub removes: bool,

@@ -11,7 +11,7 @@ use trace::Phase;
 pub struct Class {
     /// The phase.
     pub phase: Phase,
-    /// Whether its time is waiting rather than work.
+    /// Whether the time of the call counts as waiting rather than work.
     pub waits: bool,
 }
 

@@ -5,17 +5,18 @@ use trace::Span;
 /// One thread.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
-    /// Its start.
+    /// The start of the thread, in nanoseconds.
     pub start: u64,
-    /// Its end.
+    /// The end of the thread, in nanoseconds.
     pub end: u64,
-    /// Its calls, in order of time, none nested in another.
+    /// The thread's calls, in order of time, none nested in another.
     pub spans: Vec<Span>,
 }
 
-/// Folds a process's threads into one row. A span of one thread's work ends early where a span of another thread's work
-/// begins that ends later. A process waits only while all of its threads wait. Each such period is represented by the
-/// wait whose end is closest to the period's end. So a pool's idle threads don't count, and no time counts twice.
+/// Folds a process's threads into one row. If work of two threads overlaps and neither span contains the other, the
+/// earlier span is cut where the later one begins. A process waits only while all of its threads wait. Each such period
+/// is represented by the wait whose end is closest to the period's end. So a pool's idle threads don't count, and no
+/// time counts twice.
 #[must_use]
 pub fn fold(threads: &[Thread]) -> Vec<Span> {
     let all = || threads.iter().flat_map(|thread| &thread.spans);
@@ -60,7 +61,8 @@ fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     idle
 }
 
-/// Ends each span where another span begins that ends later, so that any two spans are nested or disjoint.
+/// Cuts the earlier of two overlapping spans where the later one begins, unless the earlier one contains the later one.
+/// Any two of the returned spans are nested or disjoint.
 fn cut(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut open: Vec<usize> = Vec::new();

@@ -30,9 +30,9 @@ struct Process {
     pid: i32,
     parent: Option<usize>,
     threads: Vec<Traced>,
-    /// The command line of the program that it executed last.
+    /// The command line of the program that the process executed last.
     command: Vec<String>,
-    /// Whether it was still running when the command ended.
+    /// Whether the process was still running when the command ended.
     left: bool,
     /// The container's program, if the process has executed it.
     contained: Option<Contained>,

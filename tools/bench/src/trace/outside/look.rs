@@ -121,7 +121,8 @@ fn operation(names: &[(u64, &str)], number: u64) -> String {
     name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// Returns the kind of object that a link of /proc/PID/fd names, without its number. A path is returned unchanged.
+/// Returns the kind of object that a link of /proc/PID/fd names, without the object's number. A path is returned
+/// unchanged.
 fn kind(name: &str) -> &str {
     if let Some(name) = name.strip_prefix("anon_inode:") {
         return name.trim_matches(['[', ']']);

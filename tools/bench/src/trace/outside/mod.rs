@@ -21,7 +21,7 @@ use trace::{Timeline, now};
 /// An observed command.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// Its time line.
+    /// The time line of the command.
     pub timeline: Timeline,
     /// The cost of observing the command.
     pub held: Held,

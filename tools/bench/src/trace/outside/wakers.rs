@@ -1,4 +1,4 @@
-//! Determines for which process another process waited. No system call shows that, so it is derived from the actions of
+//! Determines which process another process waited for. No system call shows this, so it is derived from the actions of
 //! other processes during the wait.
 
 use trace::{Awaited, Phase, Row, Timeline};
@@ -9,8 +9,8 @@ struct Deed {
     time: u64,
 }
 
-/// For each wait whose awaited row is unknown, enters the row that acted last before the end of the wait: that wrote
-/// into a channel, sent a signal, executed a program or exited.
+/// For each wait whose awaited row is unknown, enters the row of the process that acted last before the end of the
+/// wait. Such an action is a write into a channel, a signal, the execution of a program, or an exit.
 pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
     for (row, of) in timeline.rows.iter().enumerate() {
