@@ -41,13 +41,13 @@ pub struct Include {
 /// A group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupPlan {
-    /// Its name, and the v1 hierarchies to which it is limited.
+    /// The group's name, and the v1 hierarchies to which the group is limited.
     pub group: Group,
-    /// The line that defines it.
+    /// The line that defines the group.
     pub source: Source,
-    /// Its owners and permissions.
+    /// The owners and permissions of the group.
     pub ownership: Ownership,
-    /// Its values.
+    /// The values of the group.
     pub settings: Vec<Setting>,
     /// The CPUs to which the group is pinned.
     pub pin: Option<Setting>,
@@ -71,7 +71,7 @@ pub struct Setting {
     pub key: String,
     /// The value.
     pub value: String,
-    /// The line that sets it.
+    /// The line that sets the value.
     pub source: Source,
 }
 
@@ -119,7 +119,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Determines the format by the file's extension, or by the content if the extension is another one.
+    /// Determines the format by the file's extension, or by the content if the extension is of neither format.
     #[must_use]
     pub fn of(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {

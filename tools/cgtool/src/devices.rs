@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// The devices that a group may use: type and numbers, each with its accesses.
 type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 
-/// Returns the files among `writes` that belong to groups whose present devices are as wanted. This can be found out
-/// only if the first write denies all devices: if it allows all, devices.list does not show which devices were denied
-/// afterwards.
+/// Returns those files of `writes` whose groups already have the wanted devices. This can be determined only if the
+/// first write denies all devices: if the first write allows all devices, devices.list does not show which of them were
+/// denied afterwards.
 #[must_use]
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();

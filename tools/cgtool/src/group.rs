@@ -79,11 +79,11 @@ pub enum Version {
 /// A mounted hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its interface.
+    /// The interface of the hierarchy.
     pub version: Version,
-    /// Its controllers, as the kernel names them.
+    /// The controllers of the hierarchy, as the kernel names them.
     pub controllers: Vec<String>,
-    /// Its mount point.
+    /// The mount point of the hierarchy.
     pub path: PathBuf,
 }
 
@@ -132,7 +132,7 @@ impl Tree {
         self.mounts.iter().find(has).or_else(|| self.mounts.iter().find(unified))
     }
 
-    /// Returns whether this hierarchy is one of the group's.
+    /// Returns whether `mount` is one of the hierarchies of `group`.
     #[must_use]
     pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
         let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);
@@ -142,7 +142,7 @@ impl Tree {
     /// Rejects controllers that no hierarchy has.
     ///
     /// # Errors
-    /// Names the controller, and lists the available ones.
+    /// A missing controller; the error lists the available ones.
     pub fn check(&self, group: &Group) -> Result<(), Error> {
         match group.controllers.iter().find(|name| self.home(name).is_none()) {
             None => Ok(()),

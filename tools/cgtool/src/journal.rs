@@ -108,9 +108,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all values in an order that the kernel accepts. A write may fail because it depends on another one: a
-    /// child's CPUs on its parent's, or a memory limit on the limit of memory and swap together. Such a write is
-    /// repeated after others have succeeded.
+    /// Writes all values in an order that the kernel accepts. A write may fail because it depends on another write: a
+    /// child's CPUs depend on the parent's CPUs, and a memory limit on the limit of memory and swap together. Such a
+    /// write is repeated after others have succeeded.
     ///
     /// # Errors
     /// The kernel's error for the first value that it finally refuses.

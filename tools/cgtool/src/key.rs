@@ -6,11 +6,11 @@
 //! | memory.soft_limit_in_bytes | memory.low | as runc maps a reservation |
 //! | memory.memsw.limit_in_bytes | memory.swap.max | v1 counts memory and swap together: the difference |
 //! | memory.usage_in_bytes, max_usage_in_bytes | memory.current, peak | |
-//! | memory.failcnt | `max` of memory.events | reading |
+//! | memory.failcnt | `max` of memory.events | read-only |
 //! | cpu.shares | cpu.weight | runc's curve: 2 is 1, 1024 is 100, 262144 is 10000 |
 //! | cpu.cfs_quota_us, cpu.cfs_period_us | the halves of cpu.max | |
 //! | cpu.cfs_burst_us | cpu.max.burst | |
-//! | cpuacct.usage, usage_user, usage_sys | usage_usec, user_usec, system_usec of cpu.stat | reading; nanoseconds |
+//! | cpuacct.usage, usage_user, usage_sys | usage_usec, user_usec, system_usec of cpu.stat | read-only; nanoseconds |
 //! | cpuset.effective_cpus, effective_mems | cpuset.cpus.effective, mems.effective | |
 //! | blkio.weight | io.weight | linearly, 10–1000 to 1–10000 |
 //! | blkio.bfq.weight | io.bfq.weight | |
@@ -203,7 +203,8 @@ pub fn controller(key: &str) -> &str {
     }
 }
 
-/// Returns the controllers whose hierarchies may have the file, its own first.
+/// Returns the controllers whose hierarchies may have the file. The controller that the file's name begins with is
+/// first.
 #[must_use]
 pub fn homes(key: &str) -> Vec<&str> {
     match controller(key) {

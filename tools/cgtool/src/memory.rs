@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use topology::Topology;
 
-/// Returns a remark for the user: which of a group's memory the kernel moves when the group's memory nodes change.
+/// Returns a remark for the user: which part of a group's memory the kernel moves when the group's memory nodes change.
 #[must_use]
 pub fn told(version: Version) -> &'static str {
     match version {

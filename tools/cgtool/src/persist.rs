@@ -1,8 +1,8 @@
 //! `persist` and `unpersist`: apply a cgroup plan at each boot.
 //!
-//! The cgroup plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies it after file systems are mounted and
-//! before any service starts. With other init systems, a script in /etc/init.d applies it, which is linked into the
-//! runlevels.
+//! The cgroup plan is copied to /etc/dayfly/cgroup. With systemd, a unit applies the plan after file systems are
+//! mounted and before any service starts. With other init systems, a script in /etc/init.d applies the plan; links in
+//! the runlevels start the script.
 
 use super::cgroup_plan::{self, Include, Kind};
 use crate::options::{Apply, Init, Persist, PlanFile, Unpersist};
@@ -138,7 +138,8 @@ impl Places {
 }
 
 /// Returns the init system of the host whose root directory is `root`. For `/`, systemd's own test decides
-/// (sd_booted(3)); for another directory, that is, an image, whether systemd is installed in it.
+/// (sd_booted(3)). Any other directory is the root of an image: there the result depends on whether systemd is
+/// installed.
 fn running(root: &Path) -> Init {
     let signs = ["run/systemd/system", "lib/systemd/systemd", "usr/lib/systemd/systemd"];
     let wanted = if root == Path::new("/") { &signs[..1] } else { &signs[1..] };

@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// The values that are about to be written, by file. Values that depend on these files are computed from them.
+/// The values that are about to be written, by file. Other values that depend on one of these files are computed from
+/// the value here.
 pub type Pending = BTreeMap<PathBuf, String>;
 
 /// Returns the hierarchy that contains the file `key`.
@@ -128,8 +129,8 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     }
 }
 
-/// Returns the initial content of a file, for a group that does not exist yet. Known are only files from whose content
-/// a value to be written is computed; `None` for all others.
+/// Returns the initial content of a file, for a group that does not exist yet. The function knows only the files from
+/// whose content other values are computed, and returns `None` for all other files.
 fn fresh(file: &str) -> Option<String> {
     let value = match file {
         "cpu.max" => "max 100000",

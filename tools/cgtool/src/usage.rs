@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// counts it for this group.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// Its name.
+    /// The name of the group.
     pub group: String,
     /// The number of processes in the group and below.
     pub processes: u64,
@@ -26,9 +26,9 @@ pub struct Usage {
     pub throttled_ns: Option<u64>,
     /// Memory, in bytes.
     pub memory: Option<u64>,
-    /// The maximum memory so far (on cgroup v2 since Linux 5.19).
+    /// The maximum memory so far, in bytes (on cgroup v2 since Linux 5.19).
     pub memory_peak: Option<u64>,
-    /// The memory limit, if any.
+    /// The memory limit in bytes, if any.
     pub memory_limit: Option<u64>,
     /// Bytes read from block devices.
     pub read: Option<u64>,

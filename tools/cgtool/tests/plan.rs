@@ -18,8 +18,8 @@ fn options(file: PathBuf, sysroot: &Sysroot) -> PlanFile {
     PlanFile { file, user: None, process: None, pid: None, sysroot: Some(sysroot.path.clone()) }
 }
 
-/// Returns the changes that `text` needs on the host of the article on consolidation. The test directory is cut off the
-/// paths.
+/// Returns the changes that `text` needs on the host of the article on consolidation. The test directory is removed
+/// from the paths.
 fn changes(name: &str, text: &str) -> Result<String, String> {
     let host = Sysroot::of("nehalem-ex");
     let file = host.path.join(name);

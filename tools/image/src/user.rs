@@ -1,4 +1,4 @@
-//! The user of a container's process: an image names users by name or number, the kernel needs numbers.
+//! The user of a container's process. An image names users by name or number; the kernel needs numbers.
 
 use rootfs::passwd::{self, Unknown, User};
 

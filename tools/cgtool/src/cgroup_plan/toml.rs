@@ -17,7 +17,7 @@
 //! modes = { directory = "0755", files = "0644", tasks = "0664" }
 //!
 //! [group.worker]
-//! parent = "test1"                     # test1/worker; so does [group."test1/worker"]
+//! parent = "test1"                     # the path is test1/worker, as with [group."test1/worker"]
 //! controllers = ["cpu", "memory"]      # the v1 hierarchies that contain the group, by default all
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```

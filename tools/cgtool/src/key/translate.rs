@@ -25,10 +25,11 @@ pub fn assign(
     }
 }
 
-/// Returns the value of `key` in this interface, computed from the files that `present` reads.
+/// Returns the value of `key` in this interface, computed from the files that `present` reads; `None` if the file does
+/// not exist.
 ///
 /// # Errors
-/// A key that this interface does not support. `Ok(None)` if the file does not exist.
+/// A key that this interface does not support.
 pub fn show(key: &str, version: Version, present: Present<'_>) -> Result<Option<String>, String> {
     refuse(key, version)?;
     if let Some(name) = hugetlb(key, version) {

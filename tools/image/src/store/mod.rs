@@ -89,7 +89,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns its directory.
+    /// Returns the directory of the store.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root

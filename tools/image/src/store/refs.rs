@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 /// An image in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its manifest's digest.
+    /// The digest of the image's manifest.
     pub digest: Digest,
-    /// Its directory.
+    /// The directory of the image.
     pub path: PathBuf,
 }
 
@@ -26,7 +26,7 @@ pub struct Image {
 pub struct Named {
     /// The image.
     pub image: Image,
-    /// Its name, if it was found by name.
+    /// The name of the image, if it was found by name.
     pub name: Option<Reference>,
     /// A sentence with the name, for the user, if the name was given in part.
     pub remark: Option<String>,
@@ -65,8 +65,8 @@ impl Store {
         Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
     }
 
-    /// Removes the link that earlier versions of dayfly created for the name, if its file name differs from today's.
-    /// Returns whether the link existed.
+    /// Removes the link that earlier versions of dayfly created for the name, if those versions encoded the name
+    /// differently. Returns whether the link existed.
     fn remove_old_spelling(&self, reference: &Reference) -> Result<bool> {
         match reference.old_file_name() {
             Some(old) => remove(&self.path("refs", &old)),

@@ -24,7 +24,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Returns its path.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -42,7 +42,7 @@ impl Store {
     /// Creates a directory for an unfinished object.
     ///
     /// # Errors
-    /// Those of creating it.
+    /// Those of creating the directory.
     pub fn work(&self) -> Result<Work> {
         loop {
             let path = self.path("work", &random_name()?);
@@ -112,8 +112,8 @@ pub fn replace(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Renames a directory. Makes it writable for its owner meanwhile, because its `..` changes: a layer's root may be
-/// read-only.
+/// Renames a directory. The rename changes the directory's `..`, so the directory is made writable for its owner
+/// meanwhile: a layer's root may be read-only.
 ///
 /// # Errors
 /// Those of renameat2(2).

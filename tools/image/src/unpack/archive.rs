@@ -24,7 +24,7 @@ pub enum Kind {
     File,
     /// A file with holes.
     Sparse {
-        /// Its length including holes.
+        /// The length of the file including holes.
         size: u64,
         /// The segments in the archive.
         segments: Vec<Segment>,
@@ -46,15 +46,15 @@ pub enum Kind {
 /// One entry.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its name, as it is in the archive.
+    /// The name of the entry, as it is in the archive.
     pub path: Vec<u8>,
-    /// Its type.
+    /// The type of the entry.
     pub kind: Kind,
     /// Permissions with set-id and sticky bits.
     pub mode: u32,
-    /// Its owner.
+    /// The owner of the entry.
     pub uid: u32,
-    /// Its group.
+    /// The group of the entry.
     pub gid: u32,
     /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: (i64, u32),
@@ -188,7 +188,8 @@ impl<'a> Archive<'a> {
         Ok(entry)
     }
 
-    /// Parses the map of a sparse file in old GNU format: in its header and in blocks after it.
+    /// Parses the map of a sparse file in old GNU format. The map is in the file's header and in the blocks after the
+    /// header.
     fn gnu_sparse(&mut self, header: &Header) -> Result<Kind> {
         let gnu = header.as_gnu().ok_or_else(|| unfit("has a sparse file without a map"))?;
         let mut segments = Vec::new();

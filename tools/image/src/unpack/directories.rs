@@ -21,7 +21,7 @@ const NAME: u64 = 96;
 #[derive(Debug)]
 struct Kept {
     attributes: Attributes,
-    /// Whether it has no entry of its own.
+    /// Whether the directory has no entry of its own.
     implied: bool,
 }
 

@@ -1,9 +1,10 @@
 //! The frame of an archive: everything except the file contents, kept so that the same archive can be packed again.
 //!
 //! The files alone are not enough: the order of entries, the header format and the padding are the packer's choice, and
-//! the diff-id is the digest of all of them. A frame is a file of records, compressed with zstd: the length of a piece
-//! of the archive (4 bytes, little endian), the piece, the length of the file whose contents follow in the archive (8
-//! bytes), the length of its path (2 bytes), and its path in the layer. A record with an empty path refers to no file.
+//! the diff-id depends on all of them. A frame is a file of records, compressed with zstd. A record consists of the
+//! length of a piece of the archive (4 bytes, little endian), the piece, the length of the file whose contents follow
+//! in the archive (8 bytes), the length of that file's path (2 bytes), and the path in the layer. A record with an
+//! empty path refers to no file.
 
 use crate::error::{Error, Result};
 use std::fs::File;
@@ -89,7 +90,7 @@ pub struct Record {
     pub piece: Vec<u8>,
     /// The file's length.
     pub size: u64,
-    /// Its path in the layer.
+    /// The file's path in the layer.
     pub path: Vec<u8>,
 }
 
@@ -97,7 +98,7 @@ impl Frames {
     /// Opens the frame `path`.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Those of opening the file.
     pub fn open(path: &Path) -> Result<Self> {
         let input = File::open(path)
             .and_then(zstd::stream::read::Decoder::new)

@@ -22,9 +22,9 @@ const MOST_PAID: u64 = 16;
 /// The limits on the unpacked contents of an image.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The number of bytes in all of its archives.
+    /// The maximum number of bytes in all archives of the image.
     pub bytes: u64,
-    /// The number of entries in all of its archives, including directories without an entry.
+    /// The maximum number of entries in all archives of the image, including directories without an entry.
     pub entries: u64,
     /// The maximum ratio of the length of archives to that of their blobs, once the archives are longer than 64 MiB.
     pub ratio: u64,

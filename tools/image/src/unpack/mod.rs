@@ -38,7 +38,7 @@ use tree::{Place, Tree};
 
 /// The prefix of whiteouts, which mark files that a layer removes.
 const WHITEOUT: &[u8] = b".wh.";
-/// The marker of an opaque directory, whose contents below are hidden.
+/// The marker of an opaque directory: the directory's contents in the layers below are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// The place where file contents are kept, so that the same archive can be packed again.
@@ -56,7 +56,7 @@ pub struct Task<'a> {
     pub source: Box<dyn Read + 'a>,
     /// The expected descriptor of the blob.
     pub blob: &'a Descriptor,
-    /// The expected digest of the archive in it.
+    /// The expected digest of the archive in the blob.
     pub diff_id: Digest,
     /// The layers below, if they are known.
     pub below: Below,

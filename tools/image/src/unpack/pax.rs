@@ -26,19 +26,19 @@ pub type Segment = (u64, u64);
 /// The PAX records of an entry. Long values are shared, because a global header applies to each entry.
 #[derive(Debug, Clone, Default)]
 pub struct Pax {
-    /// Its name.
+    /// The name of the entry.
     pub path: Option<Rc<[u8]>>,
-    /// Its link target.
+    /// The link target of the entry.
     pub link: Option<Rc<[u8]>>,
-    /// Its size in the archive, in bytes.
+    /// The size of the entry in the archive, in bytes.
     pub size: Option<u64>,
-    /// Its owner.
+    /// The owner of the entry.
     pub uid: Option<u32>,
-    /// Its group.
+    /// The group of the entry.
     pub gid: Option<u32>,
     /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: Option<(i64, u32)>,
-    /// Its extended attributes.
+    /// The extended attributes of the entry.
     pub xattrs: Rc<Xattrs>,
     /// GNU tar's records of a sparse file.
     pub sparse: Sparse,
@@ -52,9 +52,9 @@ pub struct Pax {
 pub struct Sparse {
     /// The format's version.
     pub major: Option<u64>,
-    /// Its length including holes.
+    /// The length of the file including holes.
     pub size: Option<u64>,
-    /// Its name.
+    /// The name of the file.
     pub name: Option<Rc<[u8]>>,
     /// The segments in the archive, in formats 0.0 and 0.1.
     pub map: Option<Rc<Vec<Segment>>>,

@@ -1,9 +1,9 @@
 //! The directory of a layer while it is filled. Nothing outside that directory can be reached.
 //!
 //! Names from the archive are never resolved from the host's root. A parent is opened by openat2(2) relative to the
-//! layer's directory without following links. If it contains links, it is walked one component at a time; `..` in a
-//! link's target returns to the directory that the walk came through. The last component of an entry's name is created
-//! with O_EXCL or an equivalent.
+//! layer's directory without following links. If the path of the parent contains links, the path is walked one
+//! component at a time; `..` in a link's target returns to the directory that the walk came through. The last component
+//! of an entry's name is created with O_EXCL or an equivalent.
 
 mod links;
 
