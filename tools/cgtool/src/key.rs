@@ -203,7 +203,7 @@ pub fn controller(key: &str) -> &str {
     }
 }
 
-/// Returns the controllers whose hierarchies may have the file. The controller that the file's name begins with is
+/// Returns the controllers whose hierarchies may have the file, the v1 controller first.
 /// first.
 #[must_use]
 pub fn homes(key: &str) -> Vec<&str> {

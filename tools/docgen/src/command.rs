@@ -67,7 +67,7 @@ fn option(opt: &Opt) -> Arg {
     if opt.choices.is_empty() {
         return arg;
     }
-    // The help lists them already.
+    // The help already lists the possible values.
     arg.value_parser(opt.choices.to_vec()).hide_possible_values(true)
 }
 

@@ -67,7 +67,7 @@ impl Command {
         self
     }
 
-    /// Runs it in `dir`.
+    /// Runs the command in the directory `dir`.
     #[must_use]
     pub fn dir(mut self, dir: &Path) -> Self {
         dir.clone_into(&mut self.dir);

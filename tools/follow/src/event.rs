@@ -47,14 +47,14 @@ pub enum Event {
         /// Whether the program is a container's. If so, [`Event::Gone`] comes next, unless containers' programs are
         /// followed.
         container: bool,
-        /// Instructions since its creation or its last execve(2), if they are counted.
+        /// Instructions since the process's creation or its last execve(2), if they are counted.
         instructions: u64,
     },
     /// The thread enters a system call. A call that the kernel interrupts and restarts is reported once.
     Entered {
         /// The call's number on this architecture; see [`call_name`].
         number: u64,
-        /// Its arguments.
+        /// The call's arguments.
         args: [u64; 6],
         /// The architecture of the call: AUDIT_ARCH_* (linux/audit.h). Programs of another architecture use other call
         /// numbers.
@@ -64,7 +64,7 @@ pub enum Event {
     Left {
         /// The call's number.
         number: u64,
-        /// Its result.
+        /// The call's result.
         result: Result<u64, Errno>,
     },
     /// A signal is delivered to the thread.
@@ -73,7 +73,7 @@ pub enum Event {
     Gone {
         /// The reason.
         end: End,
-        /// Instructions since its creation or its last execve(2), if they are counted.
+        /// Instructions since the creation or the last execve(2) of the process or thread, if they are counted.
         instructions: u64,
     },
 }

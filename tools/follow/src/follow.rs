@@ -25,10 +25,11 @@ pub enum Mode {
     },
 }
 
-/// Runs `command` and reports every event of it and its descendants to `listener`.
+/// Runs `command` and reports every event of the command and its descendants to `listener`. Returns how the command
+/// ended.
 ///
-/// Descendants that still run when the command has ended, such as a container that it leaves behind, are followed until
-/// they are idle for 50 ms, then detached. Returns how the command ended.
+/// Descendants that still run when the command has ended, such as a container that the command leaves behind, are
+/// followed until they are idle for 50 ms. Then they are detached.
 ///
 /// While an event is reported, its process or thread is stopped, unless the event is its end. So a clock that is read
 /// at the start and at the end of [`Listener::hear`] shows how long the tracee was delayed.
@@ -297,7 +298,7 @@ impl<'a> Follower<'a> {
         ask(ptrace::resume(pid, how, signal)).map(drop)
     }
 
-    /// Detaches all remaining tracees: stops each one, and detaches where it stops.
+    /// Detaches all remaining tracees: stops each tracee, and detaches it once it has stopped.
     fn release(&mut self) -> Result<(), Error> {
         let pids: Vec<Pid> = self.tracees.keys().copied().collect();
         for pid in pids {
@@ -353,8 +354,8 @@ fn wait(block: bool) -> Result<Option<(Pid, Report)>, Error> {
     }
 }
 
-/// Confines this thread and its children to the current CPU, because a switch between tracer and tracee on one CPU
-/// takes a third of the time. Returns the previous affinity.
+/// Confines this thread and its children to the current CPU: a switch between tracer and tracee on one CPU takes a
+/// third of the time of a switch between CPUs. Returns the previous affinity.
 fn stay_here() -> Option<CpuSet> {
     let before = sched_getaffinity(None).ok()?;
     let mut here = CpuSet::new();

@@ -19,16 +19,16 @@ pub struct Report {
 /// One process with its threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its pid in our PID namespace.
+    /// The pid of the process in our PID namespace.
     pub pid: i32,
-    /// The process or thread that created it.
+    /// The process or thread that created the process.
     pub parent: Option<i32>,
-    /// The total number of its threads.
+    /// The total number of threads of the process.
     pub threads: usize,
-    /// Its counts, one element per executed program. The first element is the parent's program. If the process became
-    /// the container's own program, that is the last element, without counts.
+    /// The counts of the process, one element per executed program. The first element is the parent's program. If the
+    /// process became the container's own program, the last element is that program, without counts.
     pub images: Vec<Image>,
-    /// Why it is no longer followed.
+    /// Why the process is no longer followed.
     pub end: End,
 }
 
@@ -37,7 +37,7 @@ pub struct Process {
 pub struct Image {
     /// The program with its arguments.
     pub command: Vec<String>,
-    /// Its system calls by name.
+    /// The system calls by name.
     pub calls: BTreeMap<&'static str, Tally>,
     /// Instructions in user space.
     pub instructions: u64,
@@ -88,7 +88,7 @@ impl Report {
 }
 
 impl Image {
-    /// Returns the number of its system calls.
+    /// Returns the number of system calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.values().map(|tally| tally.calls).sum()

@@ -12,13 +12,13 @@ const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 /// One process or thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracee {
-    /// The process that it belongs to.
+    /// The process that the tracee belongs to.
     pub(crate) process: Pid,
-    /// Instructions since its creation or its last execve(2).
+    /// Instructions since the tracee's creation or its last execve(2).
     pub(crate) instructions: u64,
-    /// Whether it was resumed by a single step.
+    /// Whether the tracee was resumed by a single step.
     pub(crate) steps: bool,
-    /// The system call that it is in.
+    /// The system call that the tracee is in.
     call: Option<u64>,
     /// The system call that will be restarted.
     restarts: Option<u64>,

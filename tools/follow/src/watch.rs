@@ -84,8 +84,8 @@ impl Watch {
         self.shared.lock()
     }
 
-    /// Adds a process, which must be stopped or a child of the caller, so that its pid is not reused. After the
-    /// deadline it is killed immediately.
+    /// Adds a process, which must be stopped or a child of the caller, so that its pid is not reused. A process that is
+    /// added after the deadline is killed immediately.
     pub(crate) fn add(&self, pid: Pid) {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         let mut state = self.lock();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// The containerd of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containerd {
-    /// Its version string.
+    /// The version string of containerd.
     pub version: String,
     numbers: (u32, u32, u32),
 }
@@ -29,8 +29,8 @@ impl Containerd {
         Some(Self { version: digits.to_owned(), numbers })
     }
 
-    /// Returns whether this version maps the common parent of all layers instead of each layer. This is so since 2.2.0,
-    /// and also in 2.1.5 and 2.0.7.
+    /// Returns whether this version maps the common parent of all layers instead of each layer. Versions since 2.2.0 do
+    /// so, and also 2.1.5 and 2.0.7.
     #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
@@ -40,15 +40,15 @@ impl Containerd {
         }
     }
 
-    /// Returns whether this version inspects an image without mapping its ids first: since 2.3.0.
+    /// Returns whether this version inspects an image without mapping its ids first, as versions since 2.3.0 do.
     #[must_use]
     pub fn looks_unmapped(&self) -> bool {
         self.numbers >= (2, 3, 0)
     }
 
-    /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each with its own
-    /// id range. Counted are the bind mounts of the layers, the overlay and the unmounts: once to inspect the image,
-    /// and once to run it.
+    /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each container
+    /// with its own id range. The number includes the bind mounts of the layers, the overlay and the unmounts: once to
+    /// inspect the image, and once to run it.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {

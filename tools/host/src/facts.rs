@@ -1,4 +1,4 @@
-//! Facts about a host: this one, or another one whose files are below a directory.
+//! Facts about a host: this host, or another host whose files are below a directory.
 
 use report::Error;
 use std::fs;
@@ -143,9 +143,9 @@ fn version(release: &str) -> (u32, u32) {
 /// A mount of the mount table (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its mount point.
+    /// The mount point.
     pub point: String,
-    /// Its per-mount options, including `idmapped`.
+    /// The per-mount options, including `idmapped`.
     pub options: String,
     /// The file system's type.
     pub kind: String,

@@ -83,28 +83,28 @@ pub struct Smt {
 /// A memory node.
 #[derive(Debug, Clone, Serialize)]
 pub struct Node {
-    /// Its number.
+    /// The number of the node.
     pub id: u32,
-    /// Its online CPUs; empty for a memory-only node.
+    /// The node's online CPUs; empty for a memory-only node.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// Its memory in bytes; 0 for a node without memory, `None` if the host does not report it.
+    /// The node's memory in bytes; 0 for a node without memory, `None` if the host does not report it.
     pub size_bytes: Option<u64>,
-    /// Its free memory in bytes.
+    /// The node's free memory in bytes.
     pub free_bytes: Option<u64>,
-    /// Its distance to each node, in order; empty if the host does not report distances.
+    /// The distance from this node to each node, in order; empty if the host does not report distances.
     pub distances: Vec<u32>,
 }
 
 /// A socket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Socket {
-    /// Its number, `physical_package_id`; 0 if firmware does not report it.
+    /// The number of the socket, `physical_package_id`; 0 if firmware does not report it.
     pub id: u32,
-    /// Its online CPUs.
+    /// The socket's online CPUs.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
-    /// Its CPUs, grouped by level 3 cache.
+    /// The socket's CPUs, grouped by level 3 cache.
     pub caches: Vec<Cache>,
 }
 
@@ -113,9 +113,9 @@ pub struct Socket {
 pub struct Cache {
     /// Whether a level 3 cache is known; if not, these are the socket's CPUs without such a cache.
     pub is_known: bool,
-    /// Its size in bytes; `None` if the host does not report it.
+    /// The size of the cache in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,
-    /// Its online CPUs.
+    /// The online CPUs that share the cache.
     #[serde(serialize_with = "as_text")]
     pub cpus: List,
     /// The memory nodes that these CPUs belong to.

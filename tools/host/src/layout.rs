@@ -19,7 +19,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns its name in reports.
+    /// Returns the name of the layout in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

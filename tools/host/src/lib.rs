@@ -2,8 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`facts`], [`layout`], [`engines`]
-//! the facts about this host, or about another one by its files |
+//! | [`facts`], [`layout`], [`engines`] | the facts about this host, or about another host by its files |
 //! | [`check`] | the screen of verdicts |
 //! | [`hardware`] | CPUs, caches, sockets and memory nodes |
 //! | [`dynmods`] | favordynmods: shows, switches and persists it |

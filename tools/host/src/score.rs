@@ -1,7 +1,7 @@
 //! `dayfly host score`: how well a host handles many concurrent starts, as a JSON document for schedulers.
 //!
 //! The article on mount lock contention concludes that workloads should be routed to suitable hardware. A scheduler
-//! could do so by this document: it contains the verdicts of `host check`, the curves of `host locks`, and a number
+//! could do so with this document: it contains the verdicts of `host check`, the curves of `host locks`, and a number
 //! derived from both.
 //!
 //! *Carried* is the largest number of concurrent starts that still reaches nine tenths of the maximum throughput on all
@@ -81,13 +81,13 @@ pub struct Document {
 /// The properties of a host that matter for placement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
-    /// Its kernel release.
+    /// The host's kernel release.
     pub release: String,
     /// The number of online CPUs.
     pub cpus: usize,
     /// The online CPUs as a list.
     pub online: String,
-    /// The number of their cores.
+    /// The number of cores of the online CPUs.
     pub cores: usize,
     /// The number of sockets.
     pub sockets: usize,
@@ -102,7 +102,7 @@ pub struct Machine {
 /// A verdict without its id, which is its key.
 #[derive(Debug, Clone, Serialize)]
 pub struct Said {
-    /// Its level.
+    /// The level of the verdict.
     pub level: Level,
     /// The observed fact.
     pub fact: String,
@@ -302,8 +302,8 @@ mod tests {
             let points = [(1, 0.01), (2, 0.2), (16, last)];
             Curve { work: "lock", ..curve("0-15", &points) }
         };
-        // A thread waits for fifteen others, but for each of them no longer than one of two threads waits for the
-        // other.
+        // A thread waits for fifteen others, but its wait for each of them is no longer than the wait of one of two
+        // threads for the other.
         let fair = mark(&lock(1.6), Level::Good);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
         assert!(mark(&lock(16.0), Level::Good).score < 10);

@@ -22,7 +22,7 @@ const MULTIPLEXERS: [u32; 2] = [102, 117];
 pub struct Made {
     /// AUDIT_ARCH_*.
     token: u32,
-    /// Its number on that architecture.
+    /// The number of the call on that architecture.
     number: u32,
     /// The operation, if the call is a multiplexer; else 0.
     behind: u64,

@@ -7,7 +7,7 @@
 //! | [`learner`] | runs a bundle with a profile, and cleans up |
 //! | [`saved`] | the savings of the new profile |
 //! | [`command`] | `dayfly profile learn` |
-//! | [`options`] | its command line |
+//! | [`options`] | the command line |
 
 pub mod calls;
 pub mod command;

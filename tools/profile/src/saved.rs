@@ -15,7 +15,7 @@ const COMPILATIONS: usize = 51;
 pub struct Cost {
     /// The number of allowed calls, with or without conditions; `None` if the profile allows all calls by default.
     pub calls: Option<usize>,
-    /// The number of instructions of its filter.
+    /// The number of instructions of the profile's filter.
     pub instructions: usize,
     /// The median time of a compilation in microseconds. A start that finds no cached filter has to compile the
     /// profile.

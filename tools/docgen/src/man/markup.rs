@@ -86,7 +86,7 @@ fn prose(spans: &mut Spans, text: &str, words: &Words) {
         if at > 0 {
             spans.push(roman(" "));
         }
-        // The name of another page; its section is not punctuation.
+        // The name of another page. The parentheses around its section are not punctuation.
         if let Some((name, section, rest)) = reference(word) {
             let opening = name.len() - name.trim_start_matches(BEFORE).len();
             spans.push(roman(&name[..opening]));

@@ -141,7 +141,7 @@ fn is_absolute(cell: &str) -> bool {
     literals(cell).any(|path| path.starts_with(['/', '~', '$']) || path.contains("auth.json"))
 }
 
-/// Returns the readers of a variable without the shim, whose commands have the same names as the runtime's.
+/// Returns the readers of a variable, except the shim: the shim's commands have the same names as the runtime's.
 fn by_runtime(cell: &str) -> &str {
     cell.split(", the shim").next().unwrap_or(cell)
 }

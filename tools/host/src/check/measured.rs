@@ -1,5 +1,5 @@
-//! The measured cost of creating namespaces, executing programs and moving processes between cgroups. Each is measured
-//! back to back, and at intervals longer than an RCU grace period; the results are medians.
+//! The measured cost of creating namespaces, executing programs and moving processes between cgroups. Each operation is
+//! measured back to back, and at intervals longer than an RCU grace period; the results are medians.
 
 mod migration;
 mod stopwatch;

@@ -12,9 +12,9 @@ use std::time::Instant;
 
 /// The number of concurrent starts for which mount operations are counted, as in the article on mount lock contention.
 const BURST: u64 = 100;
-/// With this number of layers and more, nodes stalled in the article on mount lock contention.
+/// The minimum number of layers with which nodes stalled in the article on mount lock contention.
 const MANY_LAYERS: u64 = 50;
-/// With this number of mounts and more, a copy of the table takes noticeable time.
+/// The minimum number of mounts with which a copy of the table takes noticeable time.
 const LONG: usize = 1000;
 /// How often the table is read for timing.
 const READS: usize = 5;
@@ -142,8 +142,8 @@ fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> V
     }
 }
 
-/// Returns the number of layers of an overlay: `lowerdir` has names separated by colons, and `lowerdir+` has one name
-/// each time.
+/// Returns the number of layers of an overlay. The option `lowerdir` contains names separated by colons; each option
+/// `lowerdir+` contains one name.
 fn layers(mount: &Mount) -> u64 {
     let options = mount.super_options.split(',');
     let count = |option: &str| match option.split_once('=') {

@@ -4,7 +4,7 @@ use super::verdict::{Level, Section, Verdict};
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The width to use if the terminal's is unknown.
+/// The width to use if the width of the terminal is unknown.
 const WIDTH: usize = 132;
 /// The minimum width of the last column.
 const NARROW: usize = 34;

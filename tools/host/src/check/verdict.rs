@@ -33,15 +33,15 @@ impl Level {
 /// A verdict.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// A stable identifier of its subject, for programs.
+    /// A stable identifier of the verdict's subject, for programs.
     pub id: &'static str,
-    /// The name of its subject, for people.
+    /// The name of the verdict's subject, for people.
     pub name: &'static str,
     /// The level.
     pub level: Level,
     /// The observed fact.
     pub fact: String,
-    /// Its effect on the start of containers.
+    /// The fact's effect on the start of containers.
     pub why: String,
     /// Advice: commands, files or parameters that improve the fact.
     pub fix: Vec<String>,

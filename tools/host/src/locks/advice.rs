@@ -8,13 +8,14 @@ use serde::Serialize;
 pub const ENOUGH: f64 = 0.9;
 /// The factor by which the throughput of a placement must exceed that of all CPUs for the placement to be recommended.
 const BETTER: f64 = 1.1;
-/// The maximum factor by which the time of a turn, divided by the number of threads, may exceed that with two threads.
+/// The maximum factor by which the time of a turn, divided by the number of threads, may exceed the same quotient for
+/// two threads.
 const DEAR: f64 = 2.0;
 
 /// A piece of advice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// Its subject: `width`, `cpus`.
+    /// The subject of the advice: `width`, `cpus`.
     pub about: &'static str,
     /// The number of starts, for `width`.
     pub starts: Option<usize>,
@@ -56,7 +57,7 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
 
 /// Returns the point with the advised number of threads. If the threads make mounts, this is the smallest number with
 /// nearly the best throughput. If they only contend for the lock, it is the largest number up to which the time of a
-/// turn, divided by the number of threads, is at most [`DEAR`] times that with two threads.
+/// turn, divided by the number of threads, is at most [`DEAR`] times the same quotient for two threads.
 fn width(curve: &Curve) -> Option<Point> {
     if curve.work == "mounts" {
         let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);

@@ -36,7 +36,7 @@ pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
 
 /// A file system with a directory and a mount point for each layer.
 struct Place {
-    /// Its root, at [`PLACE`].
+    /// The root of the file system, at [`PLACE`].
     root: OwnedFd,
     /// The names of the directories.
     names: Vec<String>,

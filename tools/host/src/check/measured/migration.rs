@@ -82,7 +82,7 @@ pub struct Migration {
     next: Cell<bool>,
 }
 
-/// A program that waits for the end of its input, which comes at the latest when this process ends.
+/// A program that waits for the end of its standard input. The input ends at the latest when this process ends.
 #[derive(Debug)]
 struct Traveller(Child);
 
