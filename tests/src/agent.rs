@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use sys::unotify::{self, Answer, Notification};
 
-/// An agent that answers all notifications by one function, until all processes under its filters have exited.
+/// An agent that answers all notifications with one function, until all processes under its filters have exited.
 pub struct Agent {
     socket: String,
     messages: Receiver<Value>,

@@ -181,7 +181,7 @@ impl Bed {
         left
     }
 
-    /// Removes the directory. If the case failed, also removes everything that it left behind.
+    /// Removes the directory. If the case failed, also removes everything that the case left behind.
     ///
     /// # Panics
     /// As [`Bed::id`].

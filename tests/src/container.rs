@@ -14,11 +14,11 @@ pub const STATE_FIELDS: [&str; 9] =
 
 /// A container that may not exist yet.
 pub struct Container<'a> {
-    /// The bed it belongs to.
+    /// The bed that the container belongs to.
     pub bed: &'a Bed,
-    /// Its id.
+    /// The id of the container.
     pub id: String,
-    /// Its bundle.
+    /// The bundle of the container.
     pub bundle: PathBuf,
 }
 

@@ -26,7 +26,7 @@ pub struct Family {
     pub calls: BTreeMap<Descent, Vec<u64>>,
     /// The moment of the kill; `None` to record all calls instead.
     last: Option<Moment>,
-    /// Whether the caller has killed at that moment.
+    /// Whether the caller has killed the process at that moment.
     pub has_killed: bool,
 }
 

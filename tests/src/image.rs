@@ -97,7 +97,7 @@ impl Layer {
         self
     }
 
-    /// Adds a header, of which only the checksum is corrected, and its data.
+    /// Adds a header and its data. Of the header, only the checksum is corrected.
     pub fn header(&mut self, header: &mut Header, data: &[u8]) {
         header.set_cksum();
         self.archive.extend(header.as_bytes());
@@ -218,7 +218,7 @@ impl Packing {
 
 /// An OCI layout under construction.
 pub struct Layout {
-    /// Its directory.
+    /// The directory of the layout.
     pub dir: PathBuf,
 }
 

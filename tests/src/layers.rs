@@ -30,7 +30,7 @@ impl Layers {
         Self::at(bed, &bed.dir.join(format!("store{count}")), count)
     }
 
-    /// Makes `count` layers, as [`Layers::new`] does, in another directory.
+    /// Makes `count` layers, as [`Layers::new`] does, in the directory `store`.
     ///
     /// # Panics
     /// When the layers can't be made.

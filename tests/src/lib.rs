@@ -14,8 +14,8 @@
 //! | `DAYFLY_OLD` | a directory with an older runtime and shim, for `shim::upgrade` | none |
 //! | `DAYFLY_PATIENCE` | seconds after which a call or a wait counts as hung | 20 |
 //!
-//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When it returns, the bed
-//! deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
+//! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When the case returns, the
+//! bed deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
 
 #[doc(hidden)]
 pub use linkme;

@@ -80,7 +80,7 @@ impl Call {
         self
     }
 
-    /// Runs the call under a seccomp filter that fails this system call with `errno`.
+    /// Runs the call under a seccomp filter that makes the system call `call` fail with `errno`.
     #[must_use]
     pub fn refused(mut self, call: &str, errno: rustix::io::Errno) -> Self {
         self.refused.push(Refused::new(call, errno));

@@ -42,10 +42,10 @@ pub fn program(bed: &Bed) -> Option<PathBuf> {
 
 /// The events that a shim publishes, received like containerd's events service.
 pub struct Events {
-    /// Its socket.
+    /// The path of the socket.
     pub path: PathBuf,
     heard: Receiver<Envelope>,
-    /// A case locks this to stop the receipt of events, like a frozen containerd.
+    /// A lock. While a case holds it, no events are received, as with a frozen containerd.
     pub frozen: Arc<Mutex<()>>,
 }
 
@@ -234,7 +234,7 @@ impl Line {
     /// Reads until the shim closes the connection.
     ///
     /// # Panics
-    /// When it stays silent, and open, for too long.
+    /// When the shim stays silent, and the connection open, for too long.
     #[track_caller]
     pub fn wait_for_its_end(&self) {
         let mut client = self.client.borrow_mut();
@@ -301,9 +301,9 @@ pub struct Shim<'a> {
     bed: &'a Bed,
     /// The path of the shim's program.
     pub program: PathBuf,
-    /// The events it publishes.
+    /// The events that the shim publishes.
     pub events: Events,
-    /// The address it serves on.
+    /// The address that the shim serves on.
     pub address: String,
     line: Line,
 }

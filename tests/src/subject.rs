@@ -27,7 +27,7 @@ impl Folder {
 #[derive(Clone, Copy)]
 pub struct Subject {
     name: &'static str,
-    /// The folder that it tests.
+    /// The folder that the subject tests.
     pub folder: Folder,
     /// The cases, in the order in which they begin.
     pub cases: &'static [Case],

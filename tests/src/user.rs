@@ -34,9 +34,9 @@ fn next_uid() -> u32 {
 
 /// A user, and a bed whose calls run as that user.
 pub struct User {
-    /// Its uid, which is also its gid.
+    /// The user's uid, which is also its gid.
     pub uid: u32,
-    /// The first of its subordinate uids, which is also the first of its subordinate gids.
+    /// The first of the user's subordinate uids, which is also the first of its subordinate gids.
     pub first: u32,
     /// The bed of the user's calls.
     pub bed: Bed,
@@ -123,7 +123,8 @@ impl User {
         Self::make(bed, uid, Some(parent))
     }
 
-    /// Makes a user that is root of a user namespace with all its ids and a mount namespace, as in `podman unshare`.
+    /// Makes a user that is root of a user namespace with all of the user's ids, and has a mount namespace, as in
+    /// `podman unshare`.
     ///
     /// # Panics
     /// When the namespaces can't be made.
@@ -322,7 +323,7 @@ impl User {
         bundle
     }
 
-    /// Returns a bundle whose container maps root to the user, and the other ids to its subordinate ids.
+    /// Returns a bundle whose container maps root to the user, and the other ids to the user's subordinate ids.
     #[must_use]
     pub fn ranges(&self) -> Bundle<'_> {
         self.mapped(&json!([
@@ -338,7 +339,7 @@ impl User {
             .set("/linux/gidMappings", ids.clone())
     }
 
-    /// Returns the processes that run as the user or one of its subordinate ids.
+    /// Returns the processes that run as the user or one of the user's subordinate ids.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -346,8 +347,8 @@ impl User {
         pids.filter(|pid| self.owns(*pid) && !crate::leak::is_zombie(*pid)).collect()
     }
 
-    /// Returns the remaining processes of the user, except the one that holds its namespaces, and the remaining cgroups
-    /// in its own.
+    /// Returns the remaining processes of the user, except the process that holds the user's namespaces, and the
+    /// remaining cgroups in the user's cgroup.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let holder = self.holder.as_ref().map(Child::id);

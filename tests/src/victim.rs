@@ -8,7 +8,7 @@ const SECRET: &str = "precious\n";
 
 /// A directory of the host with one file.
 pub struct Victim {
-    /// Its path on the host.
+    /// The path of the directory on the host.
     pub dir: PathBuf,
 }
 

@@ -176,7 +176,7 @@ fn scheduler_refused(bed: &Bed) {
     }
 }
 
-/// Settings in a process file take precedence; settings that it lacks are the container's.
+/// Settings in a process file take precedence; settings that the file lacks come from the container.
 fn scheduler_of_exec(bed: &Bed) {
     let batch = json!({ "policy": "SCHED_BATCH", "nice": 3 });
     let c = bed.bundle().set("/process/scheduler", batch).make().detached();

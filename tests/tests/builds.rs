@@ -96,8 +96,9 @@ fn test_build_has_them_and_says_so(bed: &Bed) {
     }
 }
 
-/// `make build` passes the commit of a checkout to the compiler, and says whether the programs' files have changed, or
-/// whether there are others among them. A source archive has the name in a file, and what the caller sets is left alone.
+/// `make build` passes the commit of a checkout to the compiler, with the suffix `-dirty` if the programs' files have
+/// changes or there are files that Git does not know. A source archive contains the commit in a file. A commit that the
+/// caller sets is passed unchanged.
 fn make_passes_the_commit(bed: &Bed) {
     let dir = bed.dir.join("checkout");
     fs::create_dir_all(dir.join("runtime")).expect("directory");

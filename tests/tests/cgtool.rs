@@ -426,7 +426,8 @@ fn v2_controllers_of_a_hybrid_host(bed: &Bed) {
     assert_eq!(value, "4194304\n");
 }
 
-/// The files follow the group, as in `set`; a group whose name looks like a file is a group.
+/// The names of files follow the group, as in `set`. An argument that has the form of a file's name is a group if it
+/// comes first, or if there is a group of that name.
 fn get_in_the_grammar_of_set(bed: &Bed) {
     let own = Own::new(bed);
     cgroup(bed, &["create", &own.name]).ok();
@@ -438,7 +439,7 @@ fn get_in_the_grammar_of_set(bed: &Bed) {
     let text = "no controller has a file \"pids.mxa\"; did you mean pids.max?";
     cgroup(bed, &["get", &own.name, "pids.mxa"]).fails_without_log(text);
     cgroup(bed, &["get", "pids.peak"]).fails_without_log("there is no group \"pids.peak\"");
-    // What has the form of a file is a group if there is one.
+    // An argument that has the form of a file's name is a group if there is a group of that name.
     let odd = Own { bed, name: format!("pids.{}", bed.id()) };
     let get = || cgroup(bed, &["get", "-r", "pids.max", &own.name, &odd.name]);
     get().fails_without_log("no controller has a file");

@@ -1,4 +1,4 @@
-//! Saves containers to files and restores them, by criu.
+//! Saves containers to files and restores them, with criu.
 
 pub mod cgroups;
 pub mod crash;
@@ -256,7 +256,7 @@ fn modes_of_cgroups(bed: &Bed) {
 }
 
 fn a_hundred_at_once(bed: &Bed) {
-    // What starts keep for later ones is there before the host is looked at.
+    // The first start makes what a host keeps between starts, before the host is examined.
     bed.bundle().args(&["true"]).make().run().ok();
     let host = Host::look();
     let bundles = (0..25).map(|_| bed.bundle().sh(COUNTER).set("/linux/seccomp", json!(null)));
@@ -271,7 +271,7 @@ fn a_hundred_at_once(bed: &Bed) {
         };
         let threads: Vec<_> = all.iter().map(|saved| scope.spawn(move || cycles(saved))).collect();
         for thread in threads {
-            // The scope itself would not tell what was asserted.
+            // The panic of the scope itself would not contain the failed assertion.
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });

@@ -189,8 +189,8 @@ fn init_killed_from_outside(bed: &Bed) {
 }
 
 fn state_after_a_reused_pid(bed: &Bed) {
-    // Besides the pid, the start time in the record must match. Reusing a pid is expensive to force, so a zombie takes
-    // its place: a process that exists in /proc but no longer counts as running.
+    // Besides the pid, the start time in the record must match. Reusing a pid is expensive to force, so the test uses a
+    // zombie: a process that exists in /proc but no longer counts as running.
     let c = bed.bundle().args(&["/bin/true"]).make();
     c.create().ok();
     c.start().ok();

@@ -202,7 +202,7 @@ fn capabilities_are_those_of_the_container(bed: &Bed) {
 }
 
 /// A capability added by --cap becomes ambient if the configuration lists it as inheritable, as with runc. Any other
-/// becomes neither ambient nor inheritable.
+/// added capability becomes neither ambient nor inheritable.
 fn cap_added_where_some_are_inheritable(bed: &Bed) {
     let c = bed
         .bundle()

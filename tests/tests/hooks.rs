@@ -379,7 +379,7 @@ fn that_cannot_be_executed(bed: &Bed) {
             assert!(!c.exists());
         }
     }
-    // A program that ends as such a process would is told apart.
+    // A hook that exits with the status of such a process is distinguished from it.
     let c = bed.bundle().push("/hooks/prestart", hook("echo because; exit 130")).make();
     c.run().fails("error running prestart hook #0: exit status 130, output: because");
 }

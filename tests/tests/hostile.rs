@@ -25,7 +25,7 @@
 //! | 2026-30892 (crun) | `exec_as_a_number_and_more` | `strict-integers` |
 //! | 2026-41579 (runc), 2026-47766 (crun) | `dev_leads_outside` | `resolve-in-root` |
 //! | 2026-88264 (crun) | `console_leads_outside` | `after-pivot` and `resolve-in-root`: two layers |
-//! | 2026-88265 (crun) | `null_leads_outside` | `after-pivot`, `resolve-in-root`, `verify-device` and `own-null`: four |
+//! | 2026-88265 (crun) | `null_leads_outside` | `after-pivot`, `resolve-in-root`, `verify-device` and `own-null`: four layers |
 //! | (none yet) | `newborn_of_exec`, `newborn_of_a_pod` | `bare-birth` |
 //! | (none yet) | `id_climbs_out` | `id-check` |
 //! | (none yet) | `lent`: `mask_of_a_file` | `lent-read-only` |
@@ -36,7 +36,7 @@
 //! | | `cgroup_directory` | `cgroup-read-only` |
 //! | | `template` | `template-owner` |
 //! | (none yet) | `fresh_proc_without_masks`, `fresh_sysfs_without_masks` | `old-tree` |
-//! | (containerd's own shim) | `streams_of_the_host` | none can be left out: pipes of the shim's own |
+//! | (containerd's own shim) | `streams_of_the_host` | the shim's own pipes, a defence that can't be disabled |
 //! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
 //!
 //! If the table names several layers, the attack fails as long as one of them is present.

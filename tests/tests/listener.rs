@@ -324,7 +324,7 @@ fn in_a_user_namespace(bed: &Bed) {
     assert!(outcome.stderr.contains("No medium found"), "{outcome}");
 }
 
-/// A container can be removed while it waits for an answer of its agent.
+/// A container can be removed while it waits for an answer from its agent.
 fn killed_while_it_asks(bed: &Bed) {
     let agent = Agent::new(&bed.dir, |_| {
         std::thread::sleep(std::time::Duration::from_secs(3600));

@@ -243,7 +243,7 @@ fn joined_mount_survives_the_first(bed: &Bed) {
     second.exec(&["true"]).ok();
 }
 
-/// Makes a container without these namespaces of its own.
+/// Makes a container that shares the host's namespaces of these kinds.
 fn without<'a>(bed: &'a Bed, kinds: &[&str]) -> dayfly_tests::container::Container<'a> {
     let all = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
     let left: Vec<_> = all

@@ -14,7 +14,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(moved_under_its_name).needs(pairs),
     case!(moved_under_another_name).needs(pairs),
-    // runc sets the device down before it moves it, which removes the IPv6 addresses.
+    // Before runc moves the device, it sets the device down, which removes the IPv6 addresses.
     case!(addresses_are_kept).needs(addresses).unlike_runc(),
     case!(traffic_passes).needs(pairs),
     case!(several_at_once).needs(pairs),

@@ -275,8 +275,8 @@ fn delete_at_once(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// The kernel reports changes of a cgroup at most every 10 ms, and loses the last report if the cgroup is removed
-/// before. A waiting command must notice the removal all the same.
+/// The kernel reports changes of a cgroup at most every 10 ms. If the cgroup is removed before the last report is due,
+/// the report is lost. A waiting command must notice the removal all the same.
 fn delete_at_once_what_changes(bed: &Bed) {
     let c = bed.bundle().without_namespace("pid").sh("sleep 1000 & sleep 1000 & wait").make();
     for _ in 0..8 {

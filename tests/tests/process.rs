@@ -430,8 +430,8 @@ fn signal_dispositions_are_default(bed: &Bed) {
         .ok();
     assert!(outcome.stdout.starts_with("SigBlk:\t0000000000000000\n"), "{outcome}");
     assert!(outcome.stdout.ends_with("SigCgt:\t0000000000000000\n"), "{outcome}");
-    // The program ignores only signals that the caller ignores. Signals 32 and 33 are an exception: libc reserves them,
-    // and some runtimes pass on that libc's spawn ignores them.
+    // The program ignores only signals that the caller ignores. Signals 32 and 33 are an exception: libc reserves them.
+    // libc's spawn ignores both, and some runtimes pass this on to the program.
     let ignored = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("SigIgn")).expect("line");
         u64::from_str_radix(line.trim_start_matches("SigIgn:\t"), 16).expect("hex")

@@ -135,8 +135,8 @@ fn socket_missing(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// Runs `script` in a session whose terminal has 30 rows and 60 columns. Its `"$@"` is the command line of `run`, and
-/// its standard output is not the terminal.
+/// Runs `script` in a session whose terminal has 30 rows and 60 columns. The script's `"$@"` is the command line of
+/// `run`, and the script's standard output is not the terminal.
 fn in_a_terminal(c: &Container<'_>, script: &str) -> Outcome {
     let bundle = c.bundle.to_string_lossy();
     session(c.bed, script, &["run", "--bundle", &*bundle, &*c.id])

@@ -1,6 +1,6 @@
 //! The weight of the programs: their size, and for each command the system calls and user-space instructions of the
-//! runtime's own processes. These
-//! are counted one by one, with everything in the caches that a second start finds there.
+//! runtime's own processes. These are counted one by one, with everything in the caches that a second start finds
+//! there.
 //!
 //! `tests/weight.json` contains the measured weights for each kernel, since other kernels need other calls. A command
 //! that is more than [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.
@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
 const SLACK: u64 = 3;
 /// The number of additional instructions allowed because paths may be longer: each byte of a path is processed.
 const PATHS: u64 = 600;
-/// How often a command is counted at most, once everything is cached.
+/// The maximum number of times that a command is counted, once everything is cached.
 const ROUNDS: usize = 5;
 /// Counting stops after this many instructions.
 const BOUND: u64 = 5_000_000;

@@ -27,7 +27,7 @@ struct Hidden {
     own: String,
 }
 
-/// Returns such a hierarchy.
+/// Returns a hierarchy that the view hides.
 fn hidden() -> Result<Hidden, String> {
     let view = View::current()?;
     let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;

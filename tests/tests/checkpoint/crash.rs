@@ -209,8 +209,8 @@ fn hanging_criu_is_interrupted(bed: &Bed) {
     }
 }
 
-/// Writes a program that is criu, and that stays for ever after criu has ended. Returns its path, and the path of the
-/// file that it makes then.
+/// Writes a program that executes criu, and that does not exit after criu has ended. Returns the program's path, and
+/// the path of the file that the program makes when criu has ended.
 fn staying_criu(bed: &Bed) -> (PathBuf, PathBuf) {
     let (program, mark) = (bed.dir.join("staying-criu"), bed.dir.join("criu-has-ended"));
     let script =

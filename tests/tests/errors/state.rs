@@ -114,7 +114,7 @@ fn state_root_of_wrong_type(bed: &Bed) {
     }
     let _ = c.create().fails_once(1, "not a directory");
     fs::remove_file(bed.root()).expect("remove");
-    // A file takes the place of a container's directory.
+    // The path of a container's directory is a file.
     fs::create_dir(bed.root()).expect("make");
     let place = bed.root().join(&c.id);
     fs::write(&place, "").expect("write");

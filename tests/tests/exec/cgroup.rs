@@ -51,7 +51,7 @@ fn unified_path(pid: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()
 }
 
-/// Asserts that an exec, its call modified by `change`, ends up in this cgroup.
+/// Asserts that the process of an exec, whose call is modified by `change`, is in the cgroup `path`.
 pub fn exec_joins(c: &Container<'_>, path: &str, change: impl FnOnce(Call) -> Call) {
     let file = c.bed.dir.join(format!("{}.pid", c.id));
     let flags = ["-d", "--pid-file", file.to_str().expect("path")];

@@ -141,7 +141,8 @@ fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     c.sh(&script).ok().stdout
 }
 
-/// The process of an exec is stopped at its first step, so that the container can inspect what it has inherited.
+/// The process of an exec is stopped at its first step, so that the container can inspect what the process has
+/// inherited.
 fn newborn_of_exec(bed: &Bed) -> Evidence {
     let c = tracer(bed).make().detached();
     let mut seen = None;
@@ -152,7 +153,7 @@ fn newborn_of_exec(bed: &Bed) -> Evidence {
 }
 
 /// The init of a container that joins another container's PID namespace is stopped at its first step, so that the other
-/// container can inspect what it has inherited.
+/// container can inspect what this init has inherited.
 fn newborn_of_a_pod(bed: &Bed) -> Evidence {
     let first = tracer(bed).make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());

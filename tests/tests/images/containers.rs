@@ -44,7 +44,7 @@ fn users() -> Result<(), String> {
     can_be()
 }
 
-/// Checks for every way of assembling layers: the newest way requires mounting by descriptors.
+/// Checks that the kernel supports every way of assembling layers: the newest way requires mounting by descriptors.
 fn every_way() -> Result<(), String> {
     programs()?;
     kernel::has_detached()

@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
 /// The behaviour of a registry when it should send a document or a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Sends it completely.
+    /// Sends the document or layer completely.
     Sound,
     /// Sends a byte every 100 ms.
     Drips,

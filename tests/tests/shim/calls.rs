@@ -1,7 +1,8 @@
-//! SIGKILL before each system call of a pod's life: of the shim itself, while one of its workers or an init makes a
-//! call, and of a worker or an init alone; also of the actions `start` and `delete`.
+//! SIGKILL before each system call of a pod's life. The call is made by a worker of the shim or by an init. One case
+//! kills the shim at this moment, another only the worker or init. Other cases kill the actions `start` and `delete`.
 //!
-//! Each case takes one call in [`STRIDE`], beginning at a random one of the first; with `DAYFLY_EVERY_CALL=1`, all.
+//! Each case kills at one of [`STRIDE`] calls, beginning at a random call among the first; with `DAYFLY_EVERY_CALL=1`,
+//! it kills at every call.
 //!
 //! The cases need no fault points: the tracer stops each process at its calls ([`follow`]). The kernel kills the workers
 //! of a killed shim.
@@ -44,7 +45,7 @@ const CASES: &[Case] = &[
 /// `[0, 1]`, and the first child of that is `[0, 1, 0]`.
 const SHIM: &[usize] = &[0];
 
-/// A walk through all calls takes minutes.
+/// The number of calls from one kill to the next: a walk through all calls takes minutes.
 const STRIDE: usize = 10;
 
 fn stride() -> usize {
@@ -52,14 +53,14 @@ fn stride() -> usize {
     if is_whole { 1 } else { STRIDE }
 }
 
-/// Returns the numbers of those of `count` calls at which this run kills.
+/// Returns those numbers below `count` of the calls at which this run kills.
 fn chosen(count: usize) -> impl Iterator<Item = usize> {
     let first = Seed::new("shim::calls").below(stride() as u64) as usize;
     (first..count).step_by(stride())
 }
 
-/// Asserts that kills happened, of at least `calls` calls. A process may not reach its call each time, because no two
-/// lives are the same.
+/// Asserts that kills happened at nine tenths of the chosen ones of `calls` calls. A process may not reach its call
+/// each time, because no two lives are the same.
 #[track_caller]
 fn assert_walked(struck: usize, calls: usize) {
     println!("{struck} kills");
@@ -166,7 +167,7 @@ struct Ground<'a> {
 struct Followed {
     /// The connection to the shim, if it could be reached.
     line: Option<Line>,
-    /// When this end is closed, the wrapper ends that started the shim.
+    /// The end of a pipe. When it is closed, the wrapper that started the shim exits.
     gate: PipeWriter,
     tracer: JoinHandle<Result<End, follow::Error>>,
 }
@@ -227,7 +228,7 @@ impl<'a> Ground<'a> {
         Followed { line, gate, tracer }
     }
 
-    /// Returns the requests of a pod's life, to its shutdown.
+    /// Returns the requests of a pod's life, up to its shutdown.
     fn life(&self) -> Vec<(Method, Vec<u8>)> {
         let mut all = requests(&self.container, &self.pipes);
         let exec = || (self.container.id.clone(), "e".to_owned());
@@ -268,11 +269,11 @@ impl<'a> Ground<'a> {
         wait::until_none(&format!("{what}: anything left"), left);
     }
 
-    /// Goes through a life; returns the answers, up to the shim's end.
+    /// Sends the requests of a pod's life; returns the answers, up to the shim's end.
     fn live(&self, line: &Line) -> Vec<Result<Vec<u8>, Status>> {
         let mut answers = Vec::new();
         for (method, request) in self.life() {
-            // Without a running init, nobody would answer.
+            // Without a running init, nobody would answer the Wait.
             let is_wait = method == Method::Wait && answers.iter().any(Result::is_err);
             let Some(answer) = (if is_wait { None } else { line.exchange(method, request) }) else {
                 break;
@@ -309,8 +310,8 @@ impl<'a> Ground<'a> {
         family.calls
     }
 
-    /// Walks through the calls of the processes that `is_walked` selects; `round` goes through a life
-    /// and checks. Returns the number of kills.
+    /// Walks through the calls of the processes that `is_walked` selects; `round` goes through a life and checks the
+    /// result. Returns the number of kills.
     fn walk(
         &self,
         is_walked: impl Fn(&Descent) -> bool,
@@ -374,7 +375,7 @@ fn children(bed: &Bed) {
         |ground, what, followed| {
             let line = followed.line.as_ref().expect(what);
             ground.live(line);
-            // A shim whose life went to the shutdown is gone.
+            // If the pod's life reached the shutdown, the shim has exited.
             let kill = KillRequest { id: id(), signal: 9, all: true, ..KillRequest::default() };
             let wait = WaitRequest { id: id(), ..WaitRequest::default() };
             let delete = DeleteRequest { id: id(), ..DeleteRequest::default() };

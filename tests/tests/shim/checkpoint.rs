@@ -53,7 +53,7 @@ pub(super) fn counting_on_mounts(bed: &Bed) -> (PathBuf, Task<'_>) {
     (source, task)
 }
 
-/// Saves a container, which ends, and deletes it. The shim stays.
+/// Saves a container, whose processes end, and deletes it. The shim stays.
 pub(super) fn end_saved(task: &Task<'_>) {
     let options = CheckpointOptions { exit: true, ..CheckpointOptions::default() };
     save(task, &images(task), Some(&options)).expect("checkpoint");
@@ -77,7 +77,7 @@ pub(super) fn count(rootfs: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Waits until the count increases, and returns it.
+/// Waits until the count increases, and returns the new count.
 pub(super) fn counts(rootfs: &Path) -> u64 {
     let before = count(rootfs);
     wait::until("it to count", || Some(count(rootfs)).filter(|now| *now > before))
@@ -135,7 +135,7 @@ fn left_running(bed: &Bed) {
     task.finish();
 }
 
-/// The options ask for the container's end. `dayfly restore` continues it, without a shim.
+/// The options of the checkpoint end the container. `dayfly restore` restores it, without a shim.
 fn ended_and_restored(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -159,7 +159,8 @@ fn ended_and_restored(bed: &Bed) {
     task.shut_down();
 }
 
-/// The root filesystem is a list of mounts, which the host does not see. `dayfly restore` gets one in the bundle.
+/// The root filesystem is a list of mounts, which the host does not see. `dayfly restore` gets a root filesystem in the
+/// bundle.
 fn root_filesystem_of_mounts(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -197,7 +198,7 @@ fn failures(bed: &Bed) {
     fails(&path, Some(&mode), "invalid manage-cgroups-mode value");
     task.finish();
 
-    // What criu refuses is in its log, in the bundle.
+    // criu's reason for a refusal is in criu's log, in the bundle.
     let task = running(bed, &criu::program(), &format!("exec 3>/x; ln /x /y; rm /x; {COUNTER}"));
     let failed = save(&task, &images(&task), None).unwrap_err();
     let log = task.container.bundle.join("criu-work/dump.log");

@@ -55,7 +55,7 @@ fn output(bed: &Bed, script: &str, options: Options) -> (String, String) {
     (String::from_utf8(out.join().expect("stdout")).expect("text"), id)
 }
 
-/// The state is in the directory of the option and containerd's namespace.
+/// The state is in the directory that the option names, in a subdirectory named after containerd's namespace.
 fn root(bed: &Bed) {
     if is_missing(bed) {
         return;

@@ -197,7 +197,7 @@ fn create_whose_worker_dies(bed: &Bed) {
     assert_created_anew(container, shim, &gate);
 }
 
-/// A worker that is killed before it claims the id leaves a container alone that a command has created under this id.
+/// If a worker is killed before it claims the id, a container that a command has created under this id stays unchanged.
 fn create_that_ends_before_it_claims(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -366,7 +366,7 @@ fn with_bus_of_its_own(bed: &Bed) -> Task<'_> {
     with_bus_and_environment(bed, "")
 }
 
-/// Does the same, with these shell assignments before the shim's start.
+/// Returns a task like [`with_bus_of_its_own`], with these shell assignments before the shim's start.
 fn with_bus_and_environment<'a>(bed: &'a Bed, variables: &str) -> Task<'a> {
     let container = sleeper(bed);
     // Gives the shim a /run of its own, in which the directory that marks a host run by systemd exists. The shim's
@@ -428,7 +428,7 @@ fn bus_that_never_answers(bed: &Bed) {
     task.finish();
 }
 
-/// The container is created when systemd's bus answers at last, and nothing else has waited for that.
+/// The container is created when systemd's bus answers at last, and no other call has waited for the bus.
 fn bus_that_answers_late(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -468,7 +468,7 @@ fn bus_that_answers_late(bed: &Bed) {
     task.finish();
 }
 
-/// The shim has the variable from containerd, as runc would.
+/// The shim gets the variable from containerd, as runc would.
 fn bus_that_a_variable_names(bed: &Bed) {
     if is_missing(bed) {
         return;

@@ -97,7 +97,7 @@ fn goes_on(bed: &Bed) {
     task.start("e");
     assert_eq!(task.wait("e"), 3);
     task.shim.events.topics_to(topic::TASK_EXIT);
-    // It can be saved once more.
+    // The container can be saved once more.
     end_saved(&task);
     admit(&task, Vec::new(), None);
     assert_ne!(restore(&task), 0);
@@ -228,7 +228,7 @@ fn root_filesystem_of_mounts(bed: &Bed) {
     end_saved(&task);
     let saved = count(&source);
     admit(&task, vec![root_at(&source)], None);
-    // containerd writes what the container had changed there, before Start.
+    // Before Start, containerd writes the container's earlier changes of files to the root filesystem.
     fs::write(rootfs(&task).join("changed"), "").expect("write");
     assert!(source.join("changed").exists(), "not mounted");
     restore(&task);

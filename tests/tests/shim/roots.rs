@@ -107,7 +107,8 @@ fn bind(bed: &Bed) {
     }
 }
 
-/// In a user namespace, with the options of the mount. The files' owners on the host stay.
+/// The container has a user namespace, and the mount has options with the same mappings. The owners of the files on the
+/// host stay unchanged.
 fn mapped_ids(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -131,7 +132,7 @@ fn mapped_ids(bed: &Bed) {
     assert_eq!(layers.fingerprint(), before);
 }
 
-/// A file system that needs no device stands for those that do. The program is on a mount below it.
+/// A file system that needs no device is tested instead of those that do. The program is on a mount below it.
 fn filesystem_of_the_kernel(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -161,7 +162,8 @@ fn erofs_image(bed: &Bed) {
     }
 }
 
-/// As NVIDIA's: a hook before the container's root is entered reads and writes the root filesystem in the bundle.
+/// Like NVIDIA's hook, a hook that runs before the container's root is entered reads and writes the root filesystem in
+/// the bundle.
 fn hooks_find_it_in_the_bundle(bed: &Bed) {
     if is_missing(bed) {
         return;

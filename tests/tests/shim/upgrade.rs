@@ -23,7 +23,7 @@ const CASES: &[Case] = &[
     case!(new_shim_and_old_programs).needs(old_programs).unlike_runc(),
 ];
 
-/// The byte of a record that has the number of its format.
+/// The offset of the byte in a record that contains the number of the record's format.
 const FORMAT: usize = 7;
 
 fn old(name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ fn old_programs() -> Result<(), String> {
     missing.map_or(Ok(()), |name| Err(format!("no {name} in DAYFLY_OLD: scripts/old-programs")))
 }
 
-/// A pod's first container, started by a shim of `program`.
+/// Starts a pod's first container under a shim of `program`.
 fn started<'a>(program: PathBuf, container: Container<'a>) -> Task<'a> {
     let shim = Shim::start_by(program, &container, Options::default(), &[]);
     let request = creation(&container, None);
@@ -64,7 +64,7 @@ fn dayfly(program: &Path, bed: &Bed, args: &[&str]) -> Output {
     command.output().expect("execute dayfly")
 }
 
-/// Uses the state of a task's container by another `dayfly` than the shim's.
+/// Uses the state of a task's container with a `dayfly` other than the shim's.
 #[track_caller]
 fn used_by(program: &Path, task: &Task<'_>, is_same_format: bool) {
     let (bed, id) = (task.container.bed, task.id());
@@ -94,7 +94,8 @@ fn goes_on_and_is_deleted_by(other: PathBuf, mut task: Task<'_>) {
     task.start("e");
     assert_eq!(task.wait("e"), 5);
     task.delete("e");
-    // containerd executes `start` of the other program for the pod's next container, and gets the address of its shim.
+    // containerd executes `start` of the other program for the pod's next container, and gets the address of the pod's
+    // shim.
     let events = Events::serve(&task.container.bed.dir);
     let container = &task.container;
     let address = boot(container.bed, &other, container, &events, Options::default(), &[]);

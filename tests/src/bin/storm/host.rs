@@ -59,7 +59,7 @@ fn names(dir: &Path) -> impl Iterator<Item = String> {
     entries.map(|entry| entry.path().display().to_string())
 }
 
-/// Returns the processes in the storm's cgroups, and those with its name in their command line.
+/// Returns the processes in the storm's cgroups, and those with the storm's name in their command line.
 fn processes(name: &str) -> Vec<String> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 /// A kind of container.
 pub struct Kind {
     pub name: &'static str,
-    /// Its relative frequency.
+    /// The relative frequency of the kind.
     weight: u64,
     /// Whether creating the container fails.
     pub fails: bool,
-    /// Whether its root filesystem is assembled from layers.
+    /// Whether the container's root filesystem is assembled from layers.
     pub layered: bool,
     config: Value,
 }
