@@ -1,6 +1,6 @@
-# The cases of scripts/engine-kubernetes, and what they share. Each group makes its pods at once, then looks at one after
-# another; a group is rows of the table, and a row is one or more checks. More groups: kubernetes-volumes.sh and
-# kubernetes-restarts.sh.
+# The cases of scripts/engine-kubernetes, and what they share. Each group makes all its pods at once, and then checks
+# them one after another. A group consists of rows of the table, and a row of one or more checks. More groups are in
+# kubernetes-volumes.sh and kubernetes-restarts.sh.
 # shellcheck shell=sh
 # Variables of the other files; heredocs with `$` for the shell of a container.
 # shellcheck disable=SC2154,SC2016,SC2034
@@ -54,7 +54,7 @@ done
 ENDED
     cat >"$scratch/becomes" <<BECOMES
 #!/bin/sh
-# WANTED COMMAND...: runs the command until it prints that, and prints the last output.
+# WANTED COMMAND...: runs the command until it prints WANTED, and prints the last output.
 wanted=\$1
 shift
 end=\$((\$(date +%s) + $patience - 10))
@@ -68,7 +68,7 @@ BECOMES
     chmod +x "$scratch/get" "$scratch/ended" "$scratch/becomes"
     get=$scratch/get
 }
-# NAME WANTED COMMAND...: passes when the command prints that at last.
+# NAME WANTED COMMAND...: passes when the command finally prints WANTED.
 becomes() {
     title=$1
     goal=$2
@@ -264,7 +264,7 @@ YAML
     expect http_never_restarts 0 "$get" pod/readiness '{.status.containerStatuses[0].restartCount}'
     row 'an exec probe that runs into its timeout'
     expect is_unready False "$get" pod/slow-probe '{.status.conditions[?(@.type=="Ready")].status}'
-    # Each probe has made a line. Those that started first and do not run any more were killed: none ends by itself.
+    # Each probe has made a line. The probes that started first and no longer run were killed: none ends by itself.
     becomes probes_are_killed yes "$k" exec slow-probe -- sh -c \
         'all=$(wc -l < /probes); run=$(ps | grep -c "[s]leep 1001"); [ $all -gt $run ] && [ $run -le 1 ] && echo yes'
     check make_fast "$k" exec slow-probe -- touch /fast

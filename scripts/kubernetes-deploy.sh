@@ -1,5 +1,5 @@
-# Cases of scripts/engine-kubernetes: what deploy/ has, on the cluster. The shim that the class `dayfly` uses in all other
-# cases is the one that the DaemonSet has installed.
+# Cases of scripts/engine-kubernetes: the contents of deploy/, on the cluster. The shim that the class `dayfly` uses in
+# all other cases is the one that the DaemonSet has installed.
 # shellcheck shell=sh
 # shellcheck disable=SC2154,SC2034
 
@@ -9,7 +9,7 @@ deploy_image() {
     (cd "$top/deploy" && cp Dockerfile containerd.toml node "$scratch/deploy/") && cp "$runtime" "$scratch/deploy/dayfly" &&
         cp "$shim" "$scratch/deploy/containerd-shim-dayfly-v2" || return 1
     build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
-    # buildah makes a name of the path, which may have no capital letters.
+    # buildah makes a name from the path, which may have no capital letters.
     (cd "$scratch/image" && $build bud --isolation chroot --build-arg BASE=oci:layout:box -t localhost/dayfly-node "$scratch/deploy") &&
         $build push localhost/dayfly-node "oci-archive:$scratch/node.tar:node"
     result=$?
@@ -48,7 +48,7 @@ YAML
     cp "$scratch/config.toml" "$scratch/config.before"
     deploy_manifest "$top/deploy/daemonset.yaml" >"$scratch/daemonset.yaml"
     check make_daemonset "$k" create -f "$scratch/daemonset.yaml"
-    # No pod of it runs before the node has its label.
+    # No pod of the DaemonSet runs before the node has the label.
     "$k" label node node dayfly.run/shim=true >/dev/null
     deploy_restart
     expect containerd_restarts 0 echo $?

@@ -1,5 +1,5 @@
-# Shared by scripts/engine-kubernetes and its cases: starts and ends the servers of a cluster of one node. After
-# engine-lib.sh and shim-lib.sh.
+# Shared by scripts/engine-kubernetes and its cases: starts and ends the servers of a cluster of one node.
+# Requires engine-lib.sh and shim-lib.sh.
 # shellcheck shell=sh
 # `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh.
 # shellcheck disable=SC2154
@@ -11,8 +11,8 @@ node_address=10.98.0.1
 servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
 made_directories=
 
-# PATH [OPTIONS]: covers a directory of the host with an empty one. Kubelet, containerd and CNI have names there that no
-# setting changes.
+# PATH [OPTIONS]: covers a directory of the host with an empty one. Kubelet, containerd and CNI use names there that no
+# setting can change.
 cover() {
     [ -d "$1" ] || { mkdir "$1" && made_directories="$1 $made_directories"; }
     mount -t tmpfs -o "mode=755${2:+,$2}" dayfly-test "$1"
@@ -25,7 +25,7 @@ serve() {
     nsenter -t "$holder" -n "$@" </dev/null >>"$scratch/log/$name" 2>&1 &
     echo $! >"$scratch/pid/$name"
 }
-# NAME [SIGNAL]: ends a server and waits for that.
+# NAME [SIGNAL]: ends a server and waits for its end.
 unserve() {
     pid=$(cat "$scratch/pid/$1" 2>/dev/null) || return 0
     kill "-${2:-TERM}" "$pid" 2>/dev/null
@@ -79,7 +79,8 @@ imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 CONFIG
-    # The kubelet sets these of the host's, whatever its configuration: in its own mount namespace they are files.
+    # The kubelet sets these kernel parameters of the host, whatever its configuration: in its own mount namespace
+    # they are files.
     for sysctl in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
         kernel/keys/root_maxbytes; do
         mkdir -p "$scratch/sysctl/${sysctl%/*}"
@@ -196,7 +197,7 @@ cluster_stop() {
 cluster_clean_up() {
     cluster_stop
     containerd_clean_up
-    # The namespace's own cgroup; what was in it is gone.
+    # Removes the namespace's own cgroup, which is empty by now.
     for hierarchy in /sys/fs/cgroup/*/"$containerd_namespace"; do
         [ ! -d "$hierarchy" ] || find "$hierarchy" -depth -type d -exec rmdir {} + 2>/dev/null
     done

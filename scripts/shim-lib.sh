@@ -105,7 +105,7 @@ shim_leftovers() {
     for group in /sys/fs/cgroup/"$containerd_namespace"/* /sys/fs/cgroup/*/"$containerd_namespace"/*; do
         [ ! -d "$group" ] || echo "cgroup $group"
     done
-    # A name with a leading dot is containerd's own: it was killed during the removal.
+    # A name with a leading dot means that containerd was killed while it removed the directory.
     find "$scratch/state" -path '*/io.containerd.runtime.v2.task/*/*' -prune ! -name '.*' -print 2>/dev/null | sed 's/^/state /'
     # The Go shim leaves its socket if it is killed.
     find /run/containerd -mindepth 1 ! -type d ! -path "${shim:-/run/containerd/s}/*" 2>/dev/null | sed 's/^/file /'

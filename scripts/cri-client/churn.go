@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Creates and removes pods with a container each, or containers in one pod, so many at a time. Prints a line for each
-// hundredth.
+// Creates and removes pods with a container each, or containers in one pod, a given number at a time. Prints a line
+// after each hundredth of them.
 func churn(o options) error {
 	c, err := connect(o)
 	if err != nil {

@@ -200,7 +200,7 @@ func (c *client) pidOf(id string) (int, error) {
 	return pidIn(answer.Info)
 }
 
-// Returns the same for a pod's own container.
+// Returns the process of a pod's own container.
 func (c *client) pidOfPod(p pod) (int, error) {
 	ctx, cancel := c.in()
 	defer cancel()

@@ -1,11 +1,11 @@
-// A client of containerd's interfaces for tests and benchmarks: it does what a kubelet does with the CRI, and what ctr has no
-// command for.
+// A client of containerd's interfaces for tests and benchmarks: it does what a kubelet does with the CRI, and what ctr
+// has no command for.
 //
-//	cri-client walk    pods through their life, a line `test NAME ... ok` each
-//	cri-client serve   does what it reads, a line a command, and times it: for `dayfly bench shim`
-//	cri-client churn   pods by the thousand
-//	cri-client mounts  pods in user namespaces, and what they make the host mount: for scripts/shim-mounts
-//	cri-client update  a running task's memory limit, by containerd's own interface
+//	cri-client walk    runs pods through their life; prints a line `test NAME ... ok` for each case
+//	cri-client serve   reads commands, one per line, and times them: for `dayfly bench shim`
+//	cri-client churn   creates and removes pods by the thousand
+//	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/shim-mounts
+//	cri-client update  changes a running task's memory limit, by containerd's own interface
 package main
 
 import (

@@ -22,11 +22,11 @@ type answer struct {
 
 // Reads commands and answers each with a line of JSON:
 //
-//	pod HANDLER               a pod with one container, from nothing to nothing; the time of each call
-//	hold HANDLER N            so many pods with a container each, which stay; the containers' processes
-//	exec                      a trivial program in the first of them; its time
-//	probe SECONDS INTERVAL    the same in each of them every INTERVAL seconds, spread; the times
-//	drop                      the pods that stay go
+//	pod HANDLER               creates and removes a pod with one container; the answer is the time of each call
+//	hold HANDLER N            creates N pods with a container each, which stay; the answer is the containers' processes
+//	exec                      runs a trivial program in the first of these containers; the answer is the time
+//	probe SECONDS INTERVAL    runs it in each of them every INTERVAL seconds, spread evenly; the answer is the times
+//	drop                      removes these pods
 func serve(o options) error {
 	c, err := connect(o)
 	if err != nil {

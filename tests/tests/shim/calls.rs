@@ -1,5 +1,6 @@
-//! SIGKILL before each system call of a pod's life. The call is made by a worker of the shim or by an init. One case
-//! kills the shim at this moment, another only the worker or init. Other cases kill the actions `start` and `delete`.
+//! SIGKILL before each system call of a pod's life. One case kills the shim before the shim's own calls, one kills the
+//! shim before the calls of its workers and inits, and one kills the worker or init that makes the call. Two cases kill
+//! the actions `start` and `delete`.
 //!
 //! Each case kills at one of [`STRIDE`] calls, beginning at a random call among the first; with `DAYFLY_EVERY_CALL=1`,
 //! it kills at every call.
