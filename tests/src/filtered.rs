@@ -18,7 +18,7 @@ pub struct Refused {
 
 impl Refused {
     /// Compiles the filter for a call, by name, with dayfly's own compiler: `tests/differential/` of the compiler's
-    /// crate checks that compiler against another one.
+    /// crate checks that compiler against libseccomp.
     ///
     /// # Panics
     /// For an unknown call.

@@ -120,7 +120,7 @@ fn scheduler(bed: &Bed) {
 fn real_time_scheduler(bed: &Bed) {
     for (policy, number) in [("SCHED_FIFO", 1), ("SCHED_RR", 2)] {
         let scheduler = json!({ "policy": policy, "priority": 10 });
-        // This user may not set a real-time policy, so it must be set before the user changes.
+        // This user may not set a real-time policy, so the policy must be set before the user changes.
         let user = json!({ "uid": 1000, "gid": 1000 });
         let properties = [("/process/scheduler", &scheduler), ("/process/user", &user)];
         for stat in both(bed, &properties, STAT) {

@@ -19,7 +19,7 @@ dayfly_tests::subject!(Tools, CASES);
 
 const CASES: &[Case] = &[
     case!(interrupted).needs(bench).unlike_runc(),
-    // It runs alone, because any other experiment that starts meanwhile would clean up after the killed one.
+    // This case runs alone, because any other experiment that starts meanwhile would clean up after the killed one.
     case!(killed).needs(bench).unlike_runc().alone(),
     case!(functions_interrupted).needs(bench).unlike_runc(),
     case!(functions_killed).needs(bench).unlike_runc().alone(),
@@ -245,7 +245,7 @@ fn groups_are_given_cpus(bed: &Bed) {
     assert!(left.iter().all(|path| !path.contains(temporary)), "{left:?}");
 }
 
-/// On a host without controllers, the error says so and what to do.
+/// On a host without controllers, the error says so, and says what to do.
 fn groups_need_controllers(bed: &Bed) {
     let outcome = bed.call_bare(&["bench", "groups", "--view", "v2"]).run().exits(1);
     assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");

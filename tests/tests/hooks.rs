@@ -379,7 +379,7 @@ fn that_cannot_be_executed(bed: &Bed) {
             assert!(!c.exists());
         }
     }
-    // A hook that exits with the status of such a process is distinguished from it.
+    // A hook that was executed is reported with its exit status, whatever the status is.
     let c = bed.bundle().push("/hooks/prestart", hook("echo because; exit 130")).make();
     c.run().fails("error running prestart hook #0: exit status 130, output: because");
 }

@@ -226,8 +226,8 @@ fn read_only(bed: &Bed) {
     }
 }
 
-/// The first layers are on the bed's file system, another one is on a tmpfs below it, and one layer is itself the root
-/// of a tmpfs.
+/// The first layers are on the bed's file system, another layer is on a tmpfs below it, and one layer is itself the
+/// root of a tmpfs.
 fn several_filesystems(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let mut list = fs::read_to_string(&layers.list).expect("read list");

@@ -352,7 +352,7 @@ fn pids_and_stats(bed: &Bed) {
     task.kill(9);
     assert_eq!(task.wait(""), 137);
     if !bed.view.has_v1() {
-        // containerd skips a task without a cgroup if the code is this one.
+        // containerd skips a task without a cgroup if the error has this code.
         fs::remove_dir(task.container.cgroup_file("pids", "")).expect("rmdir");
         let gone = task.shim.call::<StatsResponse>(Method::Stats, &request).unwrap_err();
         assert_eq!((gone.code, &*gone.message), (code::NOT_FOUND, "cgroup does not exist"));

@@ -118,7 +118,7 @@ fn limited(bed: &Bed, resources: Value) -> Bundle<'_> {
     bed.bundle().set("/linux/resources", resources)
 }
 
-/// On a host without systemd, the driver reports that, and makes nothing.
+/// On a host without systemd, the driver reports an error, and makes nothing.
 fn other_hosts(bed: &Bed) {
     if systemd().is_ok() {
         return;

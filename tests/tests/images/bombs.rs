@@ -152,7 +152,7 @@ fn headers_for_every_entry(bed: &Bed) {
     let names = named(60_000);
     let many: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
     refused(bed, vec![files(global(&many), 800)], "names are");
-    // The names are as many as one file may have, and apply to more files than the ratio allows.
+    // The header has as many names as one file may have, and applies to more files than the ratio allows.
     refused(bed, vec![files(global(&many[..5000]), 2000)], "--max-ratio");
     // Every entry has a long link target.
     let path = "n/".repeat(2000);

@@ -186,7 +186,7 @@ fn bombs(bed: &Bed) {
     let huge = [("GNU.sparse.map", &b"0,0"[..]), ("GNU.sparse.size", b"9000000000000000000")];
     let huge = Layer::new().pax(&huge).file("huge", 0o644, b"");
     refused(bed, &image::layout(bed, "huge", vec![huge]), &[], "--max-bytes");
-    // Each link leads deeper than the one before, beyond the maximum length of a path and the size of a stack.
+    // Each link leads deeper than the previous link, beyond the maximum length of a path and the size of a stack.
     let down = vec!["d"; 1000].join("/");
     let deep = (0..30).fold(Layer::new(), |layer, at| {
         let above = if at == 0 { String::new() } else { format!("l{}/", at - 1) };

@@ -110,7 +110,7 @@ fn goes_on(bed: &Bed) {
     task.shut_down();
 }
 
-/// The program's pipes are new ones, which the shim connects to containerd's FIFOs.
+/// The restored program has new pipes, which the shim connects to containerd's FIFOs.
 fn output_and_input(bed: &Bed) {
     if is_missing(bed) {
         return;

@@ -48,7 +48,7 @@ fn root_filesystem_on_the_host(bed: &Bed) {
     }
 }
 
-/// A shim with invalid settings does not start, and leaves nothing behind. A shim that runs already goes on.
+/// A shim with invalid settings does not start, and leaves nothing behind. A shim that is already running continues.
 fn invalid(bed: &Bed) {
     if is_missing(bed) {
         return;

@@ -111,7 +111,7 @@ fn goes_on_and_is_deleted_by(other: PathBuf, mut task: Task<'_>) {
     assert!(!root(task.container.bed).join(task.id()).exists(), "state is left");
 }
 
-/// Returns whether records of the old programs have the format of the new ones.
+/// Returns whether the old programs' records have the same format as the new programs' records.
 fn is_same_format(bed: &Bed) -> bool {
     let container = sleeper(bed);
     let made = container.bundle.display().to_string();

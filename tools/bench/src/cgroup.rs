@@ -88,7 +88,8 @@ impl Parent {
     /// # Errors
     /// The first directory that can't be removed.
     pub fn remove(&self) -> Result<(), Error> {
-        // Kill everywhere first: a process that is in one hierarchy only could create the cgroup again in another one.
+        // Processes are killed in every hierarchy first: a process that is in one hierarchy only could create the
+        // cgroup again in another hierarchy.
         let deadline = Instant::now() + PATIENCE;
         for directory in &self.directories {
             let _ = kill(directory, deadline);

@@ -52,7 +52,7 @@ impl Profile {
 }
 
 /// Returns the configuration of a container of that kind, with its root filesystem in `rootfs`. For
-/// [`Profile::Joined`], the container makes its own namespaces until [`join`] sets those of another one.
+/// [`Profile::Joined`], the container makes its own namespaces until [`join`] sets the namespaces of another container.
 ///
 /// # Errors
 /// The engines' seccomp profile is missing or invalid.

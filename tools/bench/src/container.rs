@@ -47,14 +47,14 @@ impl fmt::Display for Fault {
 pub struct Container<'a> {
     stand: &'a Stand,
     entrant: &'a Entrant,
-    /// Its id.
+    /// The id of the container.
     pub id: String,
     bundle: PathBuf,
     /// Whether a runtime was asked to make the container, and has not successfully removed it.
     made: Cell<bool>,
-    /// The pid of its program, from the container's creation until the program has been waited for.
+    /// The pid of the container's program, from the container's creation until the program has been waited for.
     pid: Cell<Option<Pid>>,
-    /// The way its commands are executed.
+    /// The way the container's commands are executed.
     way: Cell<Way>,
     /// The time lines of commands, if `way` is one that records them.
     observed: RefCell<Vec<Observed>>,

@@ -14,7 +14,7 @@ use topology::List;
 /// Exchanges the CPUs.
 ///
 /// # Errors
-/// A group that does not exist; a group that contains the other one; an exchange that a parent, exclusive CPUs or
+/// A group that does not exist; a group that contains the other group; an exchange that a parent, exclusive CPUs or
 /// children forbid; changes that the kernel refuses.
 pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;

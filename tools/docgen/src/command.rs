@@ -30,7 +30,7 @@ pub fn with_tools() -> clap::Command {
         let alone = command(definition);
         let alone = match below.is_empty() {
             true => alone,
-            // Its arguments are the names of its subcommands.
+            // The command's arguments are the names of its subcommands.
             false => clap::Command::new(definition.name).about(definition.about).subcommands(below),
         };
         let names = ALIASES.iter().filter(|alias| alias.words == [definition.name]);

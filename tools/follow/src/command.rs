@@ -140,7 +140,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Creates the child, calls `ready` with its pid, and then lets it execute the program.
+    /// Creates the child, calls `ready` with its pid, and then makes the child execute the program.
     pub(crate) fn spawn(
         &self,
         command: &Command,

@@ -111,7 +111,7 @@ pub struct Socket {
 /// The CPUs of a socket that share a level 3 cache.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cache {
-    /// Whether a level 3 cache is known; if not, these are the socket's CPUs without such a cache.
+    /// Whether the CPUs share a known level 3 cache; if not, these are the socket's CPUs without a known level 3 cache.
     pub is_known: bool,
     /// The size of the cache in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,

@@ -119,7 +119,7 @@ impl Reference {
     /// Parses the name of a file in the store.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if it is not such a name.
+    /// [`Error::Unfit`] if the file's name does not stand for a reference.
     pub fn from_file_name(file: &str) -> Result<Self> {
         Self::parse(&decode(file))
     }

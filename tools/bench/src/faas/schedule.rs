@@ -34,7 +34,7 @@ pub(super) struct Function {
     pub(super) name: String,
     /// The time between two invocations, if it is constant.
     pub(super) every_ms: Option<f64>,
-    /// The average duration of its invocations.
+    /// The average duration of the function's invocations.
     pub(super) takes_ms: f64,
     pub(super) invocations: usize,
 }
@@ -42,11 +42,11 @@ pub(super) struct Function {
 /// An invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Invocation {
-    /// The time when it is due, from the beginning.
+    /// The time when the invocation is due, from the beginning.
     pub(super) due: Duration,
-    /// Its function, by index.
+    /// The index of the invocation's function.
     pub(super) function: usize,
-    /// Its duration.
+    /// The duration of the invocation.
     pub(super) takes: Duration,
 }
 

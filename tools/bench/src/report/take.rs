@@ -12,7 +12,7 @@ pub struct Cell {
     pub name: String,
     /// The figure.
     pub value: f64,
-    /// Its 95 % interval, if there are enough samples.
+    /// The 95 % interval of the figure, if there are enough samples.
     pub interval: Option<[f64; 2]>,
 }
 

@@ -45,7 +45,7 @@ struct Column {
     way: Way,
     /// The time lines of each start: one for each command.
     starts: Vec<Vec<Observed>>,
-    /// The samples of as many untraced starts.
+    /// The samples of untraced starts, as many as the traced starts.
     untraced: Vec<Vec<Sample>>,
 }
 

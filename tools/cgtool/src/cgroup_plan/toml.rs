@@ -1,10 +1,10 @@
 //! Cgroup plans in TOML.
 //!
 //! ```toml
-//! include = ["common.toml"]            # files beside this one, read first
+//! include = ["common.toml"]            # files in the directory of this file, read first
 //!
 //! [template.database]                  # what several groups have in common
-//! template = "base"                    # a template may be based on another one
+//! template = "base"                    # a template may be based on another template
 //! memory.max = "8G"
 //!
 //! [group.test1]

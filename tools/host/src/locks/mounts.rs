@@ -19,7 +19,7 @@ use sys::clone::CloneFlags;
 /// The mount point of each thread's file system. Any directory that exists on every host would do.
 const PLACE: &str = "/proc";
 
-/// The number of layers; images in the article on mount lock contention have as many.
+/// The number of layers, as in the images of the article on mount lock contention.
 const LAYERS: u32 = 50;
 
 /// Lets a thread on each of `cpus` mount and unmount for `time`; returns the microseconds per layer.

@@ -10,7 +10,7 @@ pub const PLACEMENTS: [&str; 5] =
 /// CPUs for threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The name, which tells what the CPUs have in common.
+    /// The name, which describes what the CPUs have in common.
     pub name: &'static str,
     /// The CPUs.
     pub cpus: List,

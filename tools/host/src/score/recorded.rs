@@ -34,7 +34,7 @@ struct Turn {
 /// Reads the curves. They must come from a host with these CPUs online.
 ///
 /// # Errors
-/// The file cannot be read, is not such a document, or was made on other CPUs.
+/// The file cannot be read, is not in this format, or was made on other CPUs.
 pub fn read(file: &Path, online: &List) -> Result<Vec<Curve>, Error> {
     let mut text = String::new();
     let open = File::open(file).map_err(Error::of("open", file))?;
@@ -86,7 +86,7 @@ impl Recorded {
             }
             points.push(Point::of(turn.threads, turn.turn_us));
         }
-        // The last point must be that with as many threads as CPUs.
+        // The last point must have as many threads as there are CPUs.
         match points.last().is_some_and(|point| point.threads == cpus.len()) {
             true => Ok(Curve { work, placement, cpus, points }),
             false => Err(format!("no point with as many threads as CPUs, {}", cpus.len())),

@@ -176,7 +176,7 @@ fn of_helper(file: &File, path: &Path, wanted: Wanted<'_>) -> Option<Credentials
     None
 }
 
-/// Returns the registry or repository (or a prefix of its path) that a file's key stands for.
+/// Returns the registry, the repository, or the prefix of a repository's path that a key of the file names.
 fn repository_of(key: &str) -> String {
     let plain = key.trim_start_matches("https://").trim_start_matches("http://");
     // A key that is a URL may contain the API version.

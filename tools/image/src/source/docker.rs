@@ -18,8 +18,8 @@ struct Item {
     layers: Vec<String>,
 }
 
-/// Opens the image `tag` of such an archive. The archive has no OCI manifest, so a manifest is generated, which is the
-/// same whenever the archive is the same.
+/// Opens the image `tag` of an archive. The archive has no OCI manifest, so a manifest is generated. The same archive
+/// always gets the same manifest.
 ///
 /// # Errors
 /// Those of reading; several images match.

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub enum Blobs {
     /// A directory in OCI layout.
     Layout(PathBuf),
-    /// An archive of such a directory, or of `docker save`.
+    /// An archive of a directory in OCI layout, or of `docker save`.
     Archive(Archive),
     /// A repository of a registry.
     Registry(Box<Remote>),

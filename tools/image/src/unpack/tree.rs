@@ -49,7 +49,7 @@ pub struct Place {
     pub fd: Rc<OwnedFd>,
 }
 
-/// The layers below the one being unpacked.
+/// The layers below the layer that is being unpacked.
 #[derive(Debug, Clone)]
 pub enum Below {
     /// Not available: the layer is unpacked by itself.

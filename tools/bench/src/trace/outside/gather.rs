@@ -281,7 +281,7 @@ fn undoes(span: &Span) -> bool {
     by_phase.contains(&span.phase) || by_name.contains(&span.name.as_str())
 }
 
-/// Adds the rows of containers' programs. Waits for a process that became such a program are redirected to the
+/// Adds the rows of containers' programs. Waits for a process that executed a container's program are redirected to the
 /// program's row.
 fn adopt(rows: &mut Vec<Row>, programs: Vec<Row>) {
     for program in programs {
