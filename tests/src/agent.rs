@@ -73,7 +73,7 @@ impl Agent {
         self.messages.recv_timeout(crate::wait::patience()).expect("a container process state")
     }
 
-    /// Returns whether an unread message has arrived.
+    /// Returns whether an unread container process state has arrived, and discards that state.
     #[must_use]
     pub fn has_message(&self) -> bool {
         self.messages.try_recv().is_ok()

@@ -72,7 +72,7 @@ fn released_has_no_switches(bed: &Bed) {
     assert!(!version.stdout.contains("for tests"), "{version}");
     assert_eq!(version.raw_stderr(), "");
     assert_eq!(test_build_annotation(bed), Value::Null);
-    // The variables have no effect either.
+    // The test build's environment variables have no effect either.
     let listed = bed.call(&["list"]).env("DAYFLY_UNDEFENDED", "bogus").env("DAYFLY_FAULT", "bogus");
     let listed = listed.env("DAYFLY_PAUSE", "bogus").run().ok();
     assert_eq!((listed.raw_stderr(), listed.log()), (String::new(), String::new()));

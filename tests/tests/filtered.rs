@@ -191,8 +191,8 @@ fn clone3_in_its_cgroup(bed: &Bed) {
     }
 }
 
-/// clone(2) can't place the process of an exec in init's cgroup either. Here the container's own cgroup delegates
-/// controllers, so it can't contain processes.
+/// Like init, the process of an exec must move itself, because clone(2) can't place it in init's cgroup. Here the
+/// container's own cgroup delegates controllers, so it can't contain processes.
 fn clone3_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

@@ -166,8 +166,8 @@ fn check_as_json(bed: &Bed) {
         }
         assert!(data["rounds"].as_u64().is_some_and(|rounds| rounds > 5), "{id}: {data}");
     }
-    // The check measures how long a start takes to enter its cgroup on v1, and how long it would take with the other
-    // file.
+    // The check measures how long a start takes to enter its cgroup on v1 through `tasks`, and how long it would take
+    // through `cgroup.procs`.
     let own = verdicts.iter().find(|it| it["id"] == "measured.thread_move");
     assert_eq!(own.is_some(), bed.view.has_v1());
     for figure in ["apart_us", "procs_apart_us"] {

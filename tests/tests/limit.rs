@@ -253,7 +253,7 @@ fn another_users_limit_is_none(bed: &Bed) {
         run(&c).wait().ok();
         drop(permit);
         assert_eq!(limit.state().map(|state| state.free), Some(1));
-        // If root sets a limit, it replaces the other user's.
+        // A limit that root sets replaces the other user's limit.
         let own = Limit::set(1, LONGEST_WAIT).expect("limit");
         assert_eq!(Limit::find(), Some(own));
     });

@@ -193,8 +193,8 @@ fn real_time_caller(bed: &Bed) {
     c.assert_gone("a refused start");
 }
 
-/// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In groups that the user
-/// creates below it, the user owns both.
+/// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In cgroups that the user
+/// creates below the directory, the user owns both.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

@@ -162,7 +162,7 @@ fn host_network(bed: &Bed) {
     let user = User::new(bed);
     let bundle = || user.single().without_namespace("network").sh("ls /sys/class/net");
     // Mounting sysfs requires owning the network namespace; if the caller does not own it, the host's sysfs is
-    // bind-mounted, as by crun.
+    // bind-mounted, as crun does.
     assert!(bundle().make().run().ok().lines().contains(&"lo"));
     let write = user.single().without_namespace("network").sh("grep ' /sys ' /proc/self/mountinfo");
     assert!(write.make().run().ok().stdout.contains(" ro,"));

@@ -178,7 +178,8 @@ fn runtime_is_not_reachable_from_exec(bed: &Bed) {
 }
 
 fn runtime_as_the_program(bed: &Bed) {
-    // Executing /proc/self/exe runs the runtime itself inside the container, from where it must not be writable.
+    // Executing /proc/self/exe runs the runtime itself inside the container, which must not be able to write to the
+    // runtime.
     let (copy, bytes) = copy_of_runtime(bed);
     let bundle = bed.bundle();
     symlink("/proc/self/exe", bundle.rootfs().join("bin/tool")).expect("link");

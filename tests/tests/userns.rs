@@ -161,7 +161,7 @@ fn devices_can_be_mapped_to_be_executed(bed: &Bed) {
 }
 
 /// Mounting sysfs requires owning the network namespace. If the container does not own it, the host's sysfs is
-/// bind-mounted read-only with all mounts below it, as by crun.
+/// bind-mounted read-only with all mounts below it, as crun does.
 fn sysfs_of_the_hosts_network(bed: &Bed) {
     let script = "ls /sys/class/net; mkdir /sys/fs/cgroup/x; grep -c ' /sys ' /proc/self/mounts
         grep ' /sys[ /]' /proc/self/mountinfo | cut -d' ' -f5,6 | grep -v '^/sys/fs/cgroup' | grep -v ' ro,'";

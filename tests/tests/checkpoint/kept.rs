@@ -93,7 +93,7 @@ fn rights_of_another_user(bed: &Bed) {
     kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
 }
 
-/// Checks for CAP_SYS_RESOURCE: criu reads limits by prlimit(2), which requires it for processes of another user.
+/// Checks for CAP_SYS_RESOURCE: criu reads limits with prlimit(2), which requires it for processes of another user.
 fn may_read_limits() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

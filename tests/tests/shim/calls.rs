@@ -60,8 +60,8 @@ fn chosen(count: usize) -> impl Iterator<Item = usize> {
     (first..count).step_by(stride())
 }
 
-/// Asserts that kills happened at nine tenths of the chosen ones of `calls` calls. A process may not reach its call
-/// each time, because no two lives are the same.
+/// Asserts that at least nine tenths of the chosen calls led to a kill; one in `stride()` of all `calls` calls is
+/// chosen. A process may not reach its chosen call, because no two lives are the same.
 #[track_caller]
 fn assert_walked(struck: usize, calls: usize) {
     println!("{struck} kills");
@@ -77,7 +77,7 @@ enum Victim {
     Shim,
 }
 
-/// The processes of a shim's program. Kills one of them at a given moment.
+/// Kills one process of a shim's program at a given moment.
 struct Killer {
     family: Family,
     victim: Victim,

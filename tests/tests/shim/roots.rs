@@ -132,7 +132,8 @@ fn mapped_ids(bed: &Bed) {
     assert_eq!(layers.fingerprint(), before);
 }
 
-/// A file system that needs no device is tested instead of those that do. The program is on a mount below it.
+/// A tmpfs as the container's root: it is tested instead of file systems that need a device. The program is on a mount
+/// below the root.
 fn filesystem_of_the_kernel(bed: &Bed) {
     if is_missing(bed) {
         return;

@@ -87,15 +87,15 @@ fn used_by(program: &Path, task: &Task<'_>, is_same_format: bool) {
     }
 }
 
-/// The pod goes on under its own shim, and `delete` of the other program removes it when the shim has died.
+/// Asserts that the pod goes on under its own shim, and that the `delete` of `other` removes the pod after its shim has
+/// died.
 #[track_caller]
 fn goes_on_and_is_deleted_by(other: PathBuf, mut task: Task<'_>) {
     task.exec("e", "exit 5", None);
     task.start("e");
     assert_eq!(task.wait("e"), 5);
     task.delete("e");
-    // containerd executes `start` of the other program for the pod's next container, and gets the address of the pod's
-    // shim.
+    // containerd executes `other start` for the pod's next container, and gets the address of the pod's shim.
     let events = Events::serve(&task.container.bed.dir);
     let container = &task.container;
     let address = boot(container.bed, &other, container, &events, Options::default(), &[]);

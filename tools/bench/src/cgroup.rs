@@ -51,7 +51,7 @@ impl Parent {
     /// Creates the child `name`: on cgroup v2, or in a v1 hierarchy that accepts processes without further settings.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// No cgroup hierarchy is mounted; those of mkdir(2).
     pub fn make_child(&self, name: &str) -> Result<PathBuf, Error> {
         let fits = |directory: &&PathBuf| {
             let top = directory.parent().and_then(Path::file_name).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Parent {
         tell(self.remove());
     }
 
-    /// Kills all processes in the parent and removes it, in every hierarchy.
+    /// Kills all processes in the parent cgroup and removes that cgroup, in every hierarchy.
     ///
     /// # Errors
     /// The first directory that can't be removed.

@@ -32,7 +32,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Returns its name in options and reports.
+    /// Returns the name of this kind of container in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

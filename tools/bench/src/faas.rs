@@ -87,7 +87,7 @@ struct Part<'a> {
 /// Runs the experiment: for every policy, the runtimes take turns.
 ///
 /// # Errors
-/// Errors of the harness itself; an interrupt.
+/// A PROGRAM among the options; errors of the harness itself; an interrupt.
 pub fn experiment(
     options: &Faas,
     workload: &Workload,

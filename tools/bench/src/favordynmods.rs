@@ -1,7 +1,7 @@
 //! `favordynmods`: measures which operations this mount option of cgroup v2 makes cheaper, and which more expensive.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
-//! changes nothing unless requested. If requested, it turns the option on and off by `dayfly host favordynmods auto`:
+//! changes nothing unless requested. If requested, it turns the option on and off with `dayfly host favordynmods auto`:
 //! that command ends with the experiment, even if the experiment is killed, and restores the option.
 
 use crate::container::Container;

@@ -58,7 +58,7 @@ struct Curve {
     of: Use,
     name: String,
     unit: &'static str,
-    /// Pairs of seconds and the figure.
+    /// Pairs of the time in seconds and the figure.
     points: Vec<(f64, f64)>,
 }
 

@@ -109,7 +109,8 @@ struct Host {
 }
 
 impl Host {
-    /// Lengthens the table to `length`, by a tmpfs at `directory` and bind mounts in it. A longer table stays as it is.
+    /// Adds mounts until the mount table has `length` mounts: a tmpfs at `directory`, and bind mounts in it. A longer
+    /// table stays as it is.
     fn with_mounts(directory: &Path, length: usize) -> Result<Self, Error> {
         let wanted = length.saturating_sub(table()?);
         fs::create_dir(directory).map_err(Error::at("make", directory))?;

@@ -88,7 +88,7 @@ const TOLD: [(&str, &str); 8] = [
     ("cpu.stat", ""),
 ];
 
-/// Returns two entrants: dayfly with a new cgroup for each container, and dayfly with the pool.
+/// Returns two entrants: dayfly with the pool, and dayfly with a new cgroup for each container.
 #[must_use]
 pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
     let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };

@@ -148,7 +148,7 @@ pub fn run_and_reap(command: &mut Command, deadline: Duration) {
 /// Waits until the child `pid`, which may be adopted, has ended, and reaps it.
 ///
 /// # Errors
-/// The deadline has passed, or `pid` is not a child.
+/// The deadline has passed, `pid` is not a child, or a signal arrived.
 pub fn wait(pid: Pid, deadline: Duration) -> Result<(End, Usage), Failure> {
     ended(pid, deadline)?;
     reap(pid)

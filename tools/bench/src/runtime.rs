@@ -86,7 +86,7 @@ pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     Ok(runtimes)
 }
 
-/// Returns the path of this dayfly: the one beside this program, or else the one in $PATH.
+/// Returns the path of this dayfly: the one beside this program, or in the same installation, or else the one in $PATH.
 #[must_use]
 pub fn own() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;

@@ -1,5 +1,5 @@
-//! The part that all experiments share: setting up view, test stand and entrants before an experiment, and writing
-//! record and output after it.
+//! The part that all experiments share: it sets up the view, the test stand and the entrants before an experiment, and
+//! writes the record and the output afterwards.
 
 use crate::circumstances::Circumstances;
 use crate::config::Profile;

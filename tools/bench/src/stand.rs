@@ -74,7 +74,7 @@ pub enum Source {
     Bundle(PathBuf),
 }
 
-/// The stand. Everything is removed when it is dropped.
+/// The stand. Dropping the stand removes everything that it has made.
 #[derive(Debug)]
 pub struct Stand {
     /// The directory of bundles and the root filesystem.
@@ -186,8 +186,8 @@ impl Stand {
         self.config["linux"]["seccomp"].is_object()
     }
 
-    /// Writes the bundle of a container that runs `program`, or the configuration's program if that is empty, modified
-    /// by `change`. Returns the container's id.
+    /// Writes the bundle of a container that runs `program`, or the configuration's program if that is empty. `change`
+    /// modifies the configuration. Returns the container's id and the directory of the bundle.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
@@ -265,7 +265,7 @@ pub(crate) fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
 }
 
-/// Returns the host's directory for files that last until reboot (/run), if it is on a tmpfs; otherwise any tmpfs.
+/// Returns /run, the host's directory for files that last until reboot, or /dev/shm if only /dev/shm is on a tmpfs.
 fn tmpfs() -> PathBuf {
     ["/run", "/dev/shm"]
         .into_iter()

@@ -131,8 +131,8 @@ fn weights_of(
     Ok(goes)
 }
 
-/// Returns the series. In steps that run the hook, the time of the hook's process is subtracted, so that the runtime's
-/// own time remains. The hook's process is timed separately, because it can't be timed within the runtime.
+/// Returns the series of the steps that run the hook, with the time of the hook's process subtracted, so that the
+/// runtime's own time remains. The hook's process is timed separately, because it can't be timed within the runtime.
 fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..rounds.timed {

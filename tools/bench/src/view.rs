@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// Returns its name in options and reports.
+    /// Returns the view's name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,9 +78,9 @@ impl View {
 }
 
 impl View {
-    /// Leaves a view that was entered before this program began, as by a report for its parts. The calling process,
-    /// which must be single-threaded, then sees the host's layout, in a mount namespace of its own. If no view was
-    /// entered, nothing changes.
+    /// Leaves a view that was entered before this program began, for example by the report that executed it. The
+    /// calling process, which must be single-threaded, then sees the host's layout, in a mount namespace of its own. If
+    /// no view was entered, nothing changes.
     ///
     /// # Errors
     /// Those of unshare(2) and mount(2).

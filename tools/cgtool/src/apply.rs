@@ -22,7 +22,8 @@ use topology::pin::Pin;
 /// Applies a cgroup plan: all of it, or nothing.
 ///
 /// # Errors
-/// An invalid cgroup plan, before anything is changed; a change that the kernel refuses, after all others were undone.
+/// An invalid cgroup plan, before anything is changed; another host's cgroup plan, unless this is a dry run; a change
+/// that the kernel refuses, after all others were undone.
 pub fn apply(options: &Apply) -> Result<(), Error> {
     let changes = Changes::of(&options.plan, options.below_usage)?;
     if !options.quiet || options.dry_run {

@@ -204,7 +204,6 @@ pub fn controller(key: &str) -> &str {
 }
 
 /// Returns the controllers whose hierarchies may have the file, the v1 controller first.
-/// first.
 #[must_use]
 pub fn homes(key: &str) -> Vec<&str> {
     match controller(key) {

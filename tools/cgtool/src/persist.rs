@@ -180,7 +180,8 @@ fn script(name: &str, plan: &Path) -> String {
     )
 }
 
-/// Returns the path of the dayfly beside this program, or the path where packages install it if there is none.
+/// Returns the path of the dayfly beside this program or in the same installation, or /usr/local/bin/dayfly if there is
+/// none.
 fn program() -> String {
     let own = std::env::current_exe().unwrap_or_default();
     let directory = own.parent().unwrap_or(Path::new(""));

@@ -98,7 +98,7 @@ pub fn thaw(groups: &[Group]) -> Result<(), Error> {
     opened(groups)?.iter().try_for_each(|group| group.thaw().map_err(of_cgroup))
 }
 
-/// Sends a signal to every process of groups and their descendants.
+/// Sends a signal to every process of the groups and of their descendants.
 ///
 /// # Errors
 /// An unknown group; failing system calls.

@@ -96,7 +96,8 @@ impl Image {
 }
 
 impl fmt::Display for Report {
-    /// Writes a line per program of each process: its pid, the counts, and the command.
+    /// Writes a line per program of each process, with its pid, the counts and the command, and then a line with the
+    /// totals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&["PID", "CALLS", "INSTRUCTIONS", "COMMAND"]).left(&[3]);
         let mut row = |who: String, calls: u64, instructions: u64, command: String| {

@@ -12,8 +12,8 @@ pub struct Containerd {
 }
 
 impl Containerd {
-    /// Finds the version. On this host, asks the containerd in $PATH; for another host, reads Debian's package
-    /// database.
+    /// Finds the version: on this host, by asking the containerd in $PATH; otherwise, or if that fails, in Debian's
+    /// package database.
     #[must_use]
     pub fn find(facts: &Facts) -> Option<Self> {
         let said = facts.is_live().then(ask).flatten();

@@ -404,8 +404,8 @@ impl Importer<'_> {
 /// ([`WINDOW`]); one layer at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
 const MOST_JOBS: usize = 8;
 
-/// Returns the default number of layers unpacked concurrently: the number of CPUs; from a registry a few more, because
-/// downloads mostly wait for the network.
+/// Returns the default number of layers unpacked concurrently: the number of CPUs, but at least four from a registry,
+/// because downloads mostly wait for the network, and at most `MOST_JOBS`.
 #[must_use]
 pub fn default_jobs(blobs: &Blobs) -> usize {
     let cpus = thread::available_parallelism().map_or(2, std::num::NonZero::get);

@@ -165,7 +165,8 @@ impl Merged {
         Ok(Some(found))
     }
 
-    /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if it does not exist.
+    /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if there is no such
+    /// directory.
     ///
     /// # Errors
     /// Those of looking up the components of `path`.
@@ -176,7 +177,8 @@ impl Merged {
         })
     }
 
-    /// Returns the file `path`, following symbolic links inside the root. Returns `None` if it does not exist.
+    /// Returns the regular file `path`, following symbolic links inside the root. Returns `None` if there is no such
+    /// file.
     ///
     /// # Errors
     /// Those of looking up the components of `path`.
@@ -187,7 +189,7 @@ impl Merged {
         })
     }
 
-    /// Returns the contents of the file `path`. Returns `None` if it does not exist.
+    /// Returns the contents of the regular file `path`. Returns `None` if there is no such file.
     ///
     /// # Errors
     /// Those of the lookup and of reading; the file is longer than `limit` bytes.

@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());
         }
-        // Cycles without kills leave out the pause that nothing resumes: only `delete` removes a container that stays
+        // Cycles without kills leave out a pause that no resume follows: only `delete` removes a container that stays
         // frozen.
         if self.is_quiet && verbs == [Verb::Pause] {
             return Ok(());

@@ -20,7 +20,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
         Self { input, file, number: 0, line: Vec::new() }
     }
 
-    /// Returns the next line that is not empty, without its end; `None` at the end of the file.
+    /// Returns the next line that is not empty, without its line ending; `None` at the end of the file.
     ///
     /// # Errors
     /// The line can't be read, is too long or is not UTF-8.

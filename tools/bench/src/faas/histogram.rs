@@ -124,7 +124,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Returns a function's habits after these idle times, one after the other, with classes of 100 ms.
+    /// Returns the habits of a function with these successive idle times, in milliseconds, in classes of 100 ms.
     fn after(idle: impl IntoIterator<Item = u64>) -> Habits {
         let mut habits = Habits::new(ms(1000));
         let mut now = ms(0);

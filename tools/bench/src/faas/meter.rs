@@ -11,8 +11,8 @@ pub(super) enum By {
     /// The charge of the container's cgroup.
     #[serde(rename = "charged to the container's cgroup")]
     Charged,
-    /// The proportional set size of its process: resident memory, with shared pages divided by the number of processes
-    /// sharing them.
+    /// The proportional set size of the container's process: resident memory, with shared pages divided by the number
+    /// of processes sharing them.
     #[serde(rename = "resident, shared pages in parts (smaps_rollup)")]
     Resident,
 }
@@ -31,10 +31,10 @@ impl By {
 /// A source of a container's memory, which can be read repeatedly.
 #[derive(Debug)]
 pub(super) enum Meter {
-    /// The cgroup's file.
+    /// The file with the charge of the container's cgroup.
     Charged(File),
-    /// The process's file. It is opened for each reading, because an open file shows the address space that the process
-    /// had at the open, even after an exec.
+    /// The file `smaps_rollup` of the container's process. The file is opened for each reading, because an open file
+    /// shows the address space that the process had at the open, even after an exec.
     Resident(PathBuf),
 }
 

@@ -350,7 +350,7 @@ impl Replay<'_> {
             measured_s += of.bill.measured_s;
             self.replayed.by = self.replayed.by.or(of.bill.by);
         }
-        // Containers that ended before they could be measured count like the others.
+        // Containers that ended before they could be measured are assumed to use as much memory as the others.
         self.replayed.mib_s =
             (measured_s > 0.0).then(|| kib_s / measured_s * self.replayed.container_s / 1024.0);
     }

@@ -25,7 +25,7 @@ impl Ground {
     /// Creates the parent, with precedence over everything else that uses CPUs.
     ///
     /// # Errors
-    /// A host without the controllers; no dayfly beside this program; those of `dayfly cgroup create`.
+    /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.
     pub(super) fn make(stand: &Stand) -> Result<Self, Error> {
         if let Some(missing) = CONTROLLERS.iter().find(|name| !cgroup::can_limit(name)) {
             let reason = format!(

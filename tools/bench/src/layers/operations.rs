@@ -24,10 +24,11 @@ pub(crate) struct Counted {
     operations: u64,
 }
 
-/// Runs one container of every case that has not failed, and counts the mount operations.
+/// Runs one container of every case that has not failed, and counts the mount operations. Returns no counts if the
+/// kernel does not report mounts (before Linux 6.15).
 ///
 /// # Errors
-/// A kernel without such counts (before 6.15); errors of the harness itself.
+/// Errors of the harness itself.
 pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Counted>, Error> {
     let mut counted = Vec::new();
     let Some(host) = Host::watch()? else { return Ok(counted) };

@@ -23,7 +23,7 @@ pub(super) struct Section {
     pub part: &'static str,
     pub place: &'static str,
     pub about: &'static str,
-    /// The command that reproduces the part; `None` if nothing is measured for it.
+    /// The command that reproduces the part; `None` if nothing is measured for the part.
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
@@ -272,7 +272,7 @@ impl Page {
             for (name, text) in section.pictures.iter().zip(&section.drawn) {
                 replace(&directory.join(name), text)?;
             }
-            // Removes pictures that an earlier run with more of them has left.
+            // Removes pictures that an earlier run left, if that run drew more of them.
             for number in section.pictures.len() + 1..=2 {
                 let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", section.part)));
             }

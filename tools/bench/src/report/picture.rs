@@ -4,8 +4,8 @@ use super::page::Row;
 use crate::Error;
 use chart::Bars;
 
-/// Draws bars for each line that has a published number; `None` if no line has both a published number and a measured
-/// one.
+/// Draws bars for each line that has a published and a measured number in the unit of the first line with a published
+/// number; `None` if there is no such line.
 pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
     let has_number = |row: &&Row| row.published.iter().any(|it| it.number.is_some());
     let Some(unit) = lines.iter().find(has_number).map(|row| row.unit) else { return Ok(None) };

@@ -249,7 +249,7 @@ pub(super) fn built(name: &str) -> Option<PathBuf> {
     Some(program.ancestors().nth(3)?.join("build").join(name))
 }
 
-/// Covers /run/containerd by a tmpfs, in the experiment's own mount namespace.
+/// Covers /run/containerd with a tmpfs, in the experiment's own mount namespace.
 fn own_run_directory() -> Result<(), Error> {
     let run = Path::new(RUN);
     fs::create_dir_all(run).map_err(Error::at("make", run))?;
@@ -258,7 +258,7 @@ fn own_run_directory() -> Result<(), Error> {
         .map_err(Error::errno("mount tmpfs on", run))
 }
 
-/// Returns $PATH with containerd's programs and dayfly's shim, under the name containerd looks for.
+/// Returns $PATH with containerd's programs and dayfly's shim, under the name that containerd looks for.
 fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Error> {
     let links = place.join("bin");
     fs::create_dir(&links).map_err(Error::at("make", &links))?;
@@ -287,7 +287,8 @@ fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool
         if with_cri { 3 } else { 2 }
     );
     if with_cri {
-        // Lowering one's own OOM score, and opening ports below 1024 for all, need more privileges than root may have.
+        // Lowering one's own OOM score, and opening ports below 1024 to all processes, need more privileges than root
+        // may have.
         let _ = write!(
             text,
             "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = '{}'\n\

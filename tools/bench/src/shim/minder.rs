@@ -6,12 +6,12 @@ use crate::stand::Entrant;
 use crate::{Error, options};
 use std::path::{Path, PathBuf};
 
-/// The name of dayfly's shim program, by which containerd finds it.
+/// The name by which containerd finds dayfly's shim program.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
 /// The prefix of the names of all other entrants: containerd's own shim with a runtime.
 const OTHER: &str = "Go shim + ";
 
-/// Returns the entrants: first dayfly's shim, if it is found, then containerd's own with all runtimes.
+/// Returns the entrants: first dayfly's shim, if it is found, then containerd's own shim with each runtime.
 ///
 /// # Errors
 /// A named runtime or shim is missing.

@@ -89,7 +89,7 @@ pub fn environment(subject: &Subject<'_>) -> Vec<Item> {
     rows(ENVIRONMENT).iter().filter(|row| is_about(row)).map(item).collect()
 }
 
-/// Returns the files: those of every container, or those whose row names the command.
+/// Returns the files: for the program, those of general use; for a command, those whose row names the command.
 pub fn files(subject: &Subject<'_>) -> Vec<Item> {
     let general = ["State of containers", "Images", "Read"];
     let is_about = |row: &Row| match subject {

@@ -53,8 +53,8 @@ struct Part {
     directory: Digest,
 }
 
-/// Writes `image` to `destination`, which must not exist, under `name` or else under all names of the image. Waits up
-/// to `patience` for a command that removes objects from the store.
+/// Writes `image` to `destination`, which must not exist, under `name` if that is a name of the image, or else under
+/// all names of the image. Waits up to `patience` for a command that removes objects from the store.
 ///
 /// # Errors
 /// Those of reading and writing; a layer that has changed since it was unpacked.

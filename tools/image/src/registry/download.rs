@@ -23,7 +23,7 @@ pub struct Download<'a> {
     body: Option<Transfer>,
     at: u64,
     size: u64,
-    /// The number of bytes received since the last attempt without progress.
+    /// The number of bytes received since the last attempt, or since `progress` last reached `PROGRESS`.
     progress: u64,
     tries: u32,
     /// The number of bytes received again and discarded.

@@ -32,7 +32,7 @@ pub fn fold(threads: &[Thread]) -> Vec<Span> {
     spans
 }
 
-/// Returns the times at which every live thread waits.
+/// Returns the periods in which every live thread waits, as pairs of start and end.
 fn idle(threads: &[Thread]) -> Vec<(u64, u64)> {
     let mut busy: Vec<(u64, u64)> = Vec::new();
     for thread in threads {

@@ -88,8 +88,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// Returns the object of the call `name` with `args` that `pid` is about to make: a path, the kind of a channel
-    /// (`"pipe"`), a word; empty if the call has no object.
+    /// Returns the object of the call `name`, with `args`, that `pid` is about to make: a path, the kind of a
+    /// descriptor (`"pipe"`), a text argument, or the name of an operation; empty if the call has no object.
     pub fn object(&self, pid: Pid, name: &str, args: &[u64; 6]) -> String {
         let arg = |at: usize| args.get(at).copied().unwrap_or(0);
         match form(name) {
@@ -133,7 +133,7 @@ fn kind(name: &str) -> &str {
     }
 }
 
-/// Returns the path at `address`, relative to `directory` unless it is absolute.
+/// Returns the path at `address`. A relative path is joined to the path of `directory`.
 fn path(pid: Pid, directory: i32, address: u64) -> String {
     let text =
         if address == 0 { String::new() } else { memory::text(pid, address).unwrap_or_default() };
