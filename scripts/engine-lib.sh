@@ -76,7 +76,7 @@ expect() {
     fi
 }
 
-# ID COMMAND...: passes if those commands of the container have left their traces, and removes these.
+# ID COMMAND...: passes if these commands of the container ID have left traces, and removes the traces.
 traces_of() {
     id=$1
     shift

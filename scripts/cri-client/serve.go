@@ -25,7 +25,7 @@ type answer struct {
 //	pod HANDLER               creates and removes a pod with one container; the answer is the time of each call
 //	hold HANDLER N            creates N pods with a container each, which stay; the answer is the containers' processes
 //	exec                      runs a trivial program in the first of these containers; the answer is the time
-//	probe SECONDS INTERVAL    runs it in each of them every INTERVAL seconds, spread evenly; the answer is the times
+//	probe SECONDS INTERVAL    runs it in each container every INTERVAL seconds, spread evenly; the answer is the times
 //	drop                      removes these pods
 func serve(o options) error {
 	c, err := connect(o)

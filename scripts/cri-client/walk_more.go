@@ -174,7 +174,7 @@ func (w *walker) many() error {
 
 // Containers whose root filesystem has many layers, also with hooks that look for it in the bundle.
 func (w *walker) roots() error {
-	// In a pod of its own.
+	// Runs a container in a pod of its own.
 	in := func(name string, config *cri.PodSandboxConfig, want string, words []string, change ...func(*cri.ContainerConfig)) {
 		w.test(name, func() error {
 			p, err := w.runPod(config)

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of containers that the whole run has made so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A directory, a state root and the containers that a case makes in it.
+/// The directory, the state root and the containers of a case.
 pub struct Bed {
     /// The view of the whole run.
     pub view: View,

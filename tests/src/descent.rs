@@ -1,5 +1,5 @@
 //! The processes that descend from a followed command, by their place in the tree, and the system calls that each of
-//! them has made: for tests that kill one before each of its calls.
+//! them has made: for tests that kill a process before each of its calls.
 
 use rustix::process::Pid;
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 //! A runtime under a seccomp filter that refuses system calls, as an outer container's filter may.
 //!
-//! A thread of its own loads the filter and starts the program, so that the suite itself runs without it.
+//! A separate thread loads the filter and starts the program, so that the filter does not apply to the suite itself.
 
 use seccomp::{Arch, Profile, Support};
 use serde_json::json;
@@ -61,7 +61,7 @@ impl Refused {
             for refused in list {
                 sys::seccomp::load(&refused.filter, 0)?;
             }
-            // With a uid, the library forks by clone(2), so that a refusal of clone3(2) does not matter.
+            // With a uid, the library forks with clone(2), so that a refusal of clone3(2) does not matter.
             command.uid(0).spawn()
         };
         std::thread::scope(|scope| scope.spawn(start).join().expect("the thread"))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The three cgroup layouts a runtime meets.
+/// The three cgroup layouts that a runtime can encounter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// One directory per v1 controller, and cgroup2 in `unified/`.

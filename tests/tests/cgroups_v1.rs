@@ -81,7 +81,7 @@ fn exec_takes_the_last_pid(bed: &Bed) {
 }
 
 /// The container joins a PID namespace, so an intermediate process makes its init; for a moment both are in the cgroup.
-/// The container's cgroup namespace must start at its cgroup all the same.
+/// The container's cgroup namespace must start at the container's cgroup nevertheless.
 fn pod_member_takes_the_only_pid(bed: &Bed) {
     let first = bed.bundle().make().detached();
     let pid = format!("/proc/{}/ns/pid", first.pid());

@@ -96,7 +96,7 @@ fn killed_create(bed: &Bed) {
     for round in 0..ROUNDS {
         kill_after(c.bundle_call("create", &[]).spawn(), whole * round / ROUNDS);
         // The container was not started, but for a moment a dying init that has closed its descriptors looks as if its
-        // program ran.
+        // program were running.
         if assert_truth(&c) == "running" {
             c.wait_status("stopped");
         }

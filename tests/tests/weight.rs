@@ -221,7 +221,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Returns an error message if the present count exceeds its ceiling. Prints a note if it is far below.
+    /// Returns an error message if the present count exceeds its ceiling. Prints a note if the count is far below the
+    /// ceiling.
     fn heavier(&self, command: &str) -> Option<String> {
         let Self { what, now, before, allowed } = self;
         let ceiling = before + before * SLACK / 100 + allowed;

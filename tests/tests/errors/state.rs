@@ -213,7 +213,7 @@ fn directory_of_another_user(bed: &Bed) {
     fs::remove_dir(place).expect("remove");
 }
 
-/// Every command detects a flipped bit in a record, so that an exec can't get other rights by it.
+/// Every command detects a flipped bit in a record, so that a changed record can't give an exec other rights.
 fn bits_of_a_record(bed: &Bed) {
     const HEADER: usize = 40;
     let c = bed.bundle().set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_ALLOW" })).make();

@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
     case!(exec_in_a_namespace_of_somebody_else).needs(users),
 ];
 
-/// The processes of a command. Kills one of them at a given moment.
+/// Kills one process of a command at a given moment.
 #[derive(Default)]
 struct Killer {
     command: Option<Pid>,

@@ -79,8 +79,8 @@ fn no_new_keyring(bed: &Bed) {
     }
 }
 
-/// Without pivot_root(2), the host's tree stays below the container's root: once that is unmounted, a process that joins
-/// the mount namespace is in the host's tree.
+/// Without pivot_root(2), the host's tree stays below the container's root: once the container's root is unmounted, a
+/// process that joins the mount namespace is in the host's tree.
 fn no_pivot_root(bed: &Bed) {
     if is_missing(bed) {
         return;

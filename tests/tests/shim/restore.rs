@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
 /// The number of kills, spread evenly over the duration of a restore.
 const ROUNDS: u32 = 20;
 
-/// Creates a container from the images of a former one with the same id.
+/// Creates a container from the images of an earlier container with the same id.
 fn admit(task: &Task<'_>, rootfs: Vec<Mount>, pipes: Option<&Pipes>) {
     let checkpoint = images(task).display().to_string();
     let stdin = pipes.map(|pipes| pipes.path("stdin")).unwrap_or_default();

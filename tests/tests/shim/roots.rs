@@ -36,7 +36,7 @@ fn mount(kind: &str, source: &str, options: &[&str]) -> Mount {
     }
 }
 
-/// An overlay of these layers, with an upper directory of this name.
+/// Returns an overlay of these layers, with an upper directory of this name.
 fn overlay_of(bed: &Bed, layers: &Layers, name: &str, more: &[&str]) -> Mount {
     let list = fs::read_to_string(&layers.list).expect("list");
     let lower = list.lines().rev().collect::<Vec<_>>().join(":");
@@ -54,7 +54,7 @@ fn overlay_of(bed: &Bed, layers: &Layers, name: &str, more: &[&str]) -> Mount {
     mount("overlay", "overlay", &options)
 }
 
-/// The number of mounts in the host's table that belong to the case.
+/// Returns the number of mounts in the host's table that belong to the case.
 fn on_host(bed: &Bed) -> usize {
     let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     table.lines().filter(|line| line.contains(&*bed.dir.to_string_lossy())).count()

@@ -23,7 +23,7 @@ use topology::pin::Pin;
 ///
 /// # Errors
 /// An invalid cgroup plan, before anything is changed; another host's cgroup plan, unless this is a dry run; a change
-/// that the kernel refuses, after all others were undone.
+/// that the kernel refuses, after all other changes were undone.
 pub fn apply(options: &Apply) -> Result<(), Error> {
     let changes = Changes::of(&options.plan, options.below_usage)?;
     if !options.quiet || options.dry_run {

@@ -44,7 +44,7 @@ pub fn pool(command: &Pool) -> Result<(), Error> {
     }
 }
 
-/// Adds one group after the other to a pool, so that a signal can stop it in between.
+/// Adds groups to a pool one by one, so that a signal can stop the command in between.
 fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Error> {
     let mut made = 0;
     for wanted in 0..=count {

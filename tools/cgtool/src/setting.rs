@@ -108,7 +108,7 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
 /// would fail.
 ///
 /// # Errors
-/// The message contains the usage.
+/// The limit is below the usage, which the message contains.
 pub fn check_usage(write: &Write) -> Result<(), String> {
     let (Some(directory), Some(file)) = (write.file.parent(), write.file.file_name()) else {
         return Ok(());

@@ -317,7 +317,7 @@ fn wait(timer: &OwnedFd, keys: bool) -> Result<Event, Error> {
     }
 }
 
-/// Puts the terminal into a mode in which each key press is delivered at once; dropping this restores the terminal.
+/// Puts the terminal into a mode in which each key press is delivered at once; restores the terminal when dropped.
 struct Keys {
     before: Termios,
 }

@@ -4,8 +4,8 @@
 //! | part | what |
 //! |---|---|
 //! | [`Command`] | the command, its environment and its streams |
-//! | [`follow()`] | runs it, and passes each [`Event`] to a [`Listener`] |
-//! | [`count()`] | runs it, and returns a [`Report`] with the counts of each process, in order of creation |
+//! | [`follow()`] | runs the command, and passes each [`Event`] to a [`Listener`] |
+//! | [`count()`] | runs the command, and returns a [`Report`] with the counts of each process, in order of creation |
 //! | [`memory`] | reads what a call's arguments point to, while its caller is stopped |
 //!
 //! A container's own program is not followed, unless a listener requests it: a process is detached when it executes a

@@ -5,7 +5,7 @@
 //! | [`facts`], [`layout`], [`engines`] | the facts about this host, or about another host by its files |
 //! | [`check`] | the screen of verdicts |
 //! | [`hardware`] | CPUs, caches, sockets and memory nodes |
-//! | [`dynmods`] | favordynmods: shows, switches and persists it |
+//! | [`dynmods`] | shows, switches and persists favordynmods |
 //! | [`locks`] | lock contention, and advice on concurrency |
 //! | [`score`] | a number for schedulers, and its components |
 //! | [`limit`] | the limit of starts in flight |

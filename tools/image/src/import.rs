@@ -323,7 +323,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Returns the chain-ids: for each layer, a digest of it together with all layers below.
+    /// Returns the chain-ids: for each layer, a digest of that layer together with all layers below.
     fn chain(&self) -> Vec<Digest> {
         let mut chain: Vec<Digest> = Vec::new();
         for (diff_id, _) in &self.layers {

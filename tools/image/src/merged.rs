@@ -26,7 +26,7 @@ pub struct Merged {
     looked_up: Rc<Cell<u64>>,
 }
 
-/// A directory in each layer that contributes to it, the top one first.
+/// A merged directory: one directory from each contributing layer, the top one first.
 pub type Directory = Vec<Rc<OwnedFd>>;
 
 /// The result of looking up a name in a merged directory.

@@ -76,7 +76,7 @@ impl Reference {
         Ok(reference)
     }
 
-    /// Returns the registry and the repository there.
+    /// Returns the registry's host, and the repository in that registry.
     ///
     /// # Errors
     /// [`Error::Unfit`] if no registry allows such names.

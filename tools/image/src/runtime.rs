@@ -1,7 +1,7 @@
 //! The runtime's configuration for a container of an image.
 //!
-//! It combines Podman's defaults with the image's settings, converted as in the image specification (conversion.md).
-//! These settings are not converted:
+//! The configuration combines Podman's defaults with the image's settings, converted as in the image specification
+//! (conversion.md). These settings are not converted:
 //!
 //! - ExposedPorts, because the container has only its own network.
 //! - Volumes: data written there stays in the container's writable layer and is removed with it.

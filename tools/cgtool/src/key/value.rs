@@ -98,10 +98,11 @@ pub fn is_size(file: &str) -> bool {
     (file.starts_with("memory.") || file.starts_with("hugetlb.")) && is_limit
 }
 
-/// Parses a size in bytes, with K, M, G or T for powers of 1024; returns `None` for `max` and −1.
+/// Parses a size in bytes, with K, M, G or T for powers of 1024; returns `None` for `max`, for −1, and for the number
+/// that v1 prints if there is no limit.
 ///
 /// # Errors
-/// The reason why it is invalid.
+/// The reason why the text is invalid.
 pub fn bytes(text: &str) -> Result<Option<u64>, String> {
     let text = text.trim();
     if matches!(text, "max" | "-1") {

@@ -1,7 +1,7 @@
-//! Repeats the mounts that containerd made for each start in the article: a bind mount for each layer, made by
-//! descriptor, and then the unmounts. Each thread has its own mount namespace, so that the threads share only the
-//! kernel's global locks. The mounts are removed together, so that the result includes the waits for the lock, but not
-//! RCU grace periods.
+//! Repeats the mounts that containerd made for each start in the article on mount lock contention: a bind mount for
+//! each layer, made by descriptor, and then the unmounts. Each thread has its own mount namespace, so that the threads
+//! share only the kernel's global locks. The mounts are removed together, so that the result includes the waits for the
+//! lock, but not RCU grace periods.
 
 use super::team;
 use report::Error;

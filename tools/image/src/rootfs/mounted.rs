@@ -134,7 +134,7 @@ pub(super) fn homes(store: &Path) -> Result<Vec<PathBuf>> {
     directories(&store.join(MOUNTS))
 }
 
-/// Returns the directories in a directory, or none if it does not exist.
+/// Returns the directories in the directory `path`, or none if `path` does not exist.
 pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

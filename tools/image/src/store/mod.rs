@@ -2,7 +2,7 @@
 //!
 //! | in the store | is |
 //! |---|---|
-//! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id; by its chain-id if it is made for the layers below it |
+//! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id, or by its chain-id if its content depends on the layers below |
 //! | `records/HEX/` | further data of that layer: `info.json`, and `frame`, its archive without the files' contents |
 //! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |

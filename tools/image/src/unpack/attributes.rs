@@ -107,7 +107,7 @@ impl Keep {
     /// Returns the attributes of the entry's file.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if this process cannot set its owner.
+    /// [`Error::Unfit`] if this process cannot set the file's owner.
     pub fn attributes(&self, entry: &Entry) -> Result<Attributes> {
         let mut xattrs = Vec::new();
         for (name, value) in entry.xattrs.iter() {
