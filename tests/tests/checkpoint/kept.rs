@@ -300,7 +300,8 @@ fn connections(bed: &Bed) {
     saved.counts();
 }
 
-/// criu locks the network by rules of iptables(8), which takes several programs. Only connections need the lock.
+/// criu locks the network with rules of iptables(8), for which it executes several programs. Only connections need the
+/// lock.
 fn network_is_locked_for_connections_only(bed: &Bed) {
     let programs = bed.dir.join("programs");
     fs::create_dir(&programs).expect("mkdir");

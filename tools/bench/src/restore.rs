@@ -1,4 +1,5 @@
-//! `restore`: compares a program's start until it is ready with its restore from a checkpoint, by each runtime.
+//! `restore`: compares, for each runtime, the time of a program's start until the program is ready with the time of its
+//! restore from a checkpoint.
 //!
 //! | part | what |
 //! |---|---|
@@ -6,8 +7,9 @@
 //! | `ready` | waits until a program is ready |
 //! | `statistics` | criu's own statistics |
 //!
-//! Each runtime saves a container of each program once. In every round it starts such a container, restores the saved
-//! one, and starts a container without anything to load. The last one shows from which warm-up on a restore is sooner.
+//! Each runtime saves a container of each program once. In every round, each runtime starts such a container, restores
+//! the saved container, and starts a container with nothing to load. The last start shows from which warm-up time on a
+//! restore is sooner.
 
 mod program;
 mod ready;
@@ -36,7 +38,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// From which warm-up on a restore is sooner than a start.
+/// The warm-up time above which a restore is sooner than a start.
 #[derive(Debug, Serialize)]
 struct Pays {
     runtime: String,
@@ -113,7 +115,7 @@ fn find_criu(criu: &std::path::Path, entrants: &mut [Entrant]) -> Result<(), Err
     Ok(())
 }
 
-/// What criu has told of a runtime's restores.
+/// criu's statistics of a runtime's restores.
 struct OfCriu {
     runtime: String,
     statistics: Vec<RestoreStatistics>,
@@ -121,7 +123,7 @@ struct OfCriu {
     waits: Vec<Wait>,
 }
 
-/// Times one program: for each runtime a start, a restore, and a start of a shell in each round.
+/// Times one program: in each round, each runtime performs a start, a restore, and a start of a shell.
 fn measure(
     options: &Restore,
     stand: &Stand,
@@ -195,8 +197,8 @@ struct Saved<'a> {
 }
 
 impl<'a> Saved<'a> {
-    /// Starts a container of the program, and saves it as soon as it is ready. The inner error is `None` if the runtime
-    /// has failed before.
+    /// Starts a container of the program, and saves the container as soon as the program is ready. The inner error is
+    /// `None` if the runtime has failed before.
     fn save(
         stand: &'a Stand,
         racer: &'a Entrant,

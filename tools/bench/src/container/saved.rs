@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Child;
 use sys::rusage::End;
 
-/// Keeps criu from saving cgroups. In a hierarchy in which the container has no cgroup of its own, criu would save those
-/// of the whole host, and a restore by runc would create the ones that are gone by then.
+/// Keeps criu from saving cgroups. In a hierarchy in which the container has no cgroup of its own, criu would save the
+/// cgroups of the whole host, and a restore by runc would create those that have disappeared by then.
 const CGROUPS: [&str; 2] = ["--manage-cgroups-mode", "ignore"];
 
 impl Container<'_> {
@@ -62,7 +62,7 @@ impl Container<'_> {
         self.read_pid("restore").map(drop)
     }
 
-    /// Removes the container by force, but keeps its bundle, from which it can be made again.
+    /// Removes the container by force, but keeps its bundle, from which the container can be made again.
     pub fn discard(&self) {
         self.remove();
         self.made.set(false);

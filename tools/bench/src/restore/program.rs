@@ -1,5 +1,5 @@
-//! The programs that warm up: each loads libraries as a server of its language does, then reports that it is ready, and
-//! goes on reporting.
+//! The programs that warm up: each loads libraries as a server written in its language does, reports that it is ready,
+//! and continues to report.
 
 use crate::Error;
 use crate::options::Warmed;
@@ -16,7 +16,7 @@ const OUT: &str = "/out";
 const SOURCE: &str = "/source";
 /// The file that reports that a program is ready, in [`OUT`].
 pub(super) const READY: &str = "ready";
-/// How long the Java compiler may take.
+/// The time that the Java compiler may take.
 const COMPILER: Duration = Duration::from_secs(60);
 
 const PYTHON: &str = "\
@@ -67,11 +67,11 @@ public class Warm {
 /// A program, ready to be run in containers.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// Its name in reports.
+    /// The name of the program in reports.
     pub name: &'static str,
     /// The command, without streams of the host, which criu could not save.
     command: String,
-    /// The directory of its source.
+    /// The directory of the program's source.
     source: PathBuf,
 }
 
@@ -79,7 +79,8 @@ impl Program {
     /// Writes and compiles the program `kind` in a new directory below `directory`.
     ///
     /// # Errors
-    /// The inner error is the reason why this host cannot run the program. The outer one is an error of the harness.
+    /// The inner error is the reason why this host cannot run the program. The outer error is one of the harness
+    /// itself.
     pub(super) fn prepare(kind: Warmed, directory: &Path) -> Result<Result<Self, String>, Error> {
         let (name, executable, package) = match kind {
             Warmed::Python => ("Python", "/usr/bin/python3", "python3"),
@@ -111,7 +112,7 @@ impl Program {
                 if let Err(failure) = process::run(&mut compiler, COMPILER) {
                     return Ok(Err(format!("/usr/bin/javac: {failure}: apt install {package}")));
                 }
-                // The file of its counters would be one that others may map.
+                // Without this option, the JVM maps a file of counters that other processes may also map.
                 format!("-XX:-UsePerfData -cp {SOURCE} Warm")
             }
         };
@@ -119,7 +120,7 @@ impl Program {
         Ok(Ok(Self { name, command, source }))
     }
 
-    /// Makes a container run this program, on the host's libraries, and report in the directory `out`.
+    /// Makes a container run this program, with the host's libraries, and report in the directory `out`.
     pub(super) fn settle(&self, config: &mut Value, out: &Path) {
         config["process"]["args"] = shell(&self.command);
         add_mount(config, &self.source, SOURCE, &["bind", "ro"]);

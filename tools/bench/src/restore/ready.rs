@@ -33,8 +33,8 @@ impl Reports {
         Ok(Self { directory })
     }
 
-    /// Forgets earlier reports, calls `begin`, and waits until the program reports, and until the command that `begin`
-    /// has started ends. The sample's time is that until the report. `learn` receives the command's end.
+    /// Removes an earlier report, calls `begin`, and waits until the program reports, and until the command that
+    /// `begin` has started ends. The sample's time ends with the report. `learn` receives the command's end.
     ///
     /// # Errors
     /// The inner error is the runtime's failure, or a program that does not report in time.
