@@ -1,5 +1,7 @@
 //! containerd-shim-dayfly-v2: tasks over ttrpc, without containerd.
 
+#[path = "shim/bus.rs"]
+pub mod bus;
 #[path = "shim/calls.rs"]
 pub mod calls;
 #[path = "shim/checkpoint.rs"]
