@@ -29,6 +29,7 @@ const CASES: &[Case] = &[
     case!(report_is_kept).needs(bench).unlike_runc(),
     case!(report_goes_on).needs(bench).unlike_runc().alone(),
     case!(lookups_are_timed).needs(bench).unlike_runc(),
+    case!(lengths_of_the_mount_table).needs(bench).unlike_runc(),
     case!(learned_profiles_are_timed).needs(bench).unlike_runc(),
     case!(restores_are_timed).needs(bench_and_criu).unlike_runc(),
 ];
@@ -409,6 +410,23 @@ fn lookups_are_timed(bed: &Bed) {
     let asked = dayfly_tests::runner::runtime_path().with_file_name("dayfly-libseccomp").exists();
     assert_eq!(ways.iter().any(|way| way.starts_with("libseccomp ")), asked, "{ways:?}");
     assert_eq!(result["failures"].as_array().map(Vec::len), Some(usize::from(!asked)));
+}
+
+/// Each length of the mount table has one row, with as many rounds as asked for. A table cannot be made shorter, so lengths
+/// below its own are one.
+fn lengths_of_the_mount_table(bed: &Bed) {
+    let runtime = bed.runtime().to_str().expect("path");
+    let long = fs::read_to_string("/proc/self/mountinfo").expect("mounts").lines().count() + 100;
+    let lengths = format!("1,2,{long}");
+    let words = ["mounts", "--runtime", runtime, "--mounts", &lengths, "--rounds", "7"];
+    let result = measured(bed, &words);
+    let rows = result["rows"].as_array().expect("rows");
+    let steps: Vec<_> = rows.iter().map(|row| row["step"].as_str().expect("step")).collect();
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert_eq!(steps[1], format!("run, {long} mounts"));
+    for row in rows {
+        assert_eq!(row["rounds_us"].as_array().map(Vec::len), Some(7), "{row}");
+    }
 }
 
 fn learned_profiles_are_timed(bed: &Bed) {

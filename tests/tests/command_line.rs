@@ -24,6 +24,8 @@ const CASES: &[Case] = &[
     case!(one_line_a_container).unlike_runc(),
     case!(no_format_of_that_suffix).unlike_runc(),
     case!(run_has_two_forms).unlike_runc(),
+    case!(what_users_of_engines_type).unlike_runc(),
+    case!(run_without_a_terminal).unlike_runc(),
     case!(who_does_not_exist).unlike_runc(),
     case!(stop_asks_first).unlike_runc(),
     case!(stop_kills_who_stays).unlike_runc(),
@@ -141,6 +143,47 @@ fn run_has_two_forms(bed: &Bed) {
     let run = bed.call_bare(&["run", "--help"]).run().ok().stdout;
     let forms = ["dayfly run [options] CONTAINER\n", "dayfly run [options] --image REF [COMMAND]"];
     assert!(forms.iter().all(|form| run.contains(form)), "{run}");
+}
+
+/// Command lines of Podman and Docker that dayfly writes differently, or does not have.
+fn what_users_of_engines_type(bed: &Bed) {
+    let usage = "dayfly run [options] CONTAINER";
+    for (words, message) in [
+        (
+            &["run", "-it", "alpine", "sh"][..],
+            "dayfly: \"run\" requires exactly 1 argument(s); did you mean dayfly run --image alpine?",
+        ),
+        (
+            &["run", "-p", "80:80", "--image", "web"],
+            "flag provided but not defined: -p; dayfly publishes no ports; --network host shares those of the host",
+        ),
+        (
+            &["run", "--pull=always", "--image", "web"],
+            "flag provided but not defined: -pull; \"dayfly image pull\" gets an image",
+        ),
+    ] {
+        usage_error(bed, words, message, usage);
+    }
+    // With an option of bundles, config.json is what is missing.
+    let hint = "did you mean dayfly run --image alpine?";
+    let _ = bed.call(&["run", "alpine"]).run().fails_once(1, hint);
+    let place = bed.dir.to_str().expect("path");
+    let outcome = bed.call(&["run", "--bundle", place, "alpine"]).run().exits(1);
+    assert!(outcome.stderr.ends_with("config.json not found\n"), "{outcome}");
+}
+
+/// A container with a terminal needs that of the command.
+fn run_without_a_terminal(bed: &Bed) {
+    let c = bed.bundle().set("/process/terminal", json!(true)).args(&["true"]).make();
+    let root = bed.root();
+    let [runtime, root, bundle] =
+        [bed.runtime(), &root, &c.bundle].map(|path| path.to_string_lossy());
+    let words = ["--wait", &*runtime, "--root", &*root, "run", "--bundle", &*bundle, &*c.id];
+    let outcome = bed.program("setsid", &words).run().exits(1);
+    let hint = "this command has no terminal; set process.terminal to false in config.json\n";
+    assert!(outcome.stderr.contains("open /dev/tty: "), "{outcome}");
+    assert!(outcome.stderr.ends_with(hint), "{outcome}");
+    assert!(!c.exists());
 }
 
 /// Every command with an id reports a missing container.

@@ -9,6 +9,7 @@
 //! | [`count`], [`size`] | counted nouns; sizes as users write them |
 //! | [`usage`], [`Format`] | parsing of command lines, and its errors; the form of the output |
 //! | [`interrupt`] | signals that end a program at its next step |
+//! | [`program`] | the path of dayfly itself |
 //! | [`mod@say`], [`error`] | writing to standard output, errors |
 
 pub mod bootstrap;
@@ -17,6 +18,7 @@ pub mod csv;
 pub mod error;
 mod format;
 pub mod interrupt;
+pub mod program;
 pub mod progress;
 pub mod random;
 pub mod say;

@@ -14,9 +14,9 @@ use sys::stdio::Stderr;
 use trace::Format;
 
 use crate::commands;
-use crate::definition::images::IMAGE;
+use crate::definition::images::{IMAGE, OF_ENGINES};
 use crate::definition::options::{HELP, TRACE, VERSION};
-use crate::definition::{ALIASES, COMMANDS, GLOBALS, NAME, Opt, Order, find, find_alias};
+use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, NAME, Opt, Order, find, find_alias};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
 use crate::help::{CommandHelp, ProgramHelp, ProgramUsage, Usage};
@@ -52,7 +52,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let texts = texts(args)?;
     let texts = texts.get(1..).unwrap_or_default();
     let globals = parse(GLOBALS, Order::OptionsFirst, texts)
-        .map_err(|error| incorrect(&error, GLOBALS, &ProgramUsage))?;
+        .map_err(|error| incorrect(&error, None, GLOBALS, &ProgramUsage))?;
     if globals.values.flag(&HELP) {
         return print(&ProgramHelp);
     }
@@ -81,12 +81,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
     let Parsed { values, arguments } = parse_command(command, rest)
-        .map_err(|error| incorrect(&error, command.options, &Usage(command)))?;
+        .map_err(|error| incorrect(&error, Some(command.name), command.options, &Usage(command)))?;
     if values.flag(&HELP) {
         return print(&CommandHelp(command));
     }
     count_arguments(command, &values, arguments.len())
-        .map_err(|error| Failure::usage(format_args!("{NAME}: {error}"), Usage(command)))?;
+        .map_err(|error| miscounted(&error, command, &arguments))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
     let can_trace = command.options.iter().any(|option| option.long == TRACE.long);
@@ -190,15 +190,33 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(message, ProgramUsage)
 }
 
-/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant.
-fn incorrect(error: &UsageError<'_>, options: &[&Opt], usage: &dyn Display) -> Failure {
+/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant, or what to do
+/// instead of an option of engines.
+fn incorrect(
+    error: &UsageError<'_>,
+    command: Option<&str>,
+    options: &[&Opt],
+    usage: &dyn Display,
+) -> Failure {
+    let UsageError::Undefined(name) = error else { return Failure::usage(error, usage) };
+    let of_engines =
+        OF_ENGINES.iter().find(|(names, _)| command == Some("run") && names.contains(name));
     let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
-    match error {
-        UsageError::Undefined(name) => match word::nearest(name, shown) {
-            Some(meant) => Failure::usage(format!("{error}; did you mean --{meant}?"), usage),
-            None => Failure::usage(error, usage),
-        },
-        _ => Failure::usage(error, usage),
+    match (of_engines, word::nearest(name, shown)) {
+        (Some((_, advice)), _) => Failure::usage(format!("{error}; {advice}"), usage),
+        (None, Some(meant)) => Failure::usage(format!("{error}; did you mean --{meant}?"), usage),
+        (None, None) => Failure::usage(error, usage),
+    }
+}
+
+/// Returns the failure for a wrong number of arguments. Engines' `run IMAGE COMMAND` is `run --image IMAGE COMMAND` here.
+fn miscounted(error: &UsageError<'_>, command: &'static Command, arguments: &[&str]) -> Failure {
+    match arguments {
+        [image, _, ..] if command.name == "run" => Failure::usage(
+            format_args!("{NAME}: {error}; did you mean {NAME} run --image {image}?"),
+            Usage(command),
+        ),
+        _ => Failure::usage(format_args!("{NAME}: {error}"), Usage(command)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::race::Series;
 use crate::results::{self, compare};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, accounting, runtime};
+use crate::{Error, accounting};
 use report::interrupt;
 use report::progress::Progress;
 use serde_json::Value;
@@ -148,7 +148,7 @@ impl Drop for On {
 
 impl Host {
     fn look() -> Result<Self, Error> {
-        let dayfly = runtime::own();
+        let dayfly = report::program::dayfly();
         let dayfly =
             dayfly.ok_or_else(|| Error::Unfit("no dayfly beside this program".to_owned()))?;
         let mut status = Command::new(&dayfly);

@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The number of passes through the lengths, so that drift over time affects all of them.
+/// The maximum number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
 /// Runs the experiment: at every length, all entrants take turns.
@@ -30,22 +30,20 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     view::own_mounts()?;
-    let mut series: Vec<Series> = Vec::new();
-    for _ in 0..SWEEPS {
-        for &length in &options.mounts {
-            let host = Host::with_mounts(&stand.state().join(".mounts"), length)?;
-            let rounds = Rounds {
-                warm_up: 1,
-                timed: options.rounds.div_ceil(SWEEPS),
-                pause: Duration::ZERO,
-            };
-            let step = format!("run, {}", counted(host.mounts, "mount"));
-            for mut more in race(stand, entrants, Operation::Run, rounds)? {
-                more.step.clone_from(&step);
-                add(&mut series, more);
+    // A runtime's first start may add mounts that stay, such as those that dayfly keeps. They count from the beginning.
+    race(stand, entrants, Operation::Run, Rounds { warm_up: 1, timed: 0, pause: Duration::ZERO })?;
+    let mut lengths = Length::distinct(&options.mounts, table()?);
+    for timed in passes(options.rounds) {
+        for length in &mut lengths {
+            let host = Host::with_mounts(&stand.state().join(".mounts"), length.least)?;
+            let rounds = Rounds { warm_up: 1, timed, pause: Duration::ZERO };
+            for more in race(stand, entrants, Operation::Run, rounds)? {
+                length.add(more);
             }
+            length.most = length.most.max(host.mounts);
         }
     }
+    let series: Vec<Series> = lengths.into_iter().flat_map(Length::named).collect();
     let first = entrants.first().map_or("", |entrant| &entrant.name);
     let rows = compare(&series, first);
     let text = [results::times(&rows, first), curves(&series), results::verdicts(&rows, first)];
@@ -58,12 +56,50 @@ pub fn experiment(
     })
 }
 
-/// Appends the samples of another pass.
-fn add(series: &mut Vec<Series>, more: Series) {
-    let same = |of: &&mut Series| of.step == more.step && of.runtime == more.runtime;
-    match series.iter_mut().find(same) {
-        Some(of) => of.samples.extend(more.samples),
-        None => series.push(more),
+/// Divides `rounds` among at most [`SWEEPS`] passes, none of which is empty.
+fn passes(rounds: usize) -> impl Iterator<Item = usize> {
+    let passes = SWEEPS.min(rounds);
+    (0..passes).map(move |pass| rounds * (pass + 1) / passes - rounds * pass / passes)
+}
+
+/// A length of the mount table, and the samples taken with it.
+#[derive(Debug, Default)]
+struct Length {
+    /// The length that the table is given.
+    least: usize,
+    /// The maximum length that it had.
+    most: usize,
+    /// A series for each runtime.
+    series: Vec<Series>,
+}
+
+impl Length {
+    /// Returns the lengths that a table of `table` mounts can be given, each once: it cannot be shortened.
+    fn distinct(wanted: &[usize], table: usize) -> Vec<Self> {
+        let mut lengths: Vec<Self> = Vec::new();
+        for least in wanted.iter().map(|&wanted| wanted.max(table)) {
+            if lengths.iter().all(|length| length.least != least) {
+                lengths.push(Self { least, ..Self::default() });
+            }
+        }
+        lengths
+    }
+
+    /// Appends the samples of another pass.
+    fn add(&mut self, more: Series) {
+        match self.series.iter_mut().find(|of| of.runtime == more.runtime) {
+            Some(of) => of.samples.extend(more.samples),
+            None => self.series.push(more),
+        }
+    }
+
+    /// Returns the series, named by the length. A runtime can make the table longer meanwhile.
+    fn named(self) -> impl Iterator<Item = Series> {
+        let step = match self.most > self.least {
+            true => format!("run, {} to {}", self.least, counted(self.most, "mount")),
+            false => format!("run, {}", counted(self.least, "mount")),
+        };
+        self.series.into_iter().map(move |of| Series { step: step.clone(), ..of })
     }
 }
 
@@ -146,4 +182,46 @@ fn table() -> Result<usize, Error> {
     let path = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(path).map_err(Error::at("read", path))?;
     Ok(text.lines().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Sample;
+
+    #[test]
+    fn as_many_rounds_as_asked_for() {
+        let of = |rounds| passes(rounds).collect::<Vec<_>>();
+        assert_eq!(of(1), [1]);
+        assert_eq!(of(2), [1, 1]);
+        assert_eq!(of(4), [1; 4]);
+        assert_eq!(of(7), [1, 1, 2, 1, 2]);
+        assert_eq!(of(50), [10; 5]);
+    }
+
+    fn pass() -> Series {
+        Series {
+            step: "run".to_owned(),
+            pause: Duration::ZERO,
+            runtime: "dayfly".to_owned(),
+            samples: vec![Sample::default(); 2],
+            is_split: false,
+        }
+    }
+
+    #[test]
+    fn a_length_has_one_series() {
+        let mut lengths = Length::distinct(&[10, 20, 100], 23);
+        assert_eq!(lengths.iter().map(|length| length.least).collect::<Vec<_>>(), [23, 100]);
+        for most in [23, 25, 23] {
+            lengths[0].add(pass());
+            lengths[0].most = lengths[0].most.max(most);
+        }
+        let series: Vec<Series> = lengths.remove(0).named().collect();
+        let told: Vec<_> = series.iter().map(|of| (of.step.as_str(), of.samples.len())).collect();
+        assert_eq!(told, [("run, 23 to 25 mounts", 6)]);
+        lengths[0].add(pass());
+        lengths[0].most = 100;
+        assert_eq!(lengths.remove(0).named().next().expect("one").step, "run, 100 mounts");
+    }
 }

@@ -230,10 +230,10 @@ pub struct Mounts {
     /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Lengths of the mount table
+    /// Lengths of the mount table; one that is longer already stays as it is
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,100,1000")]
     pub mounts: Vec<usize>,
-    /// Rounds at each length, in five sweeps: the next multiple of 5
+    /// Rounds at each length, divided among up to five sweeps
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 50)]
     pub rounds: usize,
 }

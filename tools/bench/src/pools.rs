@@ -15,6 +15,7 @@ use crate::stand::{Entrant, Stand};
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
 use report::Table;
+use report::count::counted;
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
@@ -216,9 +217,9 @@ fn told(tenants: &[Tenant]) -> String {
         }
     }
     format!(
-        "{} tenants, each in a cgroup that had none before: they begin with what their own init has used, no \
-         event, and nothing of the 16 MiB and more that the one before has used\n{table}",
-        tenants.len()
+        "{}, each in a cgroup that had none before: they begin with what their own init has used, no event, \
+         and nothing of the 16 MiB and more that the one before has used\n{table}",
+        counted(tenants.len(), "tenant")
     )
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::process;
+use report::program;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -86,16 +87,6 @@ pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     Ok(runtimes)
 }
 
-/// Returns the path of this dayfly: the one beside this program, or in the same installation, or else the one in $PATH.
-#[must_use]
-pub fn own() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    let beside = own.with_file_name("dayfly");
-    // An installed program is in libexec/dayfly, with bin beside libexec.
-    let installed = own.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
-    [Some(beside), installed, in_path("dayfly")].into_iter().flatten().find(|path| path.is_file())
-}
-
 fn installed() -> Result<Vec<Runtime>, Error> {
     let names = ["dayfly", "crun", "runc", "youki"].into_iter();
     let found = names.filter_map(|name| Some((name.to_owned(), known(name)?)));
@@ -106,16 +97,11 @@ fn installed() -> Result<Vec<Runtime>, Error> {
 /// searched for in `peers/bin` beside this program's build, and then in $PATH.
 pub(crate) fn known(name: &str) -> Option<PathBuf> {
     if name == "dayfly" {
-        return own();
+        return program::dayfly();
     }
-    let program = std::env::current_exe().ok()?;
-    let peers = program.ancestors().nth(2).map(|target| target.join("peers/bin").join(name));
-    peers.filter(|path| path.is_file()).or_else(|| in_path(name))
-}
-
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
+    let tool = std::env::current_exe().ok()?;
+    let peers = tool.ancestors().nth(2).map(|target| target.join("peers/bin").join(name));
+    peers.filter(|path| path.is_file()).or_else(|| program::in_path(name))
 }
 
 /// Makes equal names distinct: appends the version or, if that is not enough, a number.

@@ -13,6 +13,7 @@
 pub mod account;
 pub mod apply;
 pub mod cgroup_plan;
+mod containers;
 pub mod create;
 pub mod devices;
 mod error;

@@ -1,5 +1,6 @@
 //! `top` and `record`: sample the usage of groups repeatedly.
 
+use super::containers::containers;
 use super::group::{Group, Tree};
 use super::usage::{Usage, known, size};
 use crate::options::{Column, Record, Top, Watched};
@@ -53,7 +54,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
     let mut is_due = true;
     while !interrupt::came() {
         if is_due {
-            let now = look(&tree, &options.watched);
+            let now = look(&tree, &options.watched)?;
             let passed = last.elapsed();
             last = Instant::now();
             rates = now.iter().map(|usage| rate(usage, before.get(&usage.group), passed)).collect();
@@ -97,7 +98,7 @@ pub fn record(options: &Record) -> Result<(), Error> {
     let mut looks = 0;
     while !interrupt::came() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for usage in look(&tree, &options.watched) {
+        for usage in look(&tree, &options.watched)? {
             text.push_str(&csv(now, &usage));
         }
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -143,18 +144,39 @@ fn csv(now: Duration, usage: &Usage) -> String {
     )
 }
 
-/// Rejects groups that don't exist at the start.
+/// Rejects groups or containers that don't exist at the start.
 fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
+    if watched.containers {
+        let all = containers(watched.root.as_deref())?;
+        let unknown = |word: &&Group| !all.iter().any(|one| one.id.starts_with(&word.path));
+        return match watched.groups.iter().find(unknown) {
+            Some(word) => {
+                Err(Error::refused(format!("no container with a group of its own: {}", word.path)))
+            }
+            None => Ok(()),
+        };
+    }
     watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
 }
 
-/// Samples all watched groups. A group that has been removed meanwhile is omitted until it exists again.
-fn look(tree: &Tree, watched: &Watched) -> Vec<Usage> {
+/// Samples all watched groups or containers. One that has been removed meanwhile is omitted until it exists again.
+fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
+    if watched.containers {
+        let words = &watched.groups;
+        let all = containers(watched.root.as_deref())?.into_iter();
+        let named = all.filter(|one| {
+            words.is_empty() || words.iter().any(|word| one.id.starts_with(&word.path))
+        });
+        let usage = |one: super::containers::Container| {
+            Some(Usage { group: one.id, ..Usage::of(tree, &one.group).ok()? })
+        };
+        return Ok(named.filter_map(usage).collect());
+    }
     let all = [Group { controllers: Vec::new(), path: String::new() }];
     let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
     let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
     let groups = groups.filter(|group| !group.path.is_empty());
-    groups.filter_map(|group| Usage::of(tree, &group).ok()).collect()
+    Ok(groups.filter_map(|group| Usage::of(tree, &group).ok()).collect())
 }
 
 fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {

@@ -7,7 +7,7 @@ use crate::options::Learn;
 use crate::saved::{self, Cost};
 use follow::Stop;
 use report::interrupt::{self, Second};
-use report::{Error, say};
+use report::{Error, program, say};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub fn learn(options: &Learn) -> Result<(), Error> {
     interrupt::catch(Second::Waits)?;
     let stop = stopped_by_signals()?;
-    let runtime = options.runtime.clone().or_else(own);
+    let runtime = options.runtime.clone().or_else(program::dayfly);
     let runtime = runtime.ok_or_else(|| {
         Error::refused("no dayfly beside this program or in $PATH")
             .advise("name it by --runtime PATH")
@@ -179,16 +179,6 @@ fn stopped_by_signals() -> Result<Arc<Stop>, Error> {
         }
     });
     Ok(stop)
-}
-
-/// Returns the dayfly to use: beside this program, at its install location, or in $PATH.
-fn own() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    let beside = program.with_file_name("dayfly");
-    let installed = program.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let searched = std::env::split_paths(&path).map(|directory| directory.join("dayfly"));
-    [Some(beside), installed].into_iter().flatten().chain(searched).find(|path| path.is_file())
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use alloc::format;
 
-use container::{CreateOptions, RunOptions};
+use container::{CreateOptions, Error, RunOptions};
 
 use super::layers::{Mounts, Places, new_id};
 use super::{create, print};
 use crate::definition::NAME;
 use crate::definition::images::{BACKGROUND, CONTAINER_NAME, IMAGE, REMOVE, RUN_DETACH};
-use crate::definition::options::{KEEP, LAYERS, NO_SUBREAPER};
+use crate::definition::options::{BUNDLE, CONFIG, KEEP, LAYERS, NO_SUBREAPER};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
@@ -58,9 +58,27 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         no_subreaper: values.flag(&NO_SUBREAPER),
     };
     invocation.trace.seal(invocation.args, options.create.fast_paths)?;
-    let status = container::run(&invocation.store()?, &options)?;
+    let status = container::run(&invocation.store()?, &options).map_err(|error| match &error {
+        Error::NoConfiguration(_)
+            if image.is_none() && !values.is_set(&BUNDLE) && !values.is_set(&CONFIG) =>
+        {
+            Failure::new(format_args!("{error}; did you mean {NAME} run --image {id}?"))
+        }
+        Error::System(cause) if cause.object == "/dev/tty" => {
+            Failure::new(format_args!("{error}: {}", no_terminal(image.is_some())))
+        }
+        _ => error.into(),
+    })?;
     if is_background && image.is_some() {
         print(&format!("{id}\n"))?;
     }
     Ok(status)
+}
+
+/// Returns what to do if this command has no terminal for a container with one.
+fn no_terminal(is_image: bool) -> &'static str {
+    match is_image {
+        true => "this command has no terminal; leave -t out",
+        false => "this command has no terminal; set process.terminal to false in config.json",
+    }
 }

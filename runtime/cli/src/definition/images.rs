@@ -111,6 +111,21 @@ pub const OF_IMAGES: &[&Opt] = &[
     &LOG_SIZE,
 ];
 
+/// Options that `run` of Podman and Docker has and dayfly does not have, and what to do instead.
+pub const OF_ENGINES: &[(&[&str], &str)] = &[
+    (
+        &["p", "publish", "P", "publish-all"],
+        "dayfly publishes no ports; --network host shares those of the host",
+    ),
+    (&["net"], "did you mean --network?"),
+    (&["pull"], "\"dayfly image pull\" gets an image"),
+    (&["restart"], "dayfly has no process that stays; a service manager can restart a container"),
+    (
+        &["privileged", "cap-add", "cap-drop", "device", "security-opt", "sysctl", "ulimit"],
+        "a bundle's config.json says so, or an engine that runs dayfly",
+    ),
+];
+
 /// The options of `run`, in the order in which the help lists them.
 const OF_RUN: &[&[&Opt]] = &[
     &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP, &REMOVE],

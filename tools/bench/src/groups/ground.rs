@@ -1,7 +1,7 @@
 //! The groups, which are created and changed by `dayfly cgroup`, as a user would do.
 
 use crate::stand::Stand;
-use crate::{Error, cgroup, process, runtime};
+use crate::{Error, cgroup, process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,7 +36,8 @@ impl Ground {
         let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
         let base = stand.cgroup_path().trim_start_matches('/').to_owned();
         let directory = stand.directory().to_owned();
-        let ground = Self { dayfly: runtime::own().ok_or_else(missing)?, base, directory };
+        let ground =
+            Self { dayfly: report::program::dayfly().ok_or_else(missing)?, base, directory };
         // Keeps the host's other work out of the figures.
         ground.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), ground.base)])?;
         ground.call(&["set", &ground.base, "-r", "cpu.weight=10000"])?;

@@ -2,7 +2,7 @@
 
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Command as Experiment;
-use crate::{Error, runtime};
+use crate::Error;
 use report::interrupt;
 use report::progress::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -93,7 +93,7 @@ fn program(command: &[String]) -> Result<PathBuf, Error> {
         return Ok(PathBuf::from("/proc/self/exe"));
     }
     let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
-    runtime::own().ok_or_else(missing)
+    report::program::dayfly().ok_or_else(missing)
 }
 
 /// Waits for the end of the experiment, shows its progress, and forwards signals to it.

@@ -3,6 +3,7 @@
 use super::calibrate::Cost;
 use super::figures::{Category, Figures};
 use report::Table;
+use report::bootstrap::Estimate;
 use report::count::counted;
 use report::statistics::Summary;
 use std::fmt::Write;
@@ -160,15 +161,19 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     let mut text = String::new();
     for figures in all {
         let (Some(untraced), Some(times)) = (figures.untraced_us, figures.times) else { continue };
-        let _ = write!(
-            text,
-            "{} {} takes {times:.2}{} times as long as untraced: {} ms, {} ms",
-            figures.runtime,
-            figures.command,
-            interval(figures),
-            ms(figures.wall_us.median),
-            ms(untraced.median),
-        );
+        let (name, command) = (&figures.runtime, &figures.command);
+        let (traced, untraced) = (ms(figures.wall_us.median), ms(untraced.median));
+        let _ = match figures.times_95 {
+            None => write!(
+                text,
+                "{name} {command} takes {traced} ms traced and {untraced} ms untraced: too few starts for a ratio"
+            ),
+            Some(interval) => write!(
+                text,
+                "{name} {command} takes {times:.2} ({}) times as long as untraced: {traced} ms, {untraced} ms",
+                shown(interval)
+            ),
+        };
         if let Some(outside) = &figures.outside {
             let held = ms(outside.held_us);
             let _ = write!(text, "; {:.0} stops, held for {held} ms", outside.stops);
@@ -189,11 +194,16 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     text
 }
 
-/// Formats the confidence interval.
-fn interval(figures: &Figures) -> String {
-    let Some(times) = figures.times_95 else { return String::new() };
-    let shown = if times.differs_from(1.0) { "" } else { ": no difference shown" };
-    format!(" (95 %: {:.2} to {:.2}{shown})", times.low, times.high)
+/// Formats the confidence interval of the time with a trace ÷ the time without, and what it shows.
+fn shown(times: Estimate) -> String {
+    let shown = if times.high < 1.0 {
+        ": a trace saves no time, so the load of this host has changed; repeat it on an idle host"
+    } else if times.differs_from(1.0) {
+        ""
+    } else {
+        ": no difference shown"
+    };
+    format!("95 %: {:.2} to {:.2}{shown}", times.low, times.high)
 }
 
 fn with_calls(part: &Category) -> String {
@@ -251,6 +261,17 @@ mod tests {
         for part in ["security", "all processes", "slowest", "critical path"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_trace_saves_no_time() {
+        let told = |low, high| shown(Estimate { value: 1.0, low, high });
+        assert_eq!(told(1.01, 1.04), "95 %: 1.01 to 1.04");
+        assert_eq!(told(0.97, 1.04), "95 %: 0.97 to 1.04: no difference shown");
+        assert!(told(0.26, 0.88).contains("repeat it on an idle host"), "{}", told(0.26, 0.88));
+        let few = costs(&[figures("dayfly")], None);
+        assert!(few.contains("untraced: too few starts for a ratio"), "{few}");
+        assert!(!few.contains("times as long"), "{few}");
     }
 
     #[test]

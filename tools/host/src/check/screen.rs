@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 /// The width to use if the width of the terminal is unknown.
 const WIDTH: usize = 132;
 /// The minimum width of the last column.
-const NARROW: usize = 34;
+const NARROW: usize = 24;
 
 /// The layout of the output.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,9 @@ impl Columns {
             let _ = writeln!(text, "{}", whole.trim_end());
         }
         for fix in fix {
-            let indent = self.names + 5;
+            // A command stays on one line, so that it can be copied. A long one begins farther left, so that it fits.
+            let room = look.width.saturating_sub(fix.chars().count() + 2);
+            let indent = (self.names + 5).min(room).max(1);
             let _ = writeln!(text, "{:indent$}{} {fix}", "", paint("→", colour, look));
         }
     }
@@ -129,6 +131,27 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("onetwothree", 7), ["onetwothree"]);
         assert!(wrap("", 7).is_empty());
+    }
+
+    #[test]
+    fn a_long_command_begins_farther_left() {
+        let long = "x".repeat(74);
+        let verdict = Verdict::new(("a.b", "one"), Level::Note, "fact", "why").fix(&*long);
+        let section = Section { title: "things", verdicts: vec![verdict] };
+        let text = draw("head", &[section], Look { width: 80, colour: false });
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains(&format!("\n    → {long}\n")), "{text}");
+    }
+
+    #[test]
+    fn columns_share_a_narrow_terminal() {
+        let words = "of a fact and its reason, ".repeat(6);
+        let verdict = Verdict::new(("a.b", "shield of the runtime"), Level::Good, &*words, &*words);
+        let section = Section { title: "things", verdicts: vec![verdict] };
+        for width in [80, 132] {
+            let text = draw("head", std::slice::from_ref(&section), Look { width, colour: false });
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        }
     }
 
     #[test]

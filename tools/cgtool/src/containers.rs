@@ -1,0 +1,118 @@
+//! The containers of a state directory, and their groups.
+
+use super::group::Group;
+use report::{Error, program};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A container with a process, and its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Its id.
+    pub id: String,
+    /// The group of its first process, or the group above it that is named by the id.
+    pub group: Group,
+}
+
+/// A container as `dayfly list --format json` prints it; the pid is 0 if it has no process.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    id: String,
+    pid: i32,
+}
+
+/// Returns the containers of the state directory `root`, or of that of dayfly's commands, sorted by id. Containers that
+/// share the group of this process are left out: what the group uses is not theirs alone.
+///
+/// # Errors
+/// There is no dayfly, or it fails.
+pub fn containers(root: Option<&Path>) -> Result<Vec<Container>, Error> {
+    let failed = |cause| Error::system("execute", "dayfly list", cause);
+    let dayfly = program::dayfly().ok_or_else(|| {
+        Error::refused("no dayfly beside this program or in $PATH, to list the containers")
+    })?;
+    let mut command = Command::new(dayfly);
+    command.args(root.map(|root| [Path::new("--root"), root]).into_iter().flatten());
+    command.args(["list", "--format", "json"]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().map_err(failed)?;
+    if !output.status.success() {
+        return Err(Error::refused(format!("dayfly list: {}", output.status)));
+    }
+    // Without containers the document is null.
+    let listed: Option<Vec<Listed>> = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Error::refused(format!("dayfly list: {error}")))?;
+    let own = groups_of("self").unwrap_or_default();
+    let found = listed.into_iter().flatten().filter(|listed| listed.pid > 0);
+    let found = found.filter_map(|Listed { id, pid }| {
+        // A process that has ended meanwhile has no file.
+        let path = path_of(&id, &groups_of(&pid.to_string())?, &own)?;
+        Some(Container { group: Group::at(&path).ok()?, id })
+    });
+    Ok(found.collect())
+}
+
+fn groups_of(process: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
+}
+
+/// Returns the path of a container's group, from the lines of its first process's /proc/PID/cgroup. A program may have made
+/// groups below its own, as systemd does, and moved there. So the first part of a path that names the id ends the path. If
+/// no part does, the path is the first one that differs from this process's own.
+fn path_of(id: &str, lines: &str, own: &str) -> Option<String> {
+    let paths = || lines.lines().filter_map(|line| Some((line, line.splitn(3, ':').nth(2)?)));
+    let named = |path: &str| {
+        let mut length = 0;
+        path.split('/').find_map(|part| {
+            length += part.len() + 1;
+            names(part, id).then(|| path[..length - 1].to_owned())
+        })
+    };
+    paths().find_map(|(_, path)| named(path)).or_else(|| {
+        let mut others =
+            paths().filter(|(line, path)| *path != "/" && !own.lines().any(|it| it == *line));
+        others.next().map(|(_, path)| path.to_owned())
+    })
+}
+
+/// Returns whether a part of a path is `ID`, `libpod-ID`, `docker-ID.scope` or the like.
+fn names(part: &str, id: &str) -> bool {
+    let stem = part.strip_suffix(".scope").unwrap_or(part);
+    stem.strip_suffix(id)
+        .is_some_and(|before| before.is_empty() || before.ends_with(['-', '_', ':']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: &str = "5:memory:/shell\n0::/shell\n";
+
+    fn path(lines: &str) -> Option<String> {
+        path_of("c0ffee", lines, OWN)
+    }
+
+    #[test]
+    fn groups_named_by_the_id() {
+        for (lines, expected) in [
+            ("0::/c0ffee\n", "/c0ffee"),
+            ("9:name=systemd:/\n5:memory:/pods/c0ffee\n0::/shell\n", "/pods/c0ffee"),
+            (
+                "0::/machine.slice/libpod-c0ffee.scope/init.scope\n",
+                "/machine.slice/libpod-c0ffee.scope",
+            ),
+            ("0::/kubepods/cri-containerd:c0ffee/a:b\n", "/kubepods/cri-containerd:c0ffee"),
+        ] {
+            assert_eq!(path(lines).as_deref(), Some(expected), "{lines}");
+        }
+    }
+
+    #[test]
+    fn groups_with_other_names() {
+        assert_eq!(path("5:memory:/shell\n0::/pools/7\n").as_deref(), Some("/pools/7"));
+        assert_eq!(path("5:memory:/xc0ffee\n").as_deref(), Some("/xc0ffee"));
+        assert_eq!(path("5:memory:/shell\n0::/shell\n"), None);
+        assert_eq!(path("0::/\n"), None);
+    }
+}
