@@ -280,8 +280,8 @@ impl Leases {
         }
     }
 
-    /// Frees all ranges leased for a directory by any owner, except ranges whose ids a process still uses. Waits up to
-    /// a second for such a process, because a process of a killed command exits by itself.
+    /// Frees all ranges leased for a directory, except those whose owner may still exist and those whose ids a process
+    /// still uses. Waits up to a second for each such process, because a process of a killed command exits by itself.
     ///
     /// # Errors
     /// As [`Leases::sweep`].

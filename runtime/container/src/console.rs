@@ -37,7 +37,8 @@ impl<'a> Console<'a> {
     /// of a foreground command to this process.
     ///
     /// # Errors
-    /// If a terminal lacks a socket, or a socket lacks a terminal (with runc's messages).
+    /// If a detached terminal has no socket, or a socket is given without a detached terminal (with runc's messages);
+    /// if a system call fails.
     pub fn prepare(
         terminal: bool,
         receiver: Receiver<'a>,

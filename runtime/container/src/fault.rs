@@ -17,7 +17,8 @@ impl Trace {
     }
 }
 
-/// In builds with fault injection, these methods replace the tracer's methods of the same names.
+/// In builds with fault injection, `work` and `wait` hide the tracer's methods of the same names. Each first calls
+/// `point`, at which a test can inject a fault.
 #[cfg(dayfly_faults)]
 impl Trace {
     pub(crate) fn work<T, E: Failed + From<sys::Error>>(

@@ -17,7 +17,7 @@ use crate::step::{CloneTree, DeviceSource, Propagation, Slot};
 pub struct Failed {
     /// The failed operation.
     pub op: &'static str,
-    /// Text to add to the source's name.
+    /// An explanation that follows the source's name in the error message; may be empty.
     pub hint: &'static str,
     /// The errno.
     pub errno: Errno,

@@ -2,8 +2,8 @@
 //!
 //! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
 //! mappings, unless only the caller's own ids are mapped. A *confined* caller is rootless or uid 0 of a user namespace
-//! other than the initial one (`podman unshare`): it cannot create device nodes, and mounts are opened by init, in a
-//! copy of the mount table that init may change.
+//! other than the initial one (`podman unshare`): it cannot create device nodes. Init instead of the parent opens the
+//! host's mounts, in init's own copy of the mount table, which init may change.
 
 use alloc::ffi::CString;
 use alloc::format;

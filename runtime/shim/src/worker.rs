@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Create { task: u32 },
     /// Init runs its program, or could not be started and has exited.
     Start { process: u32 },
-    /// The root filesystem of a container that Start will restore was mounted.
+    /// A root filesystem was mounted, for a container that Start will restore.
     Admit { task: u32 },
     /// Init was restored with all other processes of the container, or could not be restored.
     Restore { process: u32 },

@@ -132,7 +132,7 @@ fn answers_late(bed: &Bed) {
     task.finish();
 }
 
-/// The shim gets the variable from containerd, as runc would.
+/// The shim connects to the bus that DBUS_SYSTEM_BUS_ADDRESS in containerd's environment names, as runc does.
 fn is_named_by_a_variable(bed: &Bed) {
     if is_missing(bed) {
         return;

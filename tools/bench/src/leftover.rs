@@ -122,7 +122,7 @@ fn empty(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the mounts below a directory, in the order of the mount table.
+/// Returns the mounts at and below a directory, in the order of the mount table.
 fn below(directory: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);

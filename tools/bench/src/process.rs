@@ -52,7 +52,7 @@ impl Add for Sample {
 pub enum Failure {
     /// The command could not be executed.
     Spawn(std::io::Error),
-    /// The command ended with another status than 0.
+    /// The command ended with a status other than 0.
     Ended(End),
     /// The command was killed at the deadline.
     Overdue(Duration),

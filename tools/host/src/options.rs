@@ -96,11 +96,11 @@ pub enum Favordynmods {
     On(Switch),
     /// Turn it off
     Off(Switch),
-    /// Run a command with it on, and turn it off afterwards if it was off before
+    /// Run a command with favordynmods on, and turn it off afterwards if it was off before
     ///
-    /// It speeds up bursts of starts by runtimes that move processes between cgroups. Several such commands may run at
-    /// once; the last one turns it off. It works only where the option can be turned off again: before Linux 6.18. The
-    /// exit status is the command's.
+    /// The option speeds up bursts of starts by runtimes that move processes between cgroups. Several such commands may
+    /// run at once; the last one to end turns the option off. This command works only where the option can be turned off
+    /// again: before Linux 6.18. The exit status is the command's.
     Auto {
         /// The command, which receives the signals TERM, HUP and INT
         #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -8,8 +8,8 @@ use seccomp::{Arch, Insn};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Calls with and without numbers of their own on x86, multiplexers and their operations, and names that share a
-/// number.
+/// Calls that have a number of their own on 32-bit x86, calls that do not, multiplexers (`socketcall`, `ipc`) and their
+/// operations, and two names of one call.
 const NAMES: [&str; 16] = [
     "read",
     "write",

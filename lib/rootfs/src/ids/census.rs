@@ -22,8 +22,8 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 /// A snapshot of the processes of a host.
 #[derive(Debug)]
 pub(super) struct Census {
-    /// One entry per line of each process's uid_map(5): the line's first id in the parent namespace, its count of ids,
-    /// and the process.
+    /// One entry per line of each process's uid_map (user_namespaces(7)): the line's first id in the parent namespace,
+    /// its count of ids, and the process.
     maps: Vec<(u64, u64, Pid)>,
     /// The mount namespaces of the processes.
     mount_namespaces: Vec<u64>,

@@ -290,7 +290,7 @@ pub enum InitStep<'a> {
 }
 
 impl InitStep<'_> {
-    /// Returns whether children inherit the step's effect.
+    /// Returns whether the intermediate may perform this step in init's place, because init inherits the effect.
     pub fn is_inherited(&self) -> bool {
         matches!(
             self,

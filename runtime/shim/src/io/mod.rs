@@ -18,7 +18,7 @@
 //!   forever.
 //! - If a FIFO has no reader when its output ends, its contents are kept until Task.Delete (see `parting`).
 //! - If a program has closed its standard input, the client's next write to the FIFO fails with EPIPE.
-//! - The requested owner is also set for the pipes to loggers.
+//! - The owner in the options (`IoUid`, `IoGid`) is set for the pipes to loggers, too.
 
 mod carrier;
 mod error;

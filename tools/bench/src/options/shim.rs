@@ -22,8 +22,8 @@ pub struct Shim {
     /// dayfly's shim [default: containerd-shim-dayfly-v2 beside this program or in $PATH]
     #[arg(long, value_name = "PATH")]
     pub shim: Option<PathBuf>,
-    /// A directory with containerd, ctr and containerd-shim-runc-v2 [default: containerd2 in the build directory beside this
-    /// program's, else $PATH]
+    /// A directory with containerd, ctr and containerd-shim-runc-v2 [default: build/containerd2 beside this program's target
+    /// directory, else that of containerd in $PATH]
     #[arg(long, value_name = "DIR")]
     pub containerd: Option<PathBuf>,
     /// The CRI client that scripts/shim-client builds [default: cri-client beside that directory, or in $PATH]

@@ -70,7 +70,7 @@ pub struct Command {
 pub enum Runtimes {
     /// All runtimes.
     All,
-    /// All runtimes, which must be named: the experiment's default is dayfly only.
+    /// All runtimes, named on the experiment's command line, because its default is only dayfly.
     Named,
     /// Only dayfly.
     Own,

@@ -33,7 +33,7 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
 /// Counts of what was removed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Left {
-    /// The number of directories of containers or mounts.
+    /// The number of removed directories, each of a container or of a mount.
     pub directories: usize,
     /// The number of mounts in this mount namespace.
     pub mounts: usize,
