@@ -21,7 +21,7 @@ use super::options::{CheckpointOptions, Pages};
 use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
-use super::{cgroups, external_name, mounts};
+use super::{cgroups, entering, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -78,6 +78,7 @@ impl Container {
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
+        entering::wait(&self)?;
         process.check()?;
         // criu receives a pid, and keeps the process with this pid until after this notice. If init still exists now,
         // the pid has been init's all the time.
@@ -86,6 +87,7 @@ impl Container {
         let mut hear = |notice: &Notice, _| match notice.script.as_str() {
             "post-dump" => {
                 process.check()?;
+                entering::check(&self)?;
                 changes.take().map_or(Ok(()), |changes| changes.save(&images))
             }
             "status-ready" => {

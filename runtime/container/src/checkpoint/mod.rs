@@ -8,6 +8,7 @@
 mod cgroups;
 mod changes;
 mod dump;
+mod entering;
 mod guard;
 mod id_maps;
 mod images;
