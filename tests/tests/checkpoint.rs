@@ -3,13 +3,17 @@
 pub mod cgroups;
 pub mod crash;
 pub mod kept;
+pub mod layers;
+pub mod lazy;
 pub mod refused;
+pub mod userns;
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::criu;
+use dayfly_tests::layers::Layers;
 use dayfly_tests::leak::Host;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
@@ -43,6 +47,15 @@ const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
 pub struct Saved<'a> {
     pub c: Container<'a>,
     pub images: PathBuf,
+    /// The layers of the root filesystem, if it has some.
+    pub layered: Option<Layered>,
+}
+
+/// A root filesystem from layers.
+pub struct Layered {
+    pub layers: Layers,
+    /// The flags of `run` and `restore`.
+    pub flags: Vec<String>,
 }
 
 impl<'a> Saved<'a> {
@@ -51,7 +64,44 @@ impl<'a> Saved<'a> {
     pub fn running(bundle: Bundle<'a>) -> Self {
         let c = bundle.make().detached();
         let images = c.bed.dir.join(format!("images-{}", c.id));
-        Self { c, images }
+        Self::of(c, images)
+    }
+
+    /// Returns a container that is there or not, and the directory of its images.
+    pub fn of(c: Container<'a>, images: PathBuf) -> Self {
+        Self { c, images, layered: None }
+    }
+
+    /// Starts a container with a root filesystem from layers that runs `bundle`'s program, detached.
+    #[track_caller]
+    pub fn on_layers(bundle: Bundle<'a>, flags: &[&str]) -> Self {
+        let c = bundle.make();
+        fs::remove_dir_all(c.bundle.join("rootfs")).expect("remove rootfs");
+        let layers = Layers::new(c.bed, 3);
+        let flags = layers.flags().into_iter().chain(flags.iter().map(|&flag| flag.to_owned()));
+        let layered = Layered { flags: flags.collect(), layers };
+        let images = c.bed.dir.join(format!("images-{}", c.id));
+        let saved = Self { c, images, layered: Some(layered) };
+        saved.run().ok();
+        saved
+    }
+
+    /// Runs the container, detached.
+    #[track_caller]
+    pub fn run(&self) -> Outcome {
+        let flags: Vec<&str> = ["--detach"].into_iter().chain(self.of_layers()).collect();
+        self.with_leases(self.c.bundle_call("run", &flags)).run()
+    }
+
+    fn of_layers(&self) -> impl Iterator<Item = &str> {
+        self.layered.iter().flat_map(|layered| layered.flags.iter().map(String::as_str))
+    }
+
+    fn with_leases(&self, call: Call) -> Call {
+        match &self.layered {
+            Some(layered) => call.env("DAYFLY_IDS", layered.layers.leases.to_str().expect("path")),
+            None => call,
+        }
     }
 
     /// Starts a container that counts.
@@ -73,7 +123,8 @@ impl<'a> Saved<'a> {
 
     /// Returns the call of `restore`.
     pub fn restore_call(&self, flags: &[&str]) -> Call {
-        let call = self.c.bundle_call("restore", &self.flags(flags));
+        let flags: Vec<&str> = self.flags(flags).into_iter().chain(self.of_layers()).collect();
+        let call = self.with_leases(self.c.bundle_call("restore", &flags));
         call.env("DAYFLY_CRIU", &criu::program()).within(wait::patience() * 3)
     }
 
@@ -96,7 +147,10 @@ impl<'a> Saved<'a> {
 
     /// Returns the current count.
     pub fn count(&self) -> u64 {
-        let file = self.c.bundle.join("rootfs/n");
+        let file = match &self.layered {
+            Some(layered) => layered.layers.store.join("containers").join(&self.c.id).join("upper/n"),
+            None => self.c.bundle.join("rootfs/n"),
+        };
         fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
@@ -209,7 +263,7 @@ fn restored_under_another_id(bed: &Bed) {
     let config = fs::read_to_string(other.bundle.join("config.json")).expect("config.json");
     fs::write(other.bundle.join("config.json"), config.replace(&saved.c.id, &other.id))
         .expect("write");
-    let other = Saved { c: other, images: saved.images.clone() };
+    let other = Saved::of(other, saved.images.clone());
     other.restore(&[]).ok();
     other.counts();
     assert_eq!(other.c.status(), "running");

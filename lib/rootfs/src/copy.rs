@@ -55,6 +55,7 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
         root: place.as_fd(),
         owner: recipe.root,
         label: recipe.label.as_deref(),
+        keeps_marks: false,
         links: BTreeMap::new(),
         list: vec![0; ATTRIBUTES],
         value: vec![0; ATTRIBUTES],
@@ -86,6 +87,26 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     Ok(tree)
 }
 
+/// Copies the files in a directory to an empty one, as they are: with their owners, whiteouts, and overlayfs's own
+/// attributes. The directory may be an upper layer.
+///
+/// # Errors
+/// The error names the file that cannot be copied.
+pub fn copy_upper(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Error> {
+    let mut copier = Copier {
+        root: to,
+        owner: None,
+        label: None,
+        keeps_marks: true,
+        links: BTreeMap::new(),
+        list: vec![0; ATTRIBUTES],
+        value: vec![0; ATTRIBUTES],
+    };
+    copier.directory(from, to, "")?;
+    let stat = fstat(from).context("stat", "/")?;
+    Ok(copier.finish(from, to, c".", &stat).context("copy", "/")?)
+}
+
 /// Copies a layer over the copies of the layers below it.
 struct Copier<'a> {
     root: BorrowedFd<'a>,
@@ -93,6 +114,8 @@ struct Copier<'a> {
     owner: Option<(u32, u32)>,
     /// The SELinux label of every file, which replaces the file's own label.
     label: Option<&'a CStr>,
+    /// Whether whiteouts and overlayfs's attributes are copied. Otherwise they take effect on the copy.
+    keeps_marks: bool,
     /// For each hard-linked file, by its filesystem and inode in the layer: the path of the first copied name.
     links: BTreeMap<(u64, u64), String>,
     /// Buffers for the list of names of extended attributes, and for one value (XATTR_LIST_MAX, XATTR_SIZE_MAX).
@@ -146,7 +169,7 @@ impl Copier<'_> {
                 open_directory(to, name)?
             }
         };
-        if is_opaque(from, name) {
+        if !self.keeps_marks && is_opaque(from, name) {
             empty(into.as_fd())?;
         }
         Ok((below, into))
@@ -165,7 +188,7 @@ impl Copier<'_> {
         let object = || format!("/{place}");
         remove_at(to, name).context("replace", object())?;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind == FileType::CharacterDevice && stat.st_rdev == 0 {
+        if kind == FileType::CharacterDevice && stat.st_rdev == 0 && !self.keeps_marks {
             // A whiteout.
             return Ok(false);
         }
@@ -225,7 +248,8 @@ impl Copier<'_> {
         for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let Ok(name) = core::str::from_utf8(name) else { continue };
             let is_replaced = self.label.is_some() && name == LABEL;
-            if is_replaced || MARKS.iter().any(|mark| name.starts_with(mark)) {
+            let is_mark = !self.keeps_marks && MARKS.iter().any(|mark| name.starts_with(mark));
+            if is_replaced || is_mark {
                 continue;
             }
             let size = lgetxattr(from, name, &mut self.value[..])?;

@@ -8,6 +8,7 @@
 
 mod census;
 mod grants;
+mod judge;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,8 +24,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
 
-use census::{Census, own_mount_namespace};
+use census::own_mount_namespace;
 pub use grants::{Config, Grants, granted_to};
+use judge::{Judge, State};
 
 use crate::Error;
 use crate::remove::{names, open_directory};
@@ -87,16 +89,6 @@ enum Presence {
     NotSeen,
 }
 
-/// The state of a range that may be abandoned.
-enum State {
-    /// The range's owner may still exist, and may free the range.
-    Taken,
-    /// The owner's directory is missing or abandoned, but the process with this pid uses ids of the range.
-    Inhabited(Pid),
-    /// The range's owner no longer exists, and no process uses ids of the range.
-    Gone,
-}
-
 /// The result of [`Leases::free`].
 #[derive(Default)]
 struct Freed {
@@ -104,40 +96,6 @@ struct Freed {
     ranges: usize,
     /// A process that uses ids of a range, so that the range was not freed.
     inhabitant: Option<Pid>,
-}
-
-/// Decides whether ranges are abandoned.
-#[derive(Default)]
-struct Judge {
-    /// A snapshot of the host's processes, taken on first use, once for all ranges.
-    census: Option<Census>,
-}
-
-impl Judge {
-    /// Returns the state of a leased range.
-    fn state(&mut self, lease: &Lease) -> Result<State, Error> {
-        let is_seen = match lease.owner.is_there() {
-            Presence::There => return Ok(State::Taken),
-            Presence::Left => true,
-            Presence::NotSeen => false,
-        };
-        let census = self.census()?;
-        if let Some(pid) = census.inhabitant(lease.first) {
-            return Ok(State::Inhabited(pid));
-        }
-        match is_seen || census.is_out_of_sight(lease.mount_namespace, own_mount_namespace()?) {
-            true => Ok(State::Gone),
-            false => Ok(State::Taken),
-        }
-    }
-
-    fn census(&mut self) -> Result<&Census, Error> {
-        let census = match self.census.take() {
-            Some(census) => census,
-            None => Census::take()?,
-        };
-        Ok(self.census.insert(census))
-    }
 }
 
 /// A leased range.
@@ -219,6 +177,28 @@ impl Leases {
         self.try_take(grants, owner)?.ok_or(Error::NoRange { ranges })
     }
 
+    /// Leases the range with the first id `first`; returns `first`. The owner's directory must exist and be locked by
+    /// this process.
+    ///
+    /// # Errors
+    /// [`Error::Ids`] if the range is not granted or in use.
+    pub fn take_range(&self, grants: &Grants, first: u32, owner: &Owner) -> Result<u32, Error> {
+        let last = u64::from(first) + u64::from(RANGE) - 1;
+        let refused = |why: &str| Error::Ids(format!("the ids {first} to {last} are {why}"));
+        if (0..grants.count()).all(|number| grants.nth(number) != Some(first)) {
+            return Err(refused("no range of a container that is granted here"));
+        }
+        let text = owner.text(own_mount_namespace()?);
+        if self.take_one(first, owner, &text)? {
+            return Ok(first);
+        }
+        self.sweep()?;
+        match self.take_one(first, owner, &text)? {
+            true => Ok(first),
+            false => Err(refused("in use by another container")),
+        }
+    }
+
     fn try_take(&self, grants: &Grants, owner: &Owner) -> Result<Option<u32>, Error> {
         let text = owner.text(own_mount_namespace()?);
         let count = grants.count();
@@ -227,20 +207,23 @@ impl Leases {
         for step in 0..count {
             let number = (u64::from(start) + u64::from(step)) % u64::from(count);
             let Some(first) = grants.nth(number as u32) else { continue };
-            let name = first.to_string();
-            match symlinkat(text.as_str(), &self.directory, name.as_str()) {
-                Ok(()) => return Ok(Some(first)),
-                Err(Errno::EXIST) => {}
-                Err(errno) => {
-                    return Err(sys::Error::new("symlink", self.object(&name), errno).into());
-                }
-            }
-            // The range was leased by a killed command for the same directory, which this process now owns.
-            if self.is_former(first, owner)? && self.exchange(first, owner, &text)? {
+            if self.take_one(first, owner, &text)? {
                 return Ok(Some(first));
             }
         }
         Ok(None)
+    }
+
+    /// Leases one range; returns false if it is in use.
+    fn take_one(&self, first: u32, owner: &Owner, text: &str) -> Result<bool, Error> {
+        let name = first.to_string();
+        match symlinkat(text, &self.directory, name.as_str()) {
+            Ok(()) => return Ok(true),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(sys::Error::new("symlink", self.object(&name), errno).into()),
+        }
+        // The range was leased by a killed command for the same directory, which this process now owns.
+        Ok(self.is_former(first, owner)? && self.exchange(first, owner, text)?)
     }
 
     /// Returns whether a range was leased by an earlier owner of the same directory, and no process uses ids of the
@@ -420,6 +403,11 @@ mod tests {
         assert_eq!(list.len(), 8);
         leases.give_back(list[0].first, &list[0].owner).unwrap();
         assert_eq!(leases.take(&grants, &ninth), Ok(list[0].first));
+        let taken = leases.take_range(&grants, list[0].first, &ninth);
+        assert_eq!(taken, Ok(list[0].first), "it is the owner's own already");
+        let others = leases.take_range(&grants, list[1].first, &ninth);
+        assert!(matches!(others, Err(Error::Ids(text)) if text.contains("in use")));
+        assert!(matches!(leases.take_range(&grants, FIRST - RANGE, &ninth), Err(Error::Ids(_))));
         // Freeing twice does not free the next owner's lease.
         leases.give_back(list[0].first, &list[0].owner).unwrap();
         assert!(leases.list().unwrap().iter().any(|lease| lease.owner == ninth));

@@ -26,6 +26,7 @@ mod upper;
 
 pub use assembly::{Assembled, Assembly, map_ids};
 pub use attached::{Counts, remove_places, unmount_below};
+pub use copy::copy_upper;
 pub use error::Error;
 pub use files::EtcFile;
 pub use layers::{Layer, Layers, MOST_LAYERS};

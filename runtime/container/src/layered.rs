@@ -124,7 +124,7 @@ pub(crate) fn prepare(
     // In a user namespace, overlayfs stores whiteouts and opaque marks in other extended attributes.
     let in_user_namespace = sys::user_namespace::is_nested();
     let mapped = match options.user_namespace {
-        UserNamespace::Auto | UserNamespace::Shared => true,
+        UserNamespace::Auto | UserNamespace::Range(_) | UserNamespace::Shared => true,
         UserNamespace::Host => false,
         UserNamespace::Configured => configured(spec)?.is_some(),
     };
@@ -198,10 +198,14 @@ fn take_ids(
             return Ok(());
         }
         UserNamespace::Shared => Grants::read(&options.ids)?.shared()?,
-        UserNamespace::Auto => {
+        UserNamespace::Auto | UserNamespace::Range(_) => {
             let grants = Grants::read(&options.ids)?;
             let owner = prepared.record.owner();
-            let first = Leases::open(options.leases)?.take(&grants, &owner)?;
+            let leases = Leases::open(options.leases)?;
+            let first = match options.user_namespace {
+                UserNamespace::Range(first) => leases.take_range(&grants, first, &owner)?,
+                _ => leases.take(&grants, &owner)?,
+            };
             prepared.record.lease = Some((first, options.leases.to_string()));
             first
         }

@@ -51,8 +51,8 @@ mod warn;
 
 pub use bundle::Bundle;
 pub use checkpoint::{
-    CheckpointOptions, CriuOptions, PROGRAM as CRIU, RestoreOptions, cgroups_mode, default_images,
-    restore,
+    CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, cgroups_mode,
+    default_images, restore,
 };
 pub use container::Container;
 pub use create::{Created, compile, create, create_from, run};

@@ -84,7 +84,7 @@ pub(crate) fn request<'a>(
 /// Returns whether the container joins or inherits a network namespace that is owned by a user namespace other than the
 /// container's. This is checked only if the container mounts a sysfs. If the owner cannot be determined, returns false;
 /// the mount of the sysfs may then fail.
-fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
+pub(crate) fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     let Some(linux) = &spec.linux else { return false };
     let path = |kind| linux.namespace(kind).map(|namespace| namespace.path.as_deref());
     let (network, user) = (path(NamespaceKind::Network), path(NamespaceKind::User));

@@ -17,6 +17,7 @@ mod hooks;
 mod id_helper;
 mod intermediate;
 mod launched;
+mod mounts;
 mod net_devices;
 mod network;
 mod parent;
@@ -41,6 +42,7 @@ pub use id_helper::map_ids;
 pub use init::fault;
 pub use init::hooks::{HookFailure, wait};
 pub use launched::{Launched, Pending};
+pub use mounts::Mounts;
 pub use network::Network;
 pub use parent::{OnTurn, Turn};
 pub use seal::{SEALED, seal_self};
@@ -71,6 +73,12 @@ fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
     rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
 }
 
+/// Returns an empty table of the plan's slots.
+fn slots_of(plan: &Plan) -> Slots {
+    let places: Vec<Place> = (0..plan.slots).map(|_| Place::default()).collect();
+    Slots::new(places.leak())
+}
+
 /// Runs a plan until init continues to its program, or waits for `start`. `bundle` is the working directory of hooks on
 /// the host. `on_turn` is called when init exists, and again before init continues to its program. The plan must stay
 /// alive, because an init that shares this process's memory and waits for `start` reads the plan later.
@@ -84,8 +92,7 @@ pub fn launch<'a>(
     tracer: &'a Tracer,
     on_turn: &'a mut OnTurn<'a>,
 ) -> Result<Launched, Error> {
-    let places: Vec<Place> = (0..plan.slots).map(|_| Place::default()).collect();
-    let slots = Slots::new(places.leak());
+    let slots = slots_of(plan);
     for (slot, fd) in [
         (Slot::START, given.start),
         (Slot::CONSOLE, given.console),
@@ -98,24 +105,8 @@ pub fn launch<'a>(
         }
     }
     let mut parent = parent::Parent {
-        plan,
-        slots: &slots,
-        tracer,
-        bundle,
-        on_turn,
-        cgroup: None,
-        holder: None,
-        is_not_born_inside: false,
-        channel: None,
-        child: None,
         network: given.network,
-        own_pid_namespace: None,
-        own_namespaces: Vec::new(),
-        entrances: None,
-        own_cpus: None,
-        own_oom_score: None,
-        program_since: 0,
-        rootfs: None,
+        ..parent::Parent::new(plan, &slots, tracer, bundle, on_turn)
     };
     let result = parent.run();
     // If the clone failed early, this process is still in the namespaces that it entered for init.

@@ -87,6 +87,38 @@ pub(crate) struct Parent<'a> {
     pub rootfs: Option<rootfs::Assembly<'static>>,
 }
 
+impl<'a> Parent<'a> {
+    /// Returns a launch that has not begun.
+    pub(crate) fn new(
+        plan: &'static Plan,
+        slots: &'a Slots,
+        tracer: &'a Tracer,
+        bundle: &'a CStr,
+        on_turn: &'a mut OnTurn<'a>,
+    ) -> Self {
+        Self {
+            plan,
+            slots,
+            tracer,
+            bundle,
+            on_turn,
+            cgroup: None,
+            holder: None,
+            is_not_born_inside: false,
+            channel: None,
+            child: None,
+            network: None,
+            own_pid_namespace: None,
+            own_namespaces: Vec::new(),
+            entrances: None,
+            own_cpus: None,
+            own_oom_score: None,
+            program_since: 0,
+            rootfs: None,
+        }
+    }
+}
+
 impl Parent<'_> {
     /// Runs the plan's list of steps for the parent.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
@@ -129,7 +161,8 @@ impl Parent<'_> {
         }
     }
 
-    fn step(&mut self, step: &'static ParentStep) -> Result<(), Error> {
+    /// Runs one step.
+    pub(crate) fn step(&mut self, step: &'static ParentStep) -> Result<(), Error> {
         match step {
             ParentStep::Undumpable => set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .context("prctl", "PR_SET_DUMPABLE")?,

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use spec::{Device, DeviceKind, IdMapping, InRoot};
+use spec::{Device, DeviceKind, IdMapping, InRoot, Spec};
 use sys::defence::{Defence, is_off};
 
 use crate::builder::Builder;
@@ -23,6 +23,13 @@ const DEFAULT: [(&str, u32, u32); 6] = [
     ("/dev/random", 1, 8),
     ("/dev/urandom", 1, 9),
 ];
+
+/// Returns the paths of the device nodes that a container gets, if its /dev is not a bind mount.
+pub fn device_paths<'a>(spec: &'a Spec<'a>) -> Vec<InRoot<'a>> {
+    let own = spec.linux.iter().flat_map(|linux| linux.devices.iter());
+    let own = own.map(|device| device.path.clone());
+    DEFAULT.iter().map(|(path, ..)| InRoot::known(path)).chain(own).collect()
+}
 
 /// The links in /dev. All except the last leave an existing file in place.
 const LINKS: [Link; 6] = [

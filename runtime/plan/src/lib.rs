@@ -41,6 +41,7 @@ pub mod step;
 pub use attributes::Execution;
 pub use caller::Caller;
 pub use compile::{compile, compile_seccomp, makes_network};
+pub use devices::device_paths;
 pub use error::Error;
 pub use exec::compile as compile_exec;
 pub use fast_path::{FastPaths, WITHOUT};

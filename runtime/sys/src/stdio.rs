@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{Errno, dup2, write};
+use rustix::io::{Errno, FdFlags, dup2, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd, write};
 
 /// Writes all of `bytes` to `fd`.
 ///
@@ -38,6 +38,30 @@ pub fn stderr() -> BorrowedFd<'static> {
     standard(2)
 }
 
+/// Takes over a descriptor that this process has inherited, whose number comes from the command line. It is
+/// close-on-exec from then on. Of a standard stream, returns a duplicate.
+///
+/// # Errors
+/// EBADF if this process has not inherited such a descriptor.
+pub fn take_inherited(number: i32) -> Result<OwnedFd, Errno> {
+    if number < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the number is only borrowed for the calls below, which fail with EBADF if nothing is open there.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    // Exec would have closed an inherited descriptor with this flag: this one is the program's own.
+    if fcntl_getfd(borrowed)?.contains(FdFlags::CLOEXEC) {
+        return Err(Errno::BADF);
+    }
+    if number <= 2 {
+        return fcntl_dupfd_cloexec(borrowed, 3);
+    }
+    fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
+    // SAFETY: all descriptors that this program opens have the flag from the beginning, so that no value owns this one.
+    // It has the flag now, so that it is not taken again.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// Replaces a standard stream by `by`.
 ///
 /// # Errors
@@ -54,7 +78,7 @@ pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Er
 /// Opens /dev/null for each standard stream that is closed when the program starts. Otherwise the next file to be
 /// opened would get the free number, and so become the container's standard input, output or error.
 pub fn ensure_open() {
-    if (0..3).all(|fd| rustix::io::fcntl_getfd(standard(fd)).is_ok()) {
+    if (0..3).all(|fd| fcntl_getfd(standard(fd)).is_ok()) {
         return;
     }
     while let Ok(fd) = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()) {

@@ -1,6 +1,7 @@
 //! `kill -9` of the commands and of criu, at any moment.
 
 use super::{COUNTER, Saved};
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::cgroups;
@@ -19,7 +20,11 @@ dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(killed_checkpoint).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_checkpoint_in_a_user_namespace).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_checkpoint_on_layers).needs(criu::lacking).unlike_runc().alone(),
     case!(killed_restore).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_restore_in_a_user_namespace).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_restore_on_layers).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_checkpoint).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(interrupted_restore).needs(criu::lacking).unlike_runc().alone(),
@@ -46,7 +51,7 @@ fn criu_of(pid: Pid) -> Vec<Pid> {
 }
 
 /// Kills the call after the given time, and waits until no criu is running. No other case uses criu at the same time.
-fn kill_call(running: Running, after: Duration) {
+pub(super) fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
@@ -60,7 +65,7 @@ fn kill_call(running: Running, after: Duration) {
     });
 }
 
-fn kill_criu(running: Running, after: Duration) -> dayfly_tests::runtime::Outcome {
+pub(super) fn kill_criu(running: Running, after: Duration) -> dayfly_tests::runtime::Outcome {
     std::thread::sleep(after);
     for pid in criu_of(running.pid()) {
         let _ = kill_process(pid, Signal::KILL);
@@ -74,16 +79,14 @@ fn duration(call: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// Starts a container. Returns it, and the duration of a checkpoint.
-fn timed_checkpoint(bed: &Bed) -> (Saved<'_>, Duration) {
-    let saved = Saved::counting(bed);
+/// Returns a container, and the duration of its checkpoint.
+fn timed_checkpoint(saved: Saved<'_>) -> (Saved<'_>, Duration) {
     let whole = duration(|| drop(saved.checkpoint(&["--leave-running"]).ok()));
     (saved, whole)
 }
 
 /// Saves a container and deletes it. Returns it, and the duration of a restore.
-fn timed_restore(bed: &Bed) -> (Saved<'_>, Duration) {
-    let saved = Saved::counting(bed);
+fn timed_restore(saved: Saved<'_>) -> (Saved<'_>, Duration) {
     saved.checkpoint(&[]).ok();
     let whole = duration(|| drop(saved.restore(&[]).ok()));
     saved.c.delete_force().ok();
@@ -92,7 +95,7 @@ fn timed_restore(bed: &Bed) -> (Saved<'_>, Duration) {
 
 /// Asserts that the container either continues to count or has stopped or been removed.
 #[track_caller]
-fn assert_whole(saved: &Saved<'_>) -> bool {
+pub(super) fn assert_whole(saved: &Saved<'_>) -> bool {
     let c = &saved.c;
     if !c.exists() || c.status() == "stopped" {
         c.delete_force();
@@ -106,20 +109,66 @@ fn assert_whole(saved: &Saved<'_>) -> bool {
 }
 
 fn killed_checkpoint(bed: &Bed) {
-    let (saved, whole) = timed_checkpoint(bed);
+    kill_checkpoints(Saved::counting(bed));
+}
+
+fn killed_checkpoint_in_a_user_namespace(bed: &Bed) {
+    kill_checkpoints(in_a_user_namespace(bed));
+}
+
+fn killed_checkpoint_on_layers(bed: &Bed) {
+    kill_checkpoints(on_layers(bed));
+}
+
+fn killed_restore(bed: &Bed) {
+    kill_restores(Saved::counting(bed));
+}
+
+fn killed_restore_in_a_user_namespace(bed: &Bed) {
+    kill_restores(in_a_user_namespace(bed));
+}
+
+fn killed_restore_on_layers(bed: &Bed) {
+    kill_restores(on_layers(bed));
+}
+
+fn in_a_user_namespace(bed: &Bed) -> Saved<'_> {
+    let saved = Saved::running(mapped(bed).sh(COUNTER));
+    saved.counts();
+    saved
+}
+
+/// Returns a container with layers and a range of ids of its own.
+fn on_layers(bed: &Bed) -> Saved<'_> {
+    let saved = Saved::on_layers(bed.bundle().sh(COUNTER), &["--userns", "auto"]);
+    saved.counts();
+    saved
+}
+
+/// Asserts that nothing of a removed container is left in its store.
+#[track_caller]
+fn assert_store_is_empty(saved: &Saved<'_>) {
+    if let Some(layered) = &saved.layered {
+        assert_eq!(layered.layers.left(), [""; 0]);
+    }
+}
+
+fn kill_checkpoints(saved: Saved<'_>) {
+    let (saved, whole) = timed_checkpoint(saved);
     for round in 0..ROUNDS {
         let running = saved.checkpoint_call(&[]).spawn();
         kill_call(running, whole * round / ROUNDS);
         if !assert_whole(&saved) {
             // The container no longer exists, so criu had completed the checkpoint.
+            assert_store_is_empty(&saved);
             saved.restore(&[]).ok();
             saved.counts();
         }
     }
 }
 
-fn killed_restore(bed: &Bed) {
-    let (saved, whole) = timed_restore(bed);
+fn kill_restores(saved: Saved<'_>) {
+    let (saved, whole) = timed_restore(saved);
     for round in 0..ROUNDS {
         let running = saved.restore_call(&["--detach"]).spawn();
         kill_call(running, whole * round / ROUNDS);
@@ -130,13 +179,14 @@ fn killed_restore(bed: &Bed) {
             saved.c.delete_force().ok();
         }
         saved.c.assert_gone("a killed restore");
+        assert_store_is_empty(&saved);
     }
     saved.restore(&[]).ok();
     saved.counts();
 }
 
 fn criu_killed_in_a_checkpoint(bed: &Bed) {
-    let (saved, whole) = timed_checkpoint(bed);
+    let (saved, whole) = timed_checkpoint(Saved::counting(bed));
     for round in 0..ROUNDS {
         let running = saved.checkpoint_call(&["--leave-running"]).spawn();
         let outcome = kill_criu(running, whole * round / ROUNDS);
@@ -151,7 +201,7 @@ fn criu_killed_in_a_checkpoint(bed: &Bed) {
 }
 
 fn criu_killed_in_a_restore(bed: &Bed) {
-    let (saved, whole) = timed_restore(bed);
+    let (saved, whole) = timed_restore(Saved::counting(bed));
     for round in 0..ROUNDS {
         let running = saved.restore_call(&["--detach"]).spawn();
         let outcome = kill_criu(running, whole * round / ROUNDS);
@@ -173,7 +223,7 @@ fn interrupt(running: &Running, signal: Signal) {
 }
 
 fn interrupted_restore(bed: &Bed) {
-    let (saved, whole) = timed_restore(bed);
+    let (saved, whole) = timed_restore(Saved::counting(bed));
     let rounds = ROUNDS * 2;
     for round in 0..rounds {
         let signal = if round % 2 == 0 { Signal::INT } else { Signal::TERM };
@@ -197,7 +247,7 @@ fn interrupted_restore(bed: &Bed) {
 }
 
 fn hanging_criu_is_interrupted(bed: &Bed) {
-    let (saved, _) = timed_restore(bed);
+    let (saved, _) = timed_restore(Saved::counting(bed));
     for flags in [&["--detach"][..], &[]] {
         let running = saved.restore_call(flags).spawn();
         let criu = wait::until("criu to start", || criu_of(running.pid()).first().copied());
@@ -233,7 +283,7 @@ fn interrupt_staying(saved: &Saved<'_>) {
 }
 
 fn criu_that_stays_is_interrupted(bed: &Bed) {
-    let (saved, _) = timed_restore(bed);
+    let (saved, _) = timed_restore(Saved::counting(bed));
     interrupt_staying(&saved);
     saved.c.assert_gone("a restore whose criu stays");
     saved.restore(&[]).ok();

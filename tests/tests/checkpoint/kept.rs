@@ -21,7 +21,7 @@ const CASES: &[Case] = &[
     case!(masks).needs(criu::lacking).unlike_runc(),
     case!(rights_and_limits).needs(criu::lacking).unlike_runc(),
     case!(rights_of_another_user)
-        .needs(|| criu::lacking().and_then(|()| may_read_limits()))
+        .needs(|| criu::lacking().and_then(|()| may_use_resources()))
         .unlike_runc(),
     case!(bind_mounts).needs(criu::lacking).unlike_runc(),
     case!(joined_namespaces).needs(criu::lacking).unlike_runc(),
@@ -93,13 +93,14 @@ fn rights_of_another_user(bed: &Bed) {
     kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
 }
 
-/// Checks for CAP_SYS_RESOURCE: criu reads limits with prlimit(2), which requires it for processes of another user.
-fn may_read_limits() -> Result<(), String> {
+/// Checks for CAP_SYS_RESOURCE: criu reads limits with prlimit(2), which requires it for processes of another user, and its
+/// server of lazy pages makes a pipe larger than the limit for other users.
+pub(super) fn may_use_resources() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = line.and_then(|held| u64::from_str_radix(held.trim(), 16).ok()).unwrap_or(0);
     match held & 1 << 24 {
-        0 => Err("criu needs CAP_SYS_RESOURCE for processes of other users".to_owned()),
+        0 => Err("criu needs CAP_SYS_RESOURCE for this".to_owned()),
         _ => Ok(()),
     }
 }
@@ -207,7 +208,7 @@ fn terminals(bed: &Bed) {
     c.run_with(&["-d", "--console-socket", &socket.arg()]).ok();
     let (master, _) = socket.receive();
     let images = bed.dir.join("images");
-    let saved = Saved { c, images };
+    let saved = Saved::of(c, images);
     let says = |master: &std::os::fd::OwnedFd, word: &str| {
         let mut file = File::from(master.as_fd().try_clone_to_owned().expect("dup"));
         writeln!(file, "{word}").expect("write");

@@ -1,6 +1,7 @@
 //! Requests that are refused and leave nothing behind.
 
 use super::Saved;
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
@@ -45,7 +46,7 @@ fn no_container_that_runs(bed: &Bed) {
     let c = bed.bundle().make();
     c.create().ok();
     let images = bed.dir.join("images");
-    let saved = Saved { c, images };
+    let saved = Saved::of(c, images);
     saved.checkpoint(&[]).fails("Container cannot be checkpointed in created state");
     saved.c.start().ok();
     saved.c.kill("KILL").ok();
@@ -69,7 +70,7 @@ fn what_wants_memory_to_be_tracked(bed: &Bed) {
 }
 
 fn images_that_are_none(bed: &Bed) {
-    let saved = Saved { c: bed.bundle().make(), images: bed.dir.join("images") };
+    let saved = Saved::of(bed.bundle().make(), bed.dir.join("images"));
     saved.restore(&[]).fails("no such file or directory");
     fs::create_dir(&saved.images).expect("mkdir");
     saved.restore(&[]).fails("has no checkpoint: inventory.img is missing");
@@ -138,14 +139,26 @@ fn damaged_images(bed: &Bed) {
 
 fn configurations(bed: &Bed) {
     let holder = bed.bundle().make().detached();
-    let mapped = json!([{ "containerID": 0, "hostID": 100_000, "size": 65536 }]);
-    let user = bed
-        .bundle()
-        .push("/linux/namespaces", json!({ "type": "user" }))
-        .set("/linux/uidMappings", mapped.clone())
-        .set("/linux/gidMappings", mapped);
+    let holder_in_one = mapped(bed).make().detached();
+    let path = |file: &str| format!("/proc/{}/ns/{file}", holder.pid());
+    let user = format!("/proc/{}/ns/user", holder_in_one.pid());
+    let few = json!([{ "containerID": 0, "hostID": 100_000, "size": 1000 }]);
     for (bundle, text) in [
-        (user, "a container in a user namespace is not supported yet"),
+        (
+            mapped(bed).join_namespace("uts", &path("uts")).unset("/hostname"),
+            "a uts namespace that is joined by its path, by a container in a user namespace of its own",
+        ),
+        (
+            mapped(bed)
+                .join_namespace("user", &user)
+                .unset("/linux/uidMappings")
+                .unset("/linux/gidMappings"),
+            "a user namespace that is joined by its path is not supported yet",
+        ),
+        (
+            mapped(bed).set("/linux/uidMappings", few),
+            "a cgroup namespace with id mappings that lack the id 65534",
+        ),
         (
             bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", holder.pid())),
             "a pid namespace that is joined by its path is not supported yet",
@@ -155,7 +168,7 @@ fn configurations(bed: &Bed) {
             "a container without a mount namespace of its own is not supported yet",
         ),
     ] {
-        let saved = Saved { c: bundle.make(), images: bed.dir.join("images") };
+        let saved = Saved::of(bundle.make(), bed.dir.join("images"));
         let outcome = saved.c.run_with(&["--detach"]);
         if outcome.code() == 0 {
             saved.checkpoint(&[]).fails(text);

@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 
-use container::{CheckpointOptions, CriuOptions, Warn, cgroups_mode, default_images};
+use container::{CheckpointOptions, CriuOptions, Pages, Warn, cgroups_mode, default_images};
 
 use crate::definition::options::{
     AUTO_DEDUP, CONFIG, EMPTY_NS, EXT_UNIX_SK, FILE_LOCKS, IMAGE_PATH, LAZY_PAGES, LEAVE_RUNNING,
@@ -20,7 +20,6 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let values = invocation.values;
-    refuse(values, &[&LAZY_PAGES, &PAGE_SERVER, &STATUS_FD])?;
     let images = images(values)?;
     let tracked =
         [&PRE_DUMP, &PARENT_PATH, &AUTO_DEDUP].into_iter().find(|one| is_given(values, one));
@@ -58,7 +57,18 @@ pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>,
         ext_unix_sk: values.flag(&EXT_UNIX_SK),
         tcp_established: values.flag(&TCP_ESTABLISHED),
         cgroups_mode: cgroups_mode(values.text(&MANAGE_CGROUPS_MODE))?,
+        pages: Pages {
+            lazy: values.flag(&LAZY_PAGES),
+            server: values.text(&PAGE_SERVER).map(Pages::parse_server).transpose()?,
+            status_fd: status_fd(values),
+        },
     })
+}
+
+/// Returns the descriptor of `--status-fd`. As with runc, -1 means none; no descriptor has a number out of range.
+fn status_fd(values: &Values<'_>) -> Option<i32> {
+    let number = values.integer(&STATUS_FD).filter(|number| *number != -1)?;
+    Some(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
 /// Refuses options that are recognized but not implemented.

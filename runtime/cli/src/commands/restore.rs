@@ -1,10 +1,11 @@
 //! `restore`: creates a container from the files of `checkpoint`.
 
-use container::RestoreOptions;
+use container::{CreateOptions, RestoreOptions};
 
+use super::layers::Places;
 use super::{checkpoint, create};
 use crate::definition::options::{
-    AUTO_DEDUP, DETACH, LAZY_PAGES, LSM_MOUNT_CONTEXT, LSM_PROFILE, NO_SUBREAPER,
+    AUTO_DEDUP, DETACH, LSM_MOUNT_CONTEXT, LSM_PROFILE, NO_SUBREAPER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -15,10 +16,13 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn restore(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let values = invocation.values;
-    checkpoint::refuse(values, &[&AUTO_DEDUP, &LAZY_PAGES])?;
+    checkpoint::refuse(values, &[&AUTO_DEDUP])?;
     let images = checkpoint::images(values)?;
+    let places = Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let create = create::options(invocation, invocation.id()?)?;
     let options = RestoreOptions {
-        create: create::options(invocation, invocation.id()?)?,
+        create: CreateOptions { layered: layered.as_ref(), ..create },
         criu: checkpoint::criu(values, &images)?,
         detach: values.flag(&DETACH),
         no_subreaper: values.flag(&NO_SUBREAPER),

@@ -379,19 +379,22 @@ pub static EXT_UNIX_SK: Opt =
 /// Permits sessions and terminals from outside the container.
 pub static SHELL_JOB: Opt =
     Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
-/// Loads pages when they are accessed; not supported.
+/// Transfers pages when they are accessed.
 pub static LAZY_PAGES: Opt =
-    Opt::flag("lazy-pages", "bring memory when it is touched; not supported yet");
-/// The descriptor to which criu writes when the lazy-pages server is ready; not supported.
+    Opt::flag("lazy-pages", "transfer memory only when it is touched (userfaultfd)");
+/// The descriptor to which a byte is written when pages are served.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
-    "descriptor that is told when --lazy-pages is ready; not supported yet",
+    "descriptor that gets a NUL byte when the memory of --lazy-pages can be fetched",
 );
-/// The server that receives pages; not supported.
-pub static PAGE_SERVER: Opt =
-    Opt::text("page-server", "ADDRESS:PORT", "criu page server; not supported yet");
+/// The server of pages.
+pub static PAGE_SERVER: Opt = Opt::text(
+    "page-server",
+    "ADDRESS:PORT",
+    "where memory is sent to; with --lazy-pages, where it can be fetched",
+);
 /// Saves and restores file locks.
 pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
 /// Saves only the memory; not supported.

@@ -4,19 +4,24 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use proto::messages::criu::{Notice, Options, kind};
-use rustix::fd::AsFd;
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat, stat};
+use proto::messages::criu::{Notice, Options, PageServer, kind};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fcntl_getfl, openat, stat};
+use rustix::process::umask;
 use spec::Spec;
 use sys::Context;
+use sys::clone::CloneFlags;
+use sys::stdio::{take_inherited, write_all};
 
+use super::changes::Changes;
+use super::guard::Guard;
 use super::images::Directory;
 use super::log::Log;
-use super::options::CheckpointOptions;
+use super::options::{CheckpointOptions, Pages};
 use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
-use super::{cgroups, external_name, mounts};
+use super::{cgroups, entering, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -35,24 +40,36 @@ impl Container {
     /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then
     /// continues to run.
     pub fn checkpoint(self, options: &CheckpointOptions<'_>) -> Result<(), Error> {
-        let status = self.status()?;
-        if matches!(status, Status::Created | Status::Stopped) {
-            return Err(Error::Text(format!("Container cannot be checkpointed in {status} state")));
+        let state = self.status()?;
+        if matches!(state, Status::Created | Status::Stopped) {
+            return Err(Error::Text(format!("Container cannot be checkpointed in {state} state")));
         }
         let bundle = Bundle::open(&self.record.bundle, options.config)?;
         let spec = bundle.spec(options.warn)?;
-        self.refuse(&spec)?;
+        self.refuse(&spec, options)?;
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("open", "/dev/null")?;
-        let mut session = Session::begin(options.env, [null.as_fd(); 3], &[], true)?;
+        // Root of the container's user namespace reads the images at a restore. Their directory is the caller's alone.
+        let mask = umask(Mode::WGRP | Mode::WOTH);
+        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true);
+        umask(mask);
+        let mut session = session?;
         if let Some(option) = options.tracked {
             return refuse_tracked(&mut session, option);
+        }
+        let pages = &options.criu.pages;
+        // As with runc, the descriptor is of no use without lazy pages.
+        let mut status = None;
+        if pages.lazy {
+            session.require_lazy_pages()?;
+            status = pages.status_fd.map(|number| status_of(number, &session)).transpose()?;
         }
         let images = Directory::make(options.criu.images)?;
         let work = options.criu.work.map(Directory::make).transpose()?;
         let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
         let request = self.request(options, &spec, &session, &process)?;
         images.forget()?;
+        let mut changes = Changes::begin(&self, &images)?;
         images.write_descriptors(&process.streams())?;
         let request = Options {
             images_dir_fd: images.number(),
@@ -61,16 +78,37 @@ impl Container {
         };
         let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
+        entering::wait(&self)?;
         process.check()?;
         // criu receives a pid, and keeps the process with this pid until after this notice. If init still exists now,
         // the pid has been init's all the time.
+        let criu = session.pidfd()?;
+        let mut guard = None;
         let mut hear = |notice: &Notice, _| match notice.script.as_str() {
-            "post-dump" => process.check(),
+            "post-dump" => {
+                process.check()?;
+                entering::check(&self)?;
+                changes.take().map_or(Ok(()), |changes| changes.save(&images))
+            }
+            "status-ready" => {
+                // A restore may begin now.
+                changes.take().map_or(Ok(()), |changes| changes.save(&images))?;
+                if let Some(error) = status.take().and_then(|fd| write_all(fd, &[0]).err()) {
+                    let error = sys::Error::new("write", "the descriptor of --status-fd", error);
+                    (options.warn.0)(&error.to_string());
+                }
+                let is_meant = pages.lazy && state == Status::Running;
+                let resume = || self.resume_quietly();
+                guard = is_meant.then(|| Guard::post(&criu, resume)).transpose()?;
+                Ok(())
+            }
             _ => Ok(()),
         };
-        if let Err(trouble) = session.run(kind::DUMP, request, &mut hear) {
+        let done = session.run(kind::DUMP, request, &mut hear);
+        drop(guard);
+        if let Err(trouble) = done {
             // After a failure criu resumes the processes itself, unless criu was killed.
-            if status == Status::Running {
+            if state == Status::Running {
                 self.resume_quietly();
             }
             return Err(log.explain(trouble));
@@ -88,11 +126,15 @@ impl Container {
     }
 
     /// Refuses unsupported properties of the container, including properties that only the record shows.
-    fn refuse(&self, spec: &Spec<'_>) -> Result<(), Error> {
+    fn refuse(&self, spec: &Spec<'_>, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
-        refused::check(spec, WHAT)?;
-        if self.record.layered.is_some() {
-            return refuse(WHAT, "a root filesystem that dayfly has assembled");
+        let in_user_namespace = self.record.namespaces & CloneFlags::NEWUSER.bits() != 0;
+        refused::check(spec, in_user_namespace, WHAT)?;
+        if options.criu.pages.lazy {
+            refused::check_lazy_pages(in_user_namespace, WHAT)?;
+        }
+        if self.record.layered.as_ref().is_some_and(|layered| !layered.image.is_empty()) {
+            return refuse(WHAT, "a container of an image (run --image)");
         }
         if self.record.agent.is_some() {
             return refuse(WHAT, "a seccomp filter with a listener");
@@ -123,6 +165,7 @@ impl Container {
             external: external_namespaces(spec, session)?,
             cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), process)?,
             freeze_cgroup: self.freezer(session)?,
+            page_server: page_server(&options.criu.pages),
             config_file: config_file(spec),
             ..options.criu.to_criu()
         })
@@ -137,6 +180,24 @@ impl Container {
         let cgroup = self.cgroup()?;
         Ok(cgroup.freezer_path().unwrap_or_default().to_string())
     }
+}
+
+/// Returns the page server in criu's form. As with runc, port 0 means none.
+fn page_server(pages: &Pages<'_>) -> Option<PageServer> {
+    let (address, port) = pages.server.filter(|(_, port)| *port != 0)?;
+    Some(PageServer { address: address.to_string(), port })
+}
+
+/// Takes over the descriptor of `--status-fd`, with runc's errors.
+fn status_of(number: i32, session: &Session) -> Result<OwnedFd, Error> {
+    let invalid = |why: &str| Error::Text(format!("invalid --status-fd argument {number}: {why}"));
+    let fd = take_inherited(number).map_err(|_| invalid("bad file descriptor"))?;
+    let flags = fcntl_getfl(&fd).context("fcntl", "the descriptor of --status-fd")?;
+    if flags & OFlags::ACCMODE == OFlags::RDONLY {
+        return Err(invalid("not writable"));
+    }
+    session.require(31500, "--status-fd")?;
+    Ok(fd)
 }
 
 /// Refuses `option`, which needs a kernel that tracks written pages. The message tells whether this kernel does.

@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
+use proto::messages::criu::UserNamespace;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, mkdir, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -25,6 +26,12 @@ const DESCRIPTORS: &str = "descriptors.json";
 /// The file with the length of each image, to detect truncated images early. Checkpoints of other runtimes have no such
 /// file.
 const SIZES: &str = "sizes.json";
+
+/// The beginning of the name of a user namespace's image.
+const USER_NAMESPACE: &str = "userns-";
+/// The first bytes of a user namespace's image: those of all images, and its own.
+const USER_NAMESPACE_MAGIC: [[u8; 4]; 2] =
+    [0x5456_4319_u32.to_le_bytes(), 0x5547_4906_u32.to_le_bytes()];
 
 /// A directory that criu uses.
 #[derive(Debug)]
@@ -97,7 +104,7 @@ impl Directory {
         format!("{}/{name}", self.path)
     }
 
-    fn read(&self, name: &'static str, longest: usize) -> Result<Vec<u8>, Error> {
+    fn read(&self, name: &str, longest: usize) -> Result<Vec<u8>, Error> {
         let euid = rustix::process::geteuid().as_raw();
         let object = || self.object(name);
         match sys::fs::read_owned_at(self.fd.as_fd(), name, |owner| owner == euid, longest) {
@@ -162,6 +169,16 @@ impl Directory {
     /// Writes the length of each image to the file of sizes.
     pub fn write_sizes(&self) -> Result<(), Error> {
         let mut sizes = BTreeMap::new();
+        for name in self.names()? {
+            let size = self.size(&name).context("stat", &name)?;
+            sizes.insert(name, size);
+        }
+        self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
+    }
+
+    /// Returns the names of the images.
+    pub fn names(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listed = openat(&self.fd, ".", flags, Mode::empty()).context("open", &self.path)?;
@@ -170,10 +187,23 @@ impl Directory {
             let entry = entry.context("getdents64", &self.path)?;
             let name = entry.file_name().to_str().unwrap_or_default();
             if name.ends_with(".img") {
-                sizes.insert(name.to_string(), self.size(name).context("stat", name)?);
+                names.push(name.to_string());
             }
         }
-        self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
+        Ok(names)
+    }
+
+    /// Returns the id mappings of the saved user namespace, if there is one. criu saves no more than one.
+    pub fn user_namespace(&self) -> Result<Option<UserNamespace>, Error> {
+        let names = self.names()?;
+        let Some(name) = names.iter().find(|name| name.starts_with(USER_NAMESPACE)) else {
+            return Ok(None);
+        };
+        let bytes = self.read(name, 1 << 20)?;
+        let decoded = user_namespace(&bytes);
+        decoded.map(Some).ok_or_else(|| {
+            Error::Text(format!("{} is damaged: no image of a user namespace", self.object(name)))
+        })
     }
 
     /// Removes the inventory of an earlier checkpoint, so that the directory counts as incomplete until criu writes a
@@ -211,5 +241,33 @@ impl Directory {
             Error::Text(format!("{}/{DESCRIPTORS} is damaged: {error}", self.path))
         })?;
         Ok(streams)
+    }
+}
+
+/// Decodes a user namespace's image: two magic numbers, the message's length, and the message.
+fn user_namespace(image: &[u8]) -> Option<UserNamespace> {
+    let rest = image.strip_prefix(USER_NAMESPACE_MAGIC.as_flattened())?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let message = rest.get(..usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    UserNamespace::decode(message).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::messages::criu::IdExtent;
+
+    use super::*;
+
+    #[test]
+    fn image_of_a_user_namespace() {
+        let map = |lower_first| IdExtent { first: 0, lower_first, count: 65536 };
+        let saved =
+            UserNamespace { uid_map: [map(100_000)].into(), gid_map: [map(200_000)].into() };
+        let message = saved.encode();
+        let length = u32::try_from(message.len()).unwrap().to_le_bytes();
+        let image = [USER_NAMESPACE_MAGIC.as_flattened(), &length, &message].concat();
+        assert_eq!(user_namespace(&image), Some(saved));
+        assert_eq!(user_namespace(&image[..image.len() - 1]), None);
+        assert_eq!(user_namespace(&image[1..]), None);
     }
 }

@@ -6,7 +6,11 @@
 //! the record. `refused.rs` refuses what criu cannot restore unchanged, before anything is created.
 
 mod cgroups;
+mod changes;
 mod dump;
+mod entering;
+mod guard;
+mod id_maps;
 mod images;
 mod log;
 mod mounts;
@@ -18,7 +22,9 @@ mod restore;
 mod session;
 mod stage;
 
-pub use options::{CheckpointOptions, CriuOptions, RestoreOptions, cgroups_mode, default_images};
+pub use options::{
+    CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
+};
 pub use restore::restore;
 pub use session::PROGRAM;
 

@@ -1,7 +1,7 @@
 //! The external mounts of a container. criu does not save these mounts, but finds them by name at the restore.
 //!
 //! The following mounts are external: bind mounts of the configuration with the mounts below them, bind mounts of
-//! cgroup v1, and the device that covers masked files. A bind mount whose source is in the container is not external.
+//! cgroup v1, the device that covers masked files, and device nodes that are mounts. A bind mount whose source is in the container is not external.
 //! As with runc, the names are the mount points in the container, with links resolved.
 
 use alloc::ffi::CString;
@@ -93,6 +93,15 @@ pub(super) fn cgroups(location: &cgroup::Location, place: &str) -> Vec<ExternalM
     bound.collect()
 }
 
+/// Returns the name in the images of a device node that is a mount. As with runc it is the path, but for the path that
+/// is the name of the mask.
+pub(super) fn device_name(path: &str) -> String {
+    match path {
+        MASK => "device /dev/null".to_string(),
+        path => path.to_string(),
+    }
+}
+
 pub(super) fn external(key: impl Into<String>, value: impl Into<String>) -> ExternalMount {
     ExternalMount { key: key.into(), value: value.into() }
 }
@@ -127,6 +136,13 @@ pub(super) fn of_running(
     for path in linux.map(|linux| &linux.masked_paths[..]).unwrap_or_default() {
         if is_masked_file(&root, path)? {
             mounts.push(external(path.as_str(), MASK));
+        }
+    }
+    for path in plan::device_paths(spec) {
+        let place = place_of(&root, &path)?.unwrap_or_default();
+        if points.contains(&place) && !is_outside(&places, &place) {
+            let name = device_name(path.as_str());
+            mounts.push(external(place, name));
         }
     }
     for point in points {

@@ -24,6 +24,39 @@ pub struct CriuOptions<'a> {
     pub tcp_established: bool,
     /// The handling of cgroups: see [`cgroups_mode`].
     pub cgroups_mode: i32,
+    /// How memory pages are transferred.
+    pub pages: Pages<'a>,
+}
+
+/// How memory pages are transferred.
+#[derive(Debug, Clone, Default)]
+pub struct Pages<'a> {
+    /// Whether criu keeps the pages of a checkpoint until a restore asks for them, and whether a restored process gets
+    /// pages only when it accesses them (userfaultfd(2)).
+    pub lazy: bool,
+    /// Address and TCP port of the page server: with `lazy` those of criu itself, otherwise those of another criu.
+    pub server: Option<(&'a str, i32)>,
+    /// The number of the inherited descriptor to which a NUL byte is written when criu serves pages.
+    pub status_fd: Option<i32>,
+}
+
+impl<'a> Pages<'a> {
+    /// Parses the value of `--page-server`, `ADDRESS:PORT` or `[ADDRESS]:PORT`.
+    ///
+    /// # Errors
+    /// If address or port is missing, or if the port is not a number (with runc's messages).
+    pub fn parse_server(text: &'a str) -> Result<(&'a str, i32), Error> {
+        let split =
+            text.rsplit_once(':').filter(|(address, port)| !address.is_empty() && !port.is_empty());
+        let split = split.and_then(|(address, port)| match address.strip_prefix('[') {
+            Some(inner) => Some((inner.strip_suffix(']').filter(|inner| !inner.is_empty())?, port)),
+            None => Some((address, port)).filter(|(address, _)| !address.contains([':', ']'])),
+        });
+        let (address, port) = split
+            .ok_or_else(|| Error::text("Use --page-server ADDRESS:PORT to specify page server"))?;
+        let port = port.parse().map_err(|_| Error::text("Invalid port number"))?;
+        Ok((address, port))
+    }
 }
 
 impl CriuOptions<'_> {
@@ -42,6 +75,7 @@ impl CriuOptions<'_> {
                 true => network_lock::IPTABLES,
                 false => network_lock::SKIP,
             },
+            lazy_pages: self.pages.lazy,
             manage_cgroups: true,
             cgroups_mode: Some(self.cgroups_mode),
             orphan_pts_master: true,
@@ -111,4 +145,20 @@ pub fn cgroups_mode(word: Option<&str>) -> Result<i32, Error> {
 /// If the working directory does not exist.
 pub fn default_images() -> Result<String, Error> {
     absolute("checkpoint")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_servers() {
+        let parse = |text| Pages::parse_server(text).map_err(|error| error.to_string());
+        assert_eq!(parse("127.0.0.1:27"), Ok(("127.0.0.1", 27)));
+        assert_eq!(parse("[::1]:27"), Ok(("::1", 27)));
+        for text in ["", "host", "host:", ":27", "::1:27", "[::1:27", "[]:27"] {
+            assert!(parse(text).unwrap_err().starts_with("Use --page-server"), "{text}");
+        }
+        assert_eq!(parse("host:http"), Err("Invalid port number".into()));
+    }
 }

@@ -5,16 +5,22 @@ use alloc::format;
 
 use plan::Caller;
 use spec::mount_options::MountOptions;
-use spec::{NamespaceKind, Spec};
+use spec::{IdMapping, Linux, NamespaceKind, Spec};
 
 use crate::Error;
+use crate::request::foreign_network;
 
-/// Refuses an unsupported configuration.
+/// The id as which a process appears in a user namespace before it takes on an id of it.
+const OVERFLOW_ID: u32 = 65534;
+
+/// Refuses an unsupported configuration. `in_user_namespace` tells whether the container is in a user namespace; it may
+/// be in one that its configuration does not have (`--userns`).
 ///
 /// # Errors
 /// If the configuration has an unsupported property, which the error names.
-pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
-    if Caller::probe(None).is_confined() {
+pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> Result<(), Error> {
+    let caller = Caller::probe(None);
+    if caller.is_confined() {
         return refuse(command, "a caller without the host's root rights");
     }
     let Some(linux) = &spec.linux else {
@@ -23,14 +29,18 @@ pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
     if linux.namespace(NamespaceKind::Mount).is_none() {
         return refuse(command, "a container without a mount namespace of its own");
     }
-    if linux.namespace(NamespaceKind::User).is_some() {
-        return refuse(command, "a container in a user namespace");
-    }
     for namespace in &linux.namespaces {
         let kind = namespace.kind;
         if namespace.path.is_some() && joined(kind).is_none() {
             return refuse(command, &format!("a {kind} namespace that is joined by its path"));
         }
+    }
+    if in_user_namespace {
+        check_user_namespace(linux, command)?;
+    }
+    if foreign_network(spec, &caller) {
+        let what = "a /sys of the host's, for a network namespace of another user namespace";
+        return refuse(command, what);
     }
     if linux.intel_rdt.is_some() {
         return refuse(command, "linux.intelRdt");
@@ -51,6 +61,46 @@ pub(super) fn check(spec: &Spec<'_>, command: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Refuses what criu cannot save or restore in a user namespace: it saves only namespaces that belong to it, and its
+/// first process sends messages before it takes on an id of the namespace.
+fn check_user_namespace(linux: &Linux<'_>, command: &str) -> Result<(), Error> {
+    if let Some(joined) = linux.namespaces.iter().find(|namespace| namespace.path.is_some()) {
+        let kind = joined.kind;
+        let what = format!(
+            "a {kind} namespace that is joined by its path, by a container in a user namespace of its own"
+        );
+        return refuse(command, &what);
+    }
+    let has_own = |kind| linux.namespace(kind).is_some();
+    let lacks = |maps: &[IdMapping]| {
+        !maps.iter().any(|map| {
+            OVERFLOW_ID.checked_sub(map.container_id).is_some_and(|offset| offset < map.size)
+        })
+    };
+    if has_own(NamespaceKind::User)
+        && has_own(NamespaceKind::Cgroup)
+        && (lacks(&linux.uid_mappings) || lacks(&linux.gid_mappings))
+    {
+        let what = format!("a cgroup namespace with id mappings that lack the id {OVERFLOW_ID}");
+        return refuse(command, &what);
+    }
+    Ok(())
+}
+
+/// Refuses lazy pages in a user namespace: there, userfaultfd(2) fails even for root.
+///
+/// # Errors
+/// If the container is in a user namespace.
+pub(super) fn check_lazy_pages(in_user_namespace: bool, command: &str) -> Result<(), Error> {
+    match in_user_namespace {
+        true => refuse(
+            command,
+            "a container in a user namespace with --lazy-pages (userfaultfd(2) takes CAP_SYS_PTRACE of the host)",
+        ),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
 use cgroup::Cgroup;
-use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, cgroups, kind};
+use plan::{CgroupPlan, Plan, Request};
+use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use sys::clone::{Child, CloneFlags};
@@ -19,7 +19,6 @@ use trace::{PROGRAM, Phase};
 
 use super::cgroups::cgroup_roots;
 use super::dump::config_file;
-use super::external_name;
 use super::images::Directory;
 use super::log::Log;
 use super::notices::Stages;
@@ -27,12 +26,14 @@ use super::options::RestoreOptions;
 use super::refused::{self, Joined, joined};
 use super::session::Session;
 use super::stage::{Scene, Stage};
+use super::{changes, external_name, id_maps};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
+use crate::layered::Prepared;
 use crate::make::Claimed;
 use crate::making::Making;
-use crate::options::CgroupDriver;
-use crate::record::{self, Header, Record};
+use crate::options::{CgroupDriver, CreateOptions};
+use crate::record::{self, Draft, Header, Record};
 use crate::start_cpus::StartCpus;
 use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
@@ -46,14 +47,23 @@ const LOG: &str = "restore.log";
 /// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or
 /// if a signal interrupts the restore. On failure, nothing is left behind.
 pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
-    let (create, trace) = (&options.create, store.trace());
+    let trace = store.trace();
     let images = Directory::open(options.criu.images)?;
     images.check_whole()?;
     let streams = images.descriptors()?;
+    let ids = images.user_namespace()?;
+    let layered = options.create.layered;
+    let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
+    let create = &CreateOptions { layered: layered.as_ref(), ..options.create.clone() };
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
     let mut making = Making { manager: None, ..Making::begin(store, create, &bundle, spec)? };
-    refused::check(&making.spec, "restore")?;
+    refused::check(&making.spec, ids.is_some(), "restore")?;
+    if options.criu.pages.lazy {
+        refused::check_lazy_pages(ids.is_some(), "restore")?;
+    }
+    changes::check(&images, making.prepared.as_ref())?;
+    id_maps::check(ids.as_ref(), &making.spec)?;
     if create.cgroup_driver == CgroupDriver::Systemd {
         return refused::refuse("restore", "a scope of systemd (--systemd-cgroup)").map(|()| 1);
     }
@@ -66,10 +76,12 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let subreaper = !options.detach && !options.no_subreaper;
     let signals = ManuallyDrop::new(foreground::Signals::block(subreaper, trace)?);
     let cpus = StartCpus::enter(None, trace, create.warn)?;
-    let mut request = making.ask(&cpus, console.source(), false)?;
+    let request = making.ask(&cpus, console.source(), false)?;
+    let rootfs = making.prepared.as_ref().map(Prepared::root);
+    let mut request = Request { rootfs, ..request };
     let plan = making.compile(&mut request)?;
     let record = making.describe(&request, plan);
-    let restoration = Restoration { options, making: &making, plan, images, work, streams };
+    let restoration = Restoration { options, making: &making, plan, images, work, ids, streams };
     let (container, child) = restoration.run(record, console)?;
 
     let status = hooks::after_start(&container).and_then(|()| match options.detach {
@@ -100,6 +112,8 @@ struct Restoration<'a> {
     plan: &'static Plan,
     images: Directory,
     work: Option<Directory>,
+    /// The id mappings of the saved user namespace, if there is one.
+    ids: Option<UserNamespace>,
     /// The targets of the standard streams.
     streams: Vec<String>,
 }
@@ -116,6 +130,9 @@ impl Restoration<'_> {
                 let (filter, is_begun) = (Vec::new(), false);
                 let container =
                     Container { root, directory, header, record, is_begun, filter, trace };
+                if let Some(prepared) = &self.making.prepared {
+                    prepared.keep();
+                }
                 Ok((container, child))
             }
             Err(error) => {
@@ -133,23 +150,41 @@ impl Restoration<'_> {
         &self,
         directory: &OwnedFd,
         file: OwnedFd,
-        record: Record,
+        mut record: Record,
         console: Console<'_>,
     ) -> Result<(Record, Child, Header), Error> {
         let making = self.making;
+        // Since version 3.14 criu creates a time namespace, so that the processes' clocks continue. An older one leaves
+        // them in that of the host, which another process may join as well.
+        if access("/proc/self/ns/time", Access::EXISTS).is_ok() {
+            record.namespaces |= CloneFlags::NEWTIME.bits();
+        }
+        // Before anything else is made, so that what a killed restore leaves can be found and removed.
+        let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
+        if let Some(prepared) = &making.prepared {
+            making.trace.point("make", "directory of changes")?;
+            prepared.record.make_directory()?;
+            changes::put(&self.images, &prepared.record)?;
+        }
+        let made = launch::Mounts::make(self.plan, making.trace)?;
+        if let (Some(prepared), Some(rootfs)) = (&making.prepared, &made.rootfs) {
+            prepared.tell(making.trace, rootfs.counts);
+        }
         let scene = Scene {
             spec: &making.spec,
             bundle: &making.bundle.path,
             rootfs: &record.rootfs,
             cgroup: record.cgroup.as_ref(),
+            made: &made,
+            in_user_namespace: self.ids.is_some(),
         };
         let path = format!("{}/{}", making.store.path(), making.options.id);
-        let stage = Stage::enter(directory, &path, scene)?;
-        let restored = self.restore_on(&stage, file, record, console);
+        let mut stage = Stage::enter(directory, &path, scene)?;
+        let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
         match (restored, left) {
-            (Ok(restored), Ok(())) => Ok(restored),
-            (Ok((record, child, _)), Err(error)) => {
+            (Ok((child, header)), Ok(())) => Ok((record, child, header)),
+            (Ok((child, _)), Err(error)) => {
                 let _ = sys::signal::send(child.pidfd.as_fd(), 9);
                 let _ = launch::wait(&child.pidfd);
                 let _ = record.cgroup.as_ref().map(Cgroup::delete);
@@ -161,37 +196,43 @@ impl Restoration<'_> {
 
     fn restore_on(
         &self,
-        stage: &Stage,
-        file: OwnedFd,
-        mut record: Record,
+        stage: &mut Stage,
+        scene: Scene<'_>,
+        draft: Draft,
         console: Console<'_>,
-    ) -> Result<(Record, Child, Header), Error> {
+    ) -> Result<(Child, Header), Error> {
         let (options, making, trace) = (self.options, self.making, self.making.trace);
         let external = self.external_namespaces()?;
         let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
         if !making.options.no_new_keyring {
             join_keyring(making.options.id)?;
         }
-        let session =
+        let mut session =
             Session::begin(making.options.env, [stdin(), stdout(), stderr()], &others, false)?;
         self.require(&session)?;
-        // criu creates a time namespace, so that the processes' clocks continue.
-        let has_time = access("/proc/self/ns/time", Access::EXISTS).is_ok();
-        if session.is(31400) && has_time {
-            record.namespaces |= CloneFlags::NEWTIME.bits();
+        if options.criu.pages.lazy {
+            session.require_lazy_pages()?;
         }
-        let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
         let mut cgroup = self.make_cgroup()?;
         if let Some(cgroup) = &cgroup {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid())?;
         }
         // The directories are opened in the current mount namespace, which criu inherits.
+        let work = self.work.as_ref().unwrap_or(&self.images).reopened()?;
         let images = self.images.reopened()?;
-        let work = self.work.as_ref().map(Directory::reopened).transpose()?;
+        let images = match &self.ids {
+            Some(_) => stage.show_images(&images)?,
+            None => images,
+        };
+        if let Some(hidden) = stage.expose(scene)? {
+            self.refuse_hidden(&hidden)?;
+        }
+        // Hooks, the console socket and the PID file are in this process's own mount namespace.
+        stage.go_back()?;
         let request = Options {
             images_dir_fd: images.number(),
-            work_dir_fd: work.as_ref().and_then(Directory::number),
+            work_dir_fd: work.number(),
             log_file: LOG.to_string(),
             root: stage.root.clone(),
             evasive_devices: true,
@@ -209,7 +250,7 @@ impl Restoration<'_> {
             }),
             ..options.criu.to_criu()
         };
-        let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
+        let log = Log { directory: &work, name: LOG };
         let mut stages = Stages {
             making,
             plan: self.plan,
@@ -226,7 +267,7 @@ impl Restoration<'_> {
                 if let Some(cgroup) = &mut cgroup {
                     cgroup.keep();
                 }
-                Ok((record, child, header))
+                Ok((child, header))
             }
             (done, child) => {
                 // Kills init explicitly, because the container may have no cgroup of its own, whose removal would kill
@@ -242,6 +283,19 @@ impl Restoration<'_> {
                     Ok(_) => Err(Error::text("criu restored no process that it told of")),
                 }
             }
+        }
+    }
+
+    /// Refuses files that criu opens by a path in a directory that is hidden from it.
+    fn refuse_hidden(&self, hidden: &str) -> Result<(), Error> {
+        let namespaces = self.joined_namespaces();
+        let files = namespaces.iter().map(|namespace| namespace.file.as_str());
+        let config = config_file(&self.making.spec);
+        match files.chain([config.as_str()]).find(|path| plan::is_at_or_below(path, hidden)) {
+            Some(path) => Err(Error::Text(format!(
+                "criu needs {path}, but {hidden} is closed to the users of the container's user namespace"
+            ))),
+            None => Ok(()),
         }
     }
 

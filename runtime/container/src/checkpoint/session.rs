@@ -163,6 +163,22 @@ impl Session {
         self.child.pid.as_raw_nonzero().get()
     }
 
+    /// Returns a duplicate of criu's pidfd.
+    pub fn pidfd(&self) -> Result<OwnedFd, Error> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&self.child.pidfd, 3).context("dup", "criu")?)
+    }
+
+    /// Fails if this kernel has no userfaultfd(2) that criu can use.
+    ///
+    /// # Errors
+    /// runc's message.
+    pub fn require_lazy_pages(&mut self) -> Result<(), Error> {
+        match self.features()?.lazy_pages {
+            true => Ok(()),
+            false => Err(Error::text("criu is missing features: [LazyPages]")),
+        }
+    }
+
     /// Asks criu which optional features this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {

@@ -1,7 +1,7 @@
 //! Prepares the mounts that criu needs for a restore: the root filesystem as a mount, and each external mount as a
 //! separate mount with the attributes of the configuration. All are in a new mount namespace, which this process enters
-//! for the restore, and which criu inherits. The host's mount table does not contain the mounts; they disappear with
-//! the last process in the namespace.
+//! while it starts criu, and which criu inherits. The host's mount table does not contain the mounts; they disappear
+//! with the last process in the namespace.
 //!
 //! criu restores the flags of a bind mount, but not if another mount of the same file system has the same flags (seen
 //! with 4.2.1: a second masked file was writable). The prepared sources therefore have the configured flags already.
@@ -13,7 +13,9 @@ use alloc::vec::Vec;
 
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdir, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fstat, mkdir, openat, stat, unlinkat,
+};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
@@ -22,10 +24,11 @@ use spec::Spec;
 use spec::mount_options::MountOptions;
 use sys::clone::CloneFlags;
 use sys::inside;
-use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
+use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::{Context, Errno};
 
-use super::mounts::{self, MASK, Sort, external, sort};
+use super::images::Directory;
+use super::mounts::{self, MASK, Sort, device_name, external, sort};
 use crate::Error;
 
 /// The permissions of created mount points; init uses the same.
@@ -40,6 +43,7 @@ pub(super) struct Stage {
     home: OwnedFd,
     here: OwnedFd,
     is_left: bool,
+    /// The directory of the mounts. `hide` may move it.
     base: String,
     /// The path of the root filesystem, a mount point.
     pub root: String,
@@ -54,6 +58,10 @@ pub(super) struct Scene<'a> {
     pub bundle: &'a str,
     pub rootfs: &'a str,
     pub cgroup: Option<&'a cgroup::Location>,
+    /// The mounts that the plan makes: device nodes, and the root filesystem if it consists of layers.
+    pub made: &'a launch::Mounts,
+    /// Whether criu opens the mounts as root of a user namespace, and so needs permission to search directories.
+    pub in_user_namespace: bool,
 }
 
 impl Stage {
@@ -74,6 +82,61 @@ impl Stage {
         Ok(stage)
     }
 
+    /// Returns a directory that every user may search, with a mount of each image: the restored processes read images
+    /// themselves, after they have entered the user namespace. Its mapping is written meanwhile, so that they read some
+    /// as the host's root without capabilities, and others as the container's root.
+    ///
+    /// # Errors
+    /// If others than the owner may not read an image.
+    pub fn show_images(&self, images: &Directory) -> Result<Directory, Error> {
+        let shown = format!("{}/images", self.base);
+        mkdir(shown.as_str(), MADE).context("mkdir", shown.as_str())?;
+        chmod(shown.as_str(), MADE).context("chmod", shown.as_str())?;
+        for name in images.names()? {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+            let object = || format!("{}/{name}", images.path);
+            let tree =
+                open_tree(&images.fd, name.as_str(), flags).context("open_tree", object())?;
+            let mode = Mode::from_raw_mode(fstat(&tree).context("fstat", object())?.st_mode);
+            if !mode.contains(Mode::ROTH) {
+                return Err(Error::Text(format!(
+                    "{} has mode {:04o}: root of a user namespace has to read it, so it needs mode 0644 \
+                     (in a directory with mode 0700)",
+                    object(),
+                    mode.as_raw_mode() & 0o7777
+                )));
+            }
+            attach(tree.as_fd(), &format!("{shown}/{name}"))?;
+        }
+        let fd = sys::fs::open_dir(CWD, shown.as_str()).context("open", &images.path)?;
+        Ok(Directory { fd, path: images.path.clone() })
+    }
+
+    /// Moves the mounts to a directory that every user may search, if `scene` needs that. The directories below it are
+    /// then hidden from criu.
+    pub fn expose(&mut self, scene: Scene<'_>) -> Result<Option<String>, Error> {
+        let place = match scene.in_user_namespace {
+            true => closed_directory(&self.base)?,
+            false => None,
+        };
+        let Some(place) = place else { return Ok(None) };
+        let flags = MoveMountFlags::empty();
+        move_mount(CWD, self.base.as_str(), CWD, place.as_str(), flags)
+            .context("move_mount", place.as_str())?;
+        let moved = |path: &str| match plan::below(path, &self.base) {
+            Some(rest) => format!("{place}{rest}"),
+            None => path.to_string(),
+        };
+        self.root = moved(&self.root);
+        for mount in &mut self.mounts {
+            mount.value = moved(&mount.value);
+        }
+        self.base.clone_from(&place);
+        Ok(Some(place))
+    }
+
     /// Returns to the original mount namespace, and removes the directory that `enter` created.
     pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
         self.go_back()?;
@@ -83,7 +146,8 @@ impl Stage {
         }
     }
 
-    fn go_back(&mut self) -> Result<(), Error> {
+    /// Returns to the original mount namespace.
+    pub fn go_back(&mut self) -> Result<(), Error> {
         if !self.is_left {
             sys::ns::join(self.home.as_fd(), CloneFlags::NEWNS)
                 .context("setns", "mount namespace")?;
@@ -103,20 +167,26 @@ impl Stage {
             let found = sys::fs::open_dir(CWD, base.as_str()).context("open", base.as_str())?;
             mounts::path_of(found.as_fd())?
         };
-        mount("tmpfs", base.as_str(), "tmpfs", MountFlags::NOSUID, c"mode=700,size=64k")
+        let data =
+            if scene.in_user_namespace { c"mode=711,size=64k" } else { c"mode=700,size=64k" };
+        mount("tmpfs", base.as_str(), "tmpfs", MountFlags::NOSUID, data)
             .context("mount tmpfs", base.as_str())?;
         mount_change(base.as_str(), MountPropagationFlags::PRIVATE)
             .context("mount MS_PRIVATE", base.as_str())?;
         self.root = format!("{base}/root");
         self.base = base;
-        self.bind_root(&self.root, scene.rootfs)?;
+        match scene.made.root() {
+            Some(tree) => attach(tree, &self.root)?,
+            None => self.bind_root(&self.root, scene.rootfs)?,
+        }
+        self.add_mask(scene)?;
+        self.make_mounts(scene)?;
         if scene.spec.root.as_ref().is_some_and(|root| root.readonly) {
             let root = sys::fs::open_dir(CWD, self.root.as_str()).context("open", "root")?;
             let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
             mount_setattr(root.as_fd(), false, &attr).context("mount_setattr", "root")?;
         }
-        self.make_mask(scene.spec)?;
-        self.make_mounts(scene)
+        Ok(())
     }
 
     fn bind_root(&self, place: &str, rootfs: &str) -> Result<(), Error> {
@@ -124,34 +194,35 @@ impl Stage {
         Ok(mount_bind_recursive(rootfs, place).context("bind", rootfs)?)
     }
 
-    /// Prepares the mount that covers masked files: the host's /dev/null, in a mount through which the container's root
-    /// cannot change it.
-    fn make_mask(&mut self, spec: &Spec<'_>) -> Result<(), Error> {
-        let linux = spec.linux.as_ref();
-        if linux.is_none_or(|linux| linux.masked_paths.is_empty()) {
-            return Ok(());
-        }
-        let set = attr::RDONLY | attr::NOSUID | attr::NOEXEC;
-        let tree = clone_with(CWD, c"/dev/null", &MountAttr { set, ..MountAttr::default() })
-            .context("open_tree", MASK)?;
-        let stat = fstat(&tree).context("fstat", MASK)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice
-            || stat.st_rdev != rustix::fs::makedev(1, 3)
-        {
-            return Err(Error::text("/dev/null of the host is no null device"));
-        }
+    /// Attaches the mount that covers masked files, through which the container's root cannot change the device.
+    fn add_mask(&mut self, scene: Scene<'_>) -> Result<(), Error> {
+        let Some(tree) = scene.made.mask() else { return Ok(()) };
         let place = format!("{}/null", self.base);
-        attach(tree.as_fd(), &place)?;
+        attach(tree, &place)?;
         self.mounts.push(external(MASK, place));
+        Ok(())
+    }
+
+    /// Attaches the device nodes, and creates missing mount points for them.
+    fn add_devices(&mut self, scene: Scene<'_>, root: BorrowedFd<'_>) -> Result<(), Error> {
+        for (number, (path, tree)) in scene.made.devices().enumerate() {
+            let path = path.to_string_lossy();
+            if !is_in_own(scene, &path) {
+                point(root, path.trim_start_matches('/'), Some(tree))?;
+            }
+            let place = format!("{}/device-{number}", self.base);
+            attach(tree, &place)?;
+            self.mounts.push(external(device_name(&path), place));
+        }
         Ok(())
     }
 
     /// Creates missing mount points in the root filesystem, and prepares the sources of external mounts. Follows the
     /// order of the configuration, because a mount point may be inside an earlier bind mount.
     fn make_mounts(&mut self, scene: Scene<'_>) -> Result<(), Error> {
-        let Scene { spec, bundle, rootfs, cgroup } = scene;
+        let Scene { spec, bundle, rootfs, cgroup, .. } = scene;
         let points = format!("{}/points", self.base);
-        self.bind_root(&points, rootfs)?;
+        self.bind_root(&points, &self.root)?;
         let root = sys::fs::open_dir(CWD, points.as_str()).context("open", points.as_str())?;
         for (index, mount) in spec.mounts.iter().enumerate() {
             let destination = mount.destination.as_str();
@@ -167,10 +238,14 @@ impl Stage {
             };
             let tree = recursive.map(|recursive| copy(&source, recursive)).transpose()?;
             // The mount point is in a file system whose contents criu restores, including the mount point.
-            let place = match is_in_own(scene, index) {
+            let place = match is_in_own(scene, destination) {
                 true => destination.to_string(),
                 false => {
-                    let point = point(root.as_fd(), mount.destination.relative(), tree.as_ref())?;
+                    let point = point(
+                        root.as_fd(),
+                        mount.destination.relative(),
+                        tree.as_ref().map(AsFd::as_fd),
+                    )?;
                     let path = mounts::path_of(point.as_fd())?;
                     if let Some(recursive) = recursive {
                         let shown = copy(&source, recursive)?;
@@ -191,6 +266,7 @@ impl Stage {
                 self.mounts.extend(cgroup.iter().flat_map(|at| mounts::cgroups(at, &place)));
             }
         }
+        self.add_devices(scene, root.as_fd())?;
         drop(root);
         unmount(points.as_str(), UnmountFlags::DETACH).context("umount", points.as_str())?;
         Ok(())
@@ -220,11 +296,9 @@ impl Drop for Stage {
     }
 }
 
-/// Returns whether the nearest mount above this one is a file system that criu restores.
-fn is_in_own(scene: Scene<'_>, index: usize) -> bool {
+/// Returns whether the nearest mount above a path is a file system that criu restores.
+fn is_in_own(scene: Scene<'_>, destination: &str) -> bool {
     let Scene { spec, bundle, rootfs, .. } = scene;
-    let Some(mount) = spec.mounts.get(index) else { return false };
-    let destination = mount.destination.as_str();
     let above = spec.mounts.iter().enumerate().filter(|(_, other)| {
         plan::below(destination, other.destination.as_str()).is_some_and(|rest| !rest.is_empty())
     });
@@ -232,6 +306,20 @@ fn is_in_own(scene: Scene<'_>, index: usize) -> bool {
     let sorts = sorts.filter(|(_, sort)| *sort != Sort::Remount);
     let nearest = sorts.max_by_key(|(other, _)| other.destination.as_str().len());
     matches!(nearest, Some((_, Sort::Own | Sort::Cgroups)))
+}
+
+/// Returns the first directory on the way to `path` that not every user may search, if there is one. Directories of
+/// mounts are left out of account: `path` is the mount point of a file system of ours.
+fn closed_directory(path: &str) -> Result<Option<String>, Error> {
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    for end in ends {
+        let directory = path.get(..end).unwrap_or_default();
+        let mode = stat(directory).context("stat", directory)?.st_mode;
+        if !Mode::from_raw_mode(mode).contains(Mode::XOTH) {
+            return Ok(Some(directory.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns a detached copy of a mount of the host.
@@ -255,10 +343,10 @@ fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result
 }
 
 /// Opens a mount point, and creates it if it is missing: as a directory, unless the mounted tree is a file.
-fn point(root: BorrowedFd<'_>, path: &str, tree: Option<&OwnedFd>) -> Result<OwnedFd, Error> {
+fn point(root: BorrowedFd<'_>, path: &str, tree: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Error> {
     let name = CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))?;
     let is_directory = match tree {
-        Some(tree) => is_directory(tree.as_fd())?,
+        Some(tree) => is_directory(tree)?,
         None => true,
     };
     let made = match is_directory {

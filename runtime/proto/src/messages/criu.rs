@@ -169,6 +169,24 @@ message! {
         64 => network_lock: i32,
     }
 
+    /// `uid_gid_extent`: one line of an id mapping, in the image of a user namespace (images/userns.proto).
+    pub struct IdExtent {
+        /// The first id in the namespace.
+        1 => first: u32,
+        /// The first id on the host.
+        2 => lower_first: u32,
+        /// The number of ids.
+        3 => count: u32,
+    }
+
+    /// `userns_entry`: the id mappings in the image of a user namespace.
+    pub struct UserNamespace {
+        /// The mapping of user ids.
+        1 => uid_map: Vec<IdExtent>,
+        /// The mapping of group ids.
+        2 => gid_map: Vec<IdExtent>,
+    }
+
     /// `criu_features`: optional features of the kernel that criu can use.
     pub struct Features {
         /// Whether the kernel tracks which pages were written (CONFIG_MEM_SOFT_DIRTY).

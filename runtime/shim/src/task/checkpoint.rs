@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{CheckpointOptions, CriuOptions, cgroups_mode};
+use container::{CheckpointOptions, CriuOptions, Pages, cgroups_mode};
 use proto::messages::options;
 use proto::messages::task::CheckpointTaskRequest;
 use proto::ttrpc::Status;
@@ -86,6 +86,7 @@ fn save(
             ext_unix_sk: options.external_unix_sockets,
             tcp_established: options.open_tcp,
             cgroups_mode: cgroups_mode(mode)?,
+            pages: Pages::default(),
         },
         config: None,
         leave_running: !options.exit,

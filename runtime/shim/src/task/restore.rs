@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{Bundle, CriuOptions, RestoreOptions, cgroups_mode};
+use container::{Bundle, CriuOptions, Pages, RestoreOptions, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
@@ -127,6 +127,7 @@ impl Saved {
             ext_unix_sk: true,
             tcp_established: true,
             cgroups_mode: cgroups_mode(None)?,
+            pages: Pages::default(),
         };
         let options = RestoreOptions {
             create: making.options(work, is_scope, container::Warn(&warn, &warn)),

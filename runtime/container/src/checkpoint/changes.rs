@@ -1,0 +1,105 @@
+//! The changes of a container to a root filesystem from layers. They are removed with the container, so a checkpoint has a
+//! copy of them, which a restore puts into the new upper layer.
+
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::string::String;
+
+use rootfs::{Mode, Upper, copy_upper};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, accessat, mkdirat, renameat};
+use rustix::io::Errno;
+use sys::Context;
+
+use super::images::Directory;
+use crate::layered::Prepared;
+use crate::layered::record::LayeredRecord;
+use crate::{Container, Error};
+
+/// The copy's name in the directory of images, and its name until it is complete.
+const CHANGES: &str = "changes";
+const INCOMPLETE: &str = "changes.incomplete";
+/// The upper layer's name in the container's directory of the store.
+const UPPER: &str = "upper";
+
+/// The upper layer of a running container.
+#[derive(Debug)]
+pub(super) struct Changes {
+    upper: OwnedFd,
+    copy: OwnedFd,
+}
+
+impl Changes {
+    /// Removes the changes of an earlier checkpoint. Prepares a copy if the container has an upper layer on disk: until
+    /// `save`, the checkpoint is incomplete.
+    pub fn begin(container: &Container, images: &Directory) -> Result<Option<Self>, Error> {
+        for name in [CHANGES, INCOMPLETE] {
+            rootfs::remove_all(&c_string(&format!("{}/{name}", images.path))?)?;
+        }
+        let Some(upper) = container.record.layered.as_deref().and_then(upper_of) else {
+            return Ok(None);
+        };
+        let upper = match sys::fs::open_dir(CWD, upper.as_str()) {
+            // The changes are in memory, or the root filesystem is a copy of its layers.
+            Err(Errno::NOENT) => return Ok(None),
+            upper => upper.context("open", "upper layer")?,
+        };
+        let copy = make(images.fd.as_fd(), INCOMPLETE)?;
+        Ok(Some(Self { upper, copy }))
+    }
+
+    /// Copies the changes. The container's processes must be stopped.
+    pub fn save(&self, images: &Directory) -> Result<(), Error> {
+        copy_upper(self.upper.as_fd(), self.copy.as_fd())?;
+        Ok(renameat(&images.fd, INCOMPLETE, &images.fd, CHANGES).context("rename", INCOMPLETE)?)
+    }
+}
+
+fn upper_of(layered: &LayeredRecord) -> Option<String> {
+    let directory = Some(layered.directory.as_str()).filter(|path| !path.is_empty())?;
+    Some(format!("{directory}/{UPPER}"))
+}
+
+/// Refuses a checkpoint whose changes are incomplete, or cannot be put into the root filesystem.
+pub(super) fn check(images: &Directory, prepared: Option<&Prepared>) -> Result<(), Error> {
+    let has = |name| accessat(&images.fd, name, Access::EXISTS, AtFlags::empty()).is_ok();
+    if has(INCOMPLETE) {
+        return Err(Error::Text(format!(
+            "{} has no checkpoint: the changes of the root filesystem are incomplete",
+            images.path
+        )));
+    }
+    let takes = |prepared: &Prepared| {
+        prepared.recipe.upper == Upper::Directory && prepared.recipe.mode != Mode::Copy
+    };
+    if has(CHANGES) && !prepared.is_some_and(takes) {
+        return Err(Error::text(
+            "the checkpoint has changes of a root filesystem from layers: restore it with --layers, and \
+             neither with --ephemeral nor with --rootfs-mode copy",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the upper layer of a restored container from the copy, if the checkpoint has one. The container's directory in
+/// the store exists and is empty.
+pub(super) fn put(images: &Directory, record: &LayeredRecord) -> Result<(), Error> {
+    let copy = match sys::fs::open_dir(&images.fd, CHANGES) {
+        Err(Errno::NOENT) => return Ok(()),
+        copy => copy.context("open", format!("{}/{CHANGES}", images.path))?,
+    };
+    let store = sys::fs::open_dir(CWD, record.directory.as_str());
+    let store = store.context("open", &record.directory)?;
+    let upper = make(store.as_fd(), UPPER)?;
+    Ok(copy_upper(copy.as_fd(), upper.as_fd())?)
+}
+
+/// Makes and opens a directory.
+fn make(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Error> {
+    mkdirat(at, name, Permissions::RWXU).context("mkdir", name)?;
+    Ok(sys::fs::open_dir(at, name).context("open", name)?)
+}
+
+fn c_string(path: &str) -> Result<CString, Error> {
+    CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))
+}

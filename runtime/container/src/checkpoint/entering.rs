@@ -1,0 +1,59 @@
+//! Processes that are about to enter a container in a user namespace, or have just made one that has (`exec`). They are
+//! in the container's cgroup, but in the caller's namespaces. criu would save such a process if the container's init is
+//! its parent, and could not restore it.
+
+use alloc::format;
+use core::time::Duration;
+
+use rustix::fs::stat;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sys::Context;
+use sys::clone::CloneFlags;
+
+use crate::{Container, Error};
+
+/// The time that such a process gets to end. It does nothing more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits until all processes of the container are in its user namespace.
+///
+/// # Errors
+/// As [`check`], if a process takes too long; those of pidfd_open(2).
+pub(super) fn wait(container: &Container) -> Result<(), Error> {
+    while let Some(pid) = found(container)? {
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) if !sys::pidfd::wait_for_exit(&pidfd, PATIENCE) => return check(container),
+            Ok(_) | Err(Errno::SRCH) => {}
+            Err(errno) => return Err(sys::Error::new("pidfd_open", format!("{pid}"), errno).into()),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a container with a process that is not in its user namespace.
+///
+/// # Errors
+/// The error contains the pid.
+pub(super) fn check(container: &Container) -> Result<(), Error> {
+    match found(container)? {
+        Some(pid) => Err(Error::Text(format!(
+            "process {pid} is about to enter the container or to leave it (exec): try again"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns a process of the container's cgroup that is in this process's user namespace.
+fn found(container: &Container) -> Result<Option<Pid>, Error> {
+    if container.record.namespaces & CloneFlags::NEWUSER.bits() == 0 {
+        return Ok(None);
+    }
+    let Ok(cgroup) = container.cgroup() else { return Ok(None) };
+    let own = stat("/proc/self/ns/user").context("stat", "/proc/self/ns/user")?.st_ino;
+    let is_outside = |pid: &Pid| {
+        let path = format!("/proc/{}/ns/user", pid.as_raw_nonzero());
+        stat(path.as_str()).is_ok_and(|stat| stat.st_ino == own)
+    };
+    Ok(cgroup.all_pids()?.into_iter().find(is_outside))
+}
