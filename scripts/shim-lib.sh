@@ -154,9 +154,8 @@ containerd_clean_up() {
     [ -z "${made_run_dir:-}" ] || rmdir /run/containerd 2>/dev/null
 }
 
-# FILE NAME...: writes the CRI part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and
-# runc and crun for comparison. Pods with their own network get an address from a plugin that does nothing.
-containerd_cri_config() {
+# Pods with their own network get an address from a plugin that does nothing.
+cni_nothing() {
     mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
     cat >"$scratch/cni/bin/nothing" <<'PLUGIN'
 #!/bin/sh
@@ -168,6 +167,12 @@ esac
 PLUGIN
     chmod +x "$scratch/cni/bin/nothing"
     echo '{"cniVersion":"1.0.0","name":"nothing","plugins":[{"type":"nothing"}]}' >"$scratch/cni/conf/10-nothing.conflist"
+}
+
+# FILE NAME...: writes the CRI part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and
+# runc and crun for comparison.
+containerd_cri_config() {
+    cni_nothing
     cat >"$1" <<CRI
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = 'localhost/dayfly:pause'

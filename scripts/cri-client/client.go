@@ -83,7 +83,7 @@ func (c *client) containerConfig(p pod, words []string, change ...func(*cri.Cont
 	namespaces := proto.Clone(p.config.Linux.SecurityContext.NamespaceOptions).(*cri.NamespaceOption)
 	config := &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: name},
-		Image:    &cri.ImageSpec{Image: c.image},
+		Image:    &cri.ImageSpec{Image: c.image, UserSpecifiedImage: c.image},
 		Command:  words,
 		LogPath:  name + ".log",
 		Linux: &cri.LinuxContainerConfig{
@@ -153,8 +153,22 @@ func (c *client) removePod(p pod) error {
 	return nil
 }
 
-// Removes a pod and everything in it, in any state.
+// Removes a pod and everything in it, in any state. CRI-O would wait 10 s for each container's end.
 func (c *client) drop(p pod) error {
+	if c.monitor == conmons {
+		ctx, cancel := c.in()
+		defer cancel()
+		filter := &cri.ContainerFilter{PodSandboxId: p.id}
+		running, err := c.ListContainers(ctx, &cri.ListContainersRequest{Filter: filter})
+		if err != nil {
+			return err
+		}
+		for _, container := range running.Containers {
+			if err := c.stop(container.Id, 0); err != nil {
+				return err
+			}
+		}
+	}
 	if err := c.stopPod(p); err != nil {
 		return err
 	}

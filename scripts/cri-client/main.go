@@ -17,12 +17,12 @@ import (
 
 // The arguments that all commands have.
 type options struct {
-	address, namespace, handler, image, cgroup, directory, engine, restart, hooks, layered string
-	id                                                                                     string
-	memory                                                                                 int64
-	count, width, daemon, layers                                                           int
-	one, cni                                                                               bool
-	patience                                                                               time.Duration
+	address, namespace, handler, image, cgroup, directory, engine, restart, hooks, layered, monitor string
+	id                                                                                              string
+	memory                                                                                          int64
+	count, width, daemon, layers                                                                    int
+	one, cni                                                                                        bool
+	patience                                                                                        time.Duration
 }
 
 func main() {
@@ -33,14 +33,15 @@ func main() {
 	}
 	var o options
 	flags := flag.NewFlagSet("cri-client "+os.Args[1], flag.ExitOnError)
-	flags.StringVar(&o.address, "address", "/run/containerd/containerd.sock", "containerd's `socket`")
+	flags.StringVar(&o.address, "address", "/run/containerd/containerd.sock", "the engine's `socket`")
 	flags.StringVar(&o.namespace, "namespace", "default", "of the task")
 	flags.StringVar(&o.handler, "handler", "", "the runtime's `name` in containerd's configuration")
 	flags.StringVar(&o.image, "image", "", "of containers")
 	flags.StringVar(&o.cgroup, "cgroup", "/dayfly-cri", "the pods' parent cgroup")
 	flags.StringVar(&o.directory, "directory", os.TempDir(), "for logs")
 	flags.StringVar(&o.engine, "engine", "cri", "how names of tests begin")
-	flags.StringVar(&o.restart, "restart", "", "a `program` that kills containerd and starts it again")
+	flags.StringVar(&o.restart, "restart", "", "a `program` that kills the engine and starts it again")
+	flags.StringVar(&o.monitor, "monitor", shims, "what the pods' monitoring processes are: containerd-shim or conmon")
 	flags.StringVar(&o.id, "id", "", "of the task")
 	flags.Int64Var(&o.memory, "memory", 0, "limit in `bytes`")
 	flags.IntVar(&o.count, "count", 100, "pods")

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -107,7 +106,11 @@ func (w *walker) life() error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(wanted(answer.Status.State, cri.PodSandboxState_SANDBOX_READY), wanted(answer.Status.RuntimeHandler, w.handler))
+		handler := w.handler
+		if w.monitor == conmons {
+			handler = "" // CRI-O tells it in lists only
+		}
+		return errors.Join(wanted(answer.Status.State, cri.PodSandboxState_SANDBOX_READY), wanted(answer.Status.RuntimeHandler, handler))
 	})
 	config := w.containerConfig(p, sleeps)
 	if !w.test("create_container", func() (err error) { id, err = w.create(p, config); return }) {
@@ -237,9 +240,12 @@ func (w *walker) execs(id string) {
 	})
 	w.test("exec_sync_in_time", func() error {
 		start := time.Now()
-		_, err := w.exec(id, 1, "sleep", "30")
-		if err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") || time.Since(start) > 15*time.Second {
-			return fmt.Errorf("after %v: %v", time.Since(start), err)
+		answer, err := w.exec(id, 1, "sleep", "30")
+		// containerd answers with an error, CRI-O with an exit code and a message.
+		late := err != nil && strings.Contains(err.Error(), "DeadlineExceeded") ||
+			err == nil && w.monitor == conmons && answer.ExitCode == -1 && strings.Contains(string(answer.Stderr), "timed out")
+		if !late || time.Since(start) > 15*time.Second {
+			return fmt.Errorf("after %v: %v %v", time.Since(start), answer, err)
 		}
 		_, err = w.exec(id, 10, "true")
 		return err
@@ -390,17 +396,11 @@ func (w *walker) deaths() error {
 	if err != nil {
 		return err
 	}
-	w.test("one_shim_a_pod", func() error {
-		own, err := w.pidOf(id)
-		if err != nil {
-			return err
-		}
-		pods, err := w.pidOfPod(p)
-		if err != nil {
-			return err
-		}
-		return wanted(parent(own), parent(pods))
-	})
+	if w.monitor == shims {
+		w.test("one_shim_a_pod", func() error { _, err := w.monitorOf(p, id); return err })
+	} else {
+		w.test("one_conmon_a_container", func() error { _, err := w.monitorOf(p, id); return err })
+	}
 	if w.restart != "" {
 		w.test("containerd_restarts", func() error {
 			if text, err := exec.Command(w.restart).CombinedOutput(); err != nil {
@@ -434,24 +434,7 @@ func (w *walker) deaths() error {
 			return errors.Join(err, w.stop(id, 0), w.remove(id))
 		})
 	}
-	w.test("killed_shim", func() error {
-		pid, err := w.pidOf(id)
-		if err != nil {
-			return err
-		}
-		minder := parent(pid)
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", minder))
-		if !strings.Contains(string(name), "containerd-shim") {
-			return fmt.Errorf("the parent %d of %d is no shim: %q", minder, pid, name)
-		}
-		if err := syscall.Kill(minder, syscall.SIGKILL); err != nil {
-			return err
-		}
-		if _, err := w.ended(id); err != nil {
-			return err
-		}
-		return w.until("the program's end", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
-	})
+	w.test("killed_shim", func() error { return w.killMonitor(p, id) })
 	w.test("killed_shim_pod_drop", func() error { return w.drop(p) })
 	return nil
 }

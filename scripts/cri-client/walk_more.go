@@ -20,17 +20,12 @@ func (w *walker) many() error {
 	}
 	var ids []string
 	w.test("three_containers_in_one_shim", func() error {
-		own, err := w.pidOfPod(p)
-		if err != nil {
-			return err
-		}
 		for range 3 {
 			id, _, err := w.running(p, sleeps)
 			if err != nil {
 				return err
 			}
-			pid, err := w.pidOf(id)
-			if err := errors.Join(err, wanted(parent(pid), parent(own))); err != nil {
+			if _, err := w.monitorOf(p, id); err != nil {
 				return err
 			}
 			ids = append(ids, id)
@@ -101,9 +96,8 @@ func (w *walker) many() error {
 		if err != nil {
 			return err
 		}
-		own, err := w.pidOfPod(p)
-		pid, again := w.pidOf(id)
-		return errors.Join(err, again, wanted(parent(pid), parent(own)), w.stop(id, 0), w.remove(id))
+		_, err = w.monitorOf(p, id)
+		return errors.Join(err, w.stop(id, 0), w.remove(id))
 	})
 	w.test("stop_waits_as_long_as_it_should", func() error {
 		id, _, err := w.running(p, []string{"sh", "-c", "trap '' TERM; touch /ready; while :; do sleep 0.05; done"})
@@ -195,7 +189,9 @@ func (w *walker) roots() error {
 		in("user_namespace_read_only", w.mappedPod(200000), "0 200000", owner, readOnly)
 	}
 	if w.layers > 0 {
-		image := func(c *cri.ContainerConfig) { c.Image = &cri.ImageSpec{Image: w.layered} }
+		image := func(c *cri.ContainerConfig) {
+			c.Image = &cri.ImageSpec{Image: w.layered, UserSpecifiedImage: w.layered}
+		}
 		last := strconv.Itoa(w.layers - 1)
 		layers := []string{"sh", "-c", "echo $(ls /layers | wc -l; cat /layers/0 /layers/" + last + "; stat -c %u /layers/" + last + "; echo >/layers/0 && echo written)"}
 		want := strconv.Itoa(w.layers) + " 0 " + last + " 0 written"
