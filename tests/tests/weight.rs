@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
 const SLACK: u64 = 3;
 /// The number of additional instructions allowed because paths may be longer: each byte of a path is processed.
 const PATHS: u64 = 600;
-/// The maximum number of times that a command is counted, once everything is cached.
+/// The maximum number of measurements of a command, not including the first run, which fills the caches.
 const ROUNDS: usize = 5;
 /// Counting stops after this many instructions.
 const BOUND: u64 = 5_000_000;

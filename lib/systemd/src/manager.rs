@@ -133,7 +133,7 @@ impl Manager {
         result.map(drop).map_err(|error| failed(call, &unit.name, error))
     }
 
-    /// Returns the path of the cgroup in which systemd itself is.
+    /// Returns the path of the instance's cgroup, below which systemd creates the cgroups of its units.
     ///
     /// # Errors
     /// [`Error::Call`]

@@ -76,8 +76,9 @@ impl Manager {
         Ok(socket)
     }
 
-    /// Waits until the container is ready or has exited, and notifies the manager. Returns once the manager has read
-    /// the message: it accepts messages only from processes that still exist.
+    /// Waits until the container is ready, and tells the manager so. Returns once the manager has read the message,
+    /// because the manager accepts messages only from processes that still exist. If the container exits before it is
+    /// ready, nothing is sent.
     ///
     /// # Errors
     /// If the manager is missing.

@@ -162,7 +162,8 @@ pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     (c, path)
 }
 
-/// In a container with a PID namespace, an intermediate process moves into the cgroup first.
+/// `exec` joins the cgroup, below the container's, that init has moved to. If the container has a PID namespace, an
+/// intermediate process enters the cgroup before the command's process does.
 fn follows_init_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

@@ -54,7 +54,7 @@ fn stride() -> usize {
     if is_whole { 1 } else { STRIDE }
 }
 
-/// Returns the numbers below `count` of the calls at which this run kills.
+/// Returns at which of the calls 0 to `count` - 1 this run kills.
 fn chosen(count: usize) -> impl Iterator<Item = usize> {
     let first = Seed::new("shim::calls").below(stride() as u64) as usize;
     (first..count).step_by(stride())

@@ -208,8 +208,8 @@ pub struct Classify {
 /// `exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// The group, as an option like cgexec's; on cgroup v1, one for each set of controllers. Then the arguments are
-    /// only COMMAND
+    /// The group, given as with cgexec instead of in GROUP; on cgroup v1, once for each set of controllers. With this
+    /// option, the arguments are only COMMAND
     #[arg(short = 'g', long = "group", value_name = "GROUP")]
     pub groups: Vec<Group>,
     /// Accepted for compatibility with cgexec; no daemon moves processes later

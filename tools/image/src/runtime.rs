@@ -17,7 +17,8 @@ use std::path::Path;
 /// Prefixes of annotations that control runtimes.
 const ORDERS: &[&str] =
     &["run.dayfly.", "run.oci.", "org.systemd.property.", "io.kubernetes.", "io.podman."];
-/// The annotation that marks a container as unfiltered on request; dayfly starts no other container without a filter.
+/// The annotation that shows that a configuration has no seccomp filter on purpose. `run --image` refuses a
+/// configuration that has neither a filter nor this annotation.
 const SECCOMP: &str = "run.dayfly.seccomp";
 /// The default search path, which suits Debian's and other images.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

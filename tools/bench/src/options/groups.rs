@@ -47,7 +47,7 @@ pub enum Use {
     Swap,
     /// One instance limited to a part of the memory that it uses, beside others
     Isolation,
-    /// An instance beside one that uses all it can get, which is then limited
+    /// An instance beside a rogue that uses all it can get, first without and then with a limit on the rogue
     Rogue,
 }
 

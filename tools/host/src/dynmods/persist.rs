@@ -1,4 +1,5 @@
-//! Turns favordynmods on at each boot: by a systemd unit, or by instructions for the boot loader.
+//! Turns favordynmods on at each boot by a systemd unit, or, where that is impossible, tells the user what to configure by
+//! hand.
 
 use super::switch::consent;
 use super::{BOOT_PARAMETER, State, refusal};
