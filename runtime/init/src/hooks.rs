@@ -251,8 +251,8 @@ fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Mann
     errno
 }
 
-/// Writes to stderr why the hook could not be executed, in the form that [`run`] recognizes: [`NOT_EXECUTED`], the path,
-/// the operation if there is one, the errno's text.
+/// Writes to stderr why the hook could not be executed, in the form that [`run`] recognizes: [`NOT_EXECUTED`], the
+/// path, the operation if there is one, the errno's text.
 fn say(hook: &Hook<'_>, operation: &[&[u8]], errno: Errno) {
     let head = [NOT_EXECUTED, hook.path.to_bytes(), b": "];
     for part in head.iter().chain(operation).chain(&[sys::errno::describe(errno).as_bytes()]) {

@@ -63,8 +63,8 @@ pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Optio
 }
 
 /// Adds the init steps that run before `start`, from the scheduling attributes to the search for the program, so that
-/// their failures are reported before `start`
-/// (`program-before-start`). CAP_SYS_ADMIN is kept if it is needed to load the filter (`filter-may-be-loaded`).
+/// their failures are reported before `start` (`program-before-start`). CAP_SYS_ADMIN is kept if it is needed to load
+/// the filter (`filter-may-be-loaded`).
 pub fn compile_identity(
     builder: &mut Builder,
     process: &Process<'_>,

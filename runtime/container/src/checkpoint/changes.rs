@@ -1,5 +1,5 @@
-//! The changes of a container to a root filesystem from layers. They are removed with the container, so a checkpoint has a
-//! copy of them, which a restore puts into the new upper layer.
+//! The changes of a container to a root filesystem from layers. They are removed with the container, so a checkpoint
+//! contains a copy of them, which a restore puts into the new upper layer.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -1,8 +1,8 @@
 //! The external mounts of a container. criu does not save these mounts, but finds them by name at the restore.
 //!
 //! The following mounts are external: bind mounts of the configuration with the mounts below them, bind mounts of
-//! cgroup v1, the device that covers masked files, and device nodes that are mounts. A bind mount whose source is in the container is not external.
-//! As with runc, the names are the mount points in the container, with links resolved.
+//! cgroup v1, the device that covers masked files, and device nodes that are mounts. A bind mount whose source is in the
+//! container is not external. As with runc, the names are the mount points in the container, with links resolved.
 
 use alloc::ffi::CString;
 use alloc::format;

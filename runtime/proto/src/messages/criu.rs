@@ -164,8 +164,8 @@ message! {
         53 => lsm_profile: String,
         /// The SELinux context of the mounts.
         63 => lsm_mount_context: String,
-        /// How a dump keeps packets away from the processes' network namespaces: one of [`network_lock`]. A restore does
-        /// as the images' dump did.
+        /// How a dump keeps packets away from the processes' network namespaces: one of [`network_lock`]. A restore
+        /// removes what the images' dump has set.
         64 => network_lock: i32,
     }
 
