@@ -148,7 +148,9 @@ impl<'a> Saved<'a> {
     /// Returns the current count.
     pub fn count(&self) -> u64 {
         let file = match &self.layered {
-            Some(layered) => layered.layers.store.join("containers").join(&self.c.id).join("upper/n"),
+            Some(layered) => {
+                layered.layers.store.join("containers").join(&self.c.id).join("upper/n")
+            }
             None => self.c.bundle.join("rootfs/n"),
         };
         fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)

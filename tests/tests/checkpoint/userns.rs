@@ -46,12 +46,14 @@ fn new_one(bed: &Bed) {
     let owner = fs::metadata(saved.c.bundle.join("rootfs/n")).expect("stat");
     assert_eq!((owner.uid(), owner.gid()), (100_000, 200_000));
     for kind in ["mnt", "net", "ipc", "uts", "pid", "cgroup"] {
-        let open = |kind| fs::File::open(format!("/proc/{}/ns/{kind}", saved.c.pid())).expect("open");
+        let open =
+            |kind| fs::File::open(format!("/proc/{}/ns/{kind}", saved.c.pid())).expect("open");
         let owner = sys::nsfs::owner(open(kind).as_fd()).expect("NS_GET_USERNS");
         let inode = fs::File::from(owner).metadata().expect("stat").ino();
         assert_eq!(inode, open("user").metadata().expect("stat").ino(), "{kind}");
     }
-    let exec = saved.c.sh("id -u; for p in self 1; do readlink /proc/$p/ns/user; done | sort -u | wc -l");
+    let exec =
+        saved.c.sh("id -u; for p in self 1; do readlink /proc/$p/ns/user; done | sort -u | wc -l");
     assert_eq!(exec.ok().stdout, "0\n1\n");
     let pid = saved.c.pid();
     assert!(saved.c.cgroup_read("pids", "cgroup.procs").contains(&pid.to_string()));
