@@ -34,7 +34,7 @@ use statistics::{Parts, Wait};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -62,7 +62,6 @@ pub fn experiment(
         )
     })?;
     find_criu(&criu, entrants)?;
-    let mut text = String::new();
     let (mut series, mut parts, mut pays) = (Vec::new(), Vec::new(), Vec::new());
     let first = entrants.first().map_or_else(String::new, |entrant| entrant.name.clone());
     let mut missing = String::new();
@@ -87,10 +86,9 @@ pub fn experiment(
         return Err(Error::Unfit(missing.trim_end().to_owned()));
     }
     let rows = compare(&series, &first);
-    text += &[results::times(&rows, &first), parts_text(&parts), pays_text(&pays)].join("\n");
-    text += &missing;
+    let tables = [results::times(&rows, &first), parts_text(&parts), pays_text(&pays)];
     Ok(Outcome {
-        text,
+        text: tables.join("\n") + &missing,
         json: vec![
             ("rows", results::value(&rows)?),
             ("criu", results::value(&parts)?),
@@ -103,7 +101,7 @@ pub fn experiment(
 }
 
 /// Puts criu's directory first in the runtimes' PATH.
-fn find_criu(criu: &std::path::Path, entrants: &mut [Entrant]) -> Result<(), Error> {
+fn find_criu(criu: &Path, entrants: &mut [Entrant]) -> Result<(), Error> {
     let criu = fs::canonicalize(criu).map_err(Error::at("find criu", criu))?;
     let own = criu.parent().map(|parent| parent.to_string_lossy().into_owned());
     let path = std::env::var("PATH").unwrap_or_default();
@@ -133,9 +131,12 @@ fn measure(
     let racers = entrants.to_vec();
     let mut saved = Vec::new();
     for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        let one = Saved::save(stand, racer, program, entrant.failure.is_some())?;
-        saved
-            .push(one.map_err(|fault| entrant.failure = fault.map(|fault| fault.to_string())).ok());
+        if entrant.failure.is_some() {
+            saved.push(None);
+            continue;
+        }
+        let one = Saved::save(stand, racer, program)?;
+        saved.push(one.map_err(|fault| entrant.failure = Some(fault.to_string())).ok());
     }
     let rounds = Rounds { warm_up: options.warm_up, timed: options.rounds, pause: Duration::ZERO };
     let samples = in_turns(entrants, rounds, program.name, |at| {
@@ -197,26 +198,21 @@ struct Saved<'a> {
 }
 
 impl<'a> Saved<'a> {
-    /// Starts a container of the program, and saves the container as soon as the program is ready. The inner error is
-    /// `None` if the runtime has failed before.
+    /// Starts a container of the program, and saves the container as soon as the program is ready.
     fn save(
         stand: &'a Stand,
         racer: &'a Entrant,
         program: &Program,
-        has_failed: bool,
-    ) -> Result<Result<Self, Option<Fault>>, Error> {
-        if has_failed {
-            return Ok(Err(None));
-        }
+    ) -> Result<Result<Self, Fault>, Error> {
         let (container, started) = started(stand, racer, Some(program))?;
         let reports = match started {
             Ok((reports, _)) => reports,
-            Err(fault) => return Ok(Err(Some(fault))),
+            Err(fault) => return Ok(Err(fault)),
         };
         let (images, work) = (stand.new_directory(), stand.new_directory());
         fs::create_dir(&work).map_err(Error::at("make", &work))?;
         if let Err(fault) = container.checkpoint(&images) {
-            return Ok(Err(Some(fault)));
+            return Ok(Err(fault));
         }
         container.discard();
         let (runtime, statistics) = (racer.name.clone(), RefCell::default());
