@@ -21,7 +21,7 @@ use dayfly_tests::wait;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -57,6 +57,10 @@ pub struct Layered {
     /// The flags of `run` and `restore`.
     pub flags: Vec<String>,
 }
+
+/// A script that writes a file on the tmpfs /data/own, and appends lines to /data/log.
+const WRITER: &str = "exec </dev/null >/dev/null 2>&1; echo kept >/data/own/kept; exec 3>>/data/log; \
+                      while :; do echo line >&3; usleep 20000; done";
 
 impl<'a> Saved<'a> {
     /// Starts a container that runs `bundle`'s program, detached.
@@ -143,6 +147,21 @@ impl<'a> Saved<'a> {
     pub fn cycle(&self) {
         self.checkpoint(&[]).ok();
         self.restore(&[]).ok();
+    }
+
+    /// Saves and restores a container that runs [`WRITER`], whose log is the file `log` of the host. It goes on writing,
+    /// and its mounts, as `mountinfo` tells in the container, have their places again.
+    #[track_caller]
+    pub fn writes_on(&self, log: &Path, mountinfo: &str) {
+        let length = || fs::metadata(log).map_or(0, |stat| stat.len());
+        wait::until_true("lines", || length() > 0);
+        let mounts = || places(&self.c.sh(&format!("cat {mountinfo}")).ok().stdout);
+        let before = mounts();
+        self.checkpoint(&[]).ok();
+        let then = length();
+        self.restore(&[]).ok();
+        wait::until_true("lines after it", || length() > then);
+        assert_eq!(mounts(), before);
     }
 
     /// Returns the current count.

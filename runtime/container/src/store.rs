@@ -244,13 +244,7 @@ impl Store {
     /// # Errors
     /// If another user owns the directory, or if it cannot be removed.
     pub fn remove_unrecorded(&self, id: &str) -> Result<(), Error> {
-        check_id(id)?;
-        let Ok(directory) = self.directory(id) else { return Ok(()) };
-        check_owner(&directory, id)?;
-        // The lock is held: another command is creating a container.
-        if lock(directory.as_fd()).is_err() {
-            return Ok(());
-        }
+        let Some(directory) = self.seize(id)? else { return Ok(()) };
         match record::read(directory.as_fd(), id)? {
             Found::Nothing if !is_waiting(directory.as_fd()) => self.remove(directory.as_fd(), id),
             _ => Ok(()),
@@ -264,14 +258,8 @@ impl Store {
     /// # Errors
     /// If the process or its cgroup cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
-        check_id(id)?;
         self.trace.point("look for what is left of", id)?;
-        let Ok(directory) = self.directory(id) else { return Ok(()) };
-        check_owner(&directory, id)?;
-        // The lock is held: another command is creating the container, or has just completed it.
-        if lock(directory.as_fd()).is_err() {
-            return Ok(());
-        }
+        let Some(directory) = self.seize(id)? else { return Ok(()) };
         let process = match record::read(directory.as_fd(), id)? {
             Found::Damaged(process, _) => process,
             Found::Nothing => None,
@@ -293,6 +281,15 @@ impl Store {
         }
         self.trace.point("remove what is left of", id)?;
         self.remove(directory.as_fd(), id)
+    }
+
+    /// Opens and locks a container's directory. Returns `None` if there is no such directory, or if another command holds
+    /// the lock: one that is creating the container, or has just completed it.
+    fn seize(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
+        check_id(id)?;
+        let Ok(directory) = self.directory(id) else { return Ok(None) };
+        check_owner(&directory, id)?;
+        Ok(lock(directory.as_fd()).is_ok().then_some(directory))
     }
 
     /// Returns the states of all containers, sorted by id. Containers with an unreadable record are left out; a

@@ -1,6 +1,6 @@
 //! The state of a container that a restore preserves.
 
-use super::{COUNTER, Saved, places};
+use super::{COUNTER, Saved, WRITER, places};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
@@ -159,17 +159,9 @@ fn bind_mounts(bed: &Bed) {
         .mount("bind", &text(&fixed), "/fixed", &["bind", "ro", "nosuid"])
         .mount("bind", &text(&file), "/etc/file", &["bind", "ro"])
         .mount("tmpfs", "tmpfs", "/data/own", &["size=64k"])
-        .sh("exec </dev/null >/dev/null 2>&1; echo kept >/data/own/kept; exec 3>>/data/log; \
-             while :; do echo line >&3; usleep 20000; done");
+        .sh(WRITER);
     let saved = Saved::running(bundle);
-    let length = || fs::metadata(data.join("log")).map_or(0, |stat| stat.len());
-    wait::until_true("lines", || length() > 0);
-    let before = saved.c.sh("cat /proc/self/mountinfo").ok().stdout;
-    saved.checkpoint(&[]).ok();
-    let then = length();
-    saved.restore(&[]).ok();
-    wait::until_true("lines after it", || length() > then);
-    assert_eq!(places(&saved.c.sh("cat /proc/self/mountinfo").ok().stdout), places(&before));
+    saved.writes_on(&data.join("log"), "/proc/self/mountinfo");
     assert_eq!(
         saved.c.sh("cat /etc/file /data/own/kept; ls /fixed").ok().stdout,
         "of the host\nkept\nthere\n"

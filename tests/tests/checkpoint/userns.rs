@@ -1,12 +1,11 @@
 //! Containers in user namespaces.
 
-use super::{COUNTER, Saved, places};
+use super::{COUNTER, Saved, WRITER, places};
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
-use dayfly_tests::wait;
 use serde_json::json;
 use std::fs;
 use std::os::fd::AsFd;
@@ -135,17 +134,9 @@ fn volumes(bed: &Bed) {
         .mount("bind", text, "/data", &["rbind", "rw"])
         .mount("bind", &format!("{text}/file"), "/etc/file", &["bind", "ro", "nosuid"])
         .mount("tmpfs", "tmpfs", "/data/own", &["size=64k"])
-        .sh("exec </dev/null >/dev/null 2>&1; echo kept >/data/own/kept; exec 3>>/data/log; \
-             while :; do echo line >&3; usleep 20000; done");
+        .sh(WRITER);
     let saved = Saved::running(bundle);
-    let length = || fs::metadata(data.join("log")).map_or(0, |stat| stat.len());
-    wait::until_true("lines", || length() > 0);
-    let before = places(&saved.c.sh("cat /proc/1/mountinfo").ok().stdout);
-    saved.checkpoint(&[]).ok();
-    let then = length();
-    saved.restore(&[]).ok();
-    wait::until_true("lines after it", || length() > then);
-    assert_eq!(places(&saved.c.sh("cat /proc/1/mountinfo").ok().stdout), before);
+    saved.writes_on(&data.join("log"), "/proc/1/mountinfo");
     let seen = saved.c.sh("cat /etc/file /data/own/kept; stat -c %u:%g /data/log /data/own/kept");
     assert_eq!(seen.ok().stdout, "of the host\nkept\n0:0\n0:0\n");
     saved.c.sh("echo >/etc/file").exits(1);

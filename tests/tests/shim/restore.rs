@@ -138,11 +138,16 @@ fn output_and_input(bed: &Bed) {
     task.finish();
 }
 
-/// Starts a shim that uses the tests' criu, for a container with these streams, and starts the container.
-fn started_with<'a>(container: Container<'a>, streams: &CreateTaskRequest) -> Task<'a> {
+/// Starts a shim that uses the tests' criu.
+fn shim_with_criu<'a>(container: &Container<'a>) -> Shim<'a> {
     let variable = format!("DAYFLY_CRIU={}", criu::program());
     let program = program(container.bed).expect("shim");
-    let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
+    Shim::start_by(program, container, Options::default(), &["env", &variable])
+}
+
+/// Starts a shim that uses the tests' criu, for a container with these streams, and starts the container.
+fn started_with<'a>(container: Container<'a>, streams: &CreateTaskRequest) -> Task<'a> {
+    let shim = shim_with_criu(&container);
     shim.call::<CreateTaskResponse>(Method::Create, streams).expect("create");
     let task = Task { container, shim };
     task.start("");
@@ -358,9 +363,7 @@ fn killed_shim(bed: &Bed) {
     let container = saved.container;
     let once = |after: Option<Duration>| {
         fs::remove_file(container.bundle.join("events.sock")).expect("remove the old socket");
-        let variable = format!("DAYFLY_CRIU={}", criu::program());
-        let program = program(bed).expect("shim");
-        let shim = Shim::start_by(program, &container, Options::default(), &["env", &variable]);
+        let shim = shim_with_criu(&container);
         let checkpoint = images.display().to_string();
         let request = CreateTaskRequest { checkpoint, ..creation(&container, None) };
         shim.call::<CreateTaskResponse>(Method::Create, &request).expect("create");

@@ -166,13 +166,26 @@ fn reap(pid: Pid) -> Result<(End, Usage), Failure> {
 /// Waits until `pid` has ended, using a pidfd: the deadline then needs no second thread.
 fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
     let pidfd: OwnedFd = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::Wait)?;
-    let due = Instant::now() + deadline;
+    match ready(&mut [PollFd::new(&pidfd, PollFlags::IN)], Instant::now(), deadline)? {
+        true => Ok(()),
+        false => Err(Failure::Overdue(deadline)),
+    }
+}
+
+/// Waits until one of `files` is ready. Returns false if none is ready when `deadline` has passed since `since`.
+///
+/// # Errors
+/// An interrupt; those of poll(2).
+pub(crate) fn ready(
+    files: &mut [PollFd<'_>],
+    since: Instant,
+    deadline: Duration,
+) -> Result<bool, Failure> {
     loop {
-        let left = due.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_sub(since.elapsed());
         let timeout = Timespec::try_from(left).map_err(|_| Failure::Overdue(deadline))?;
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => return Err(Failure::Overdue(deadline)),
-            Ok(_) => return Ok(()),
+        match poll(files, Some(&timeout)) {
+            Ok(count) => return Ok(count > 0),
             Err(Errno::INTR) if interrupt::came() => return Err(Failure::Interrupted),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(Failure::Wait(errno)),

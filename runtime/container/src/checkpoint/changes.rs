@@ -1,7 +1,6 @@
 //! The changes of a container to a root filesystem from layers. They are removed with the container, so a checkpoint
 //! contains a copy of them, which a restore puts into the new upper layer.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 
@@ -11,6 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, accessat, mkdirat, r
 use rustix::io::Errno;
 use sys::Context;
 
+use super::c_string;
 use super::images::Directory;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
@@ -98,8 +98,4 @@ pub(super) fn put(images: &Directory, record: &LayeredRecord) -> Result<(), Erro
 fn make(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Error> {
     mkdirat(at, name, Permissions::RWXU).context("mkdir", name)?;
     Ok(sys::fs::open_dir(at, name).context("open", name)?)
-}
-
-fn c_string(path: &str) -> Result<CString, Error> {
-    CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))
 }

@@ -34,3 +34,8 @@ fn external_name(kind: &str) -> alloc::string::String {
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     alloc::format!("extRoot{}{}NS", first.unwrap_or_default(), letters.as_str())
 }
+
+/// Converts a path to a C string.
+fn c_string(path: &str) -> Result<alloc::ffi::CString, crate::Error> {
+    alloc::ffi::CString::new(path).map_err(|_| crate::Error::text("a NUL byte in a path"))
+}

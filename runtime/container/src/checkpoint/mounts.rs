@@ -4,7 +4,6 @@
 //! cgroup v1, the device that covers masked files, and device nodes that are mounts. A bind mount whose source is in the
 //! container is not external. As with runc, the names are the mount points in the container, with links resolved.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -18,6 +17,7 @@ use spec::{InRoot, Mount, NamespaceKind, Spec};
 use sys::Context;
 use sys::inside::{Links, open};
 
+use super::c_string;
 use super::process::Process;
 use crate::Error;
 
@@ -176,7 +176,7 @@ fn place_of(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<String>, Error> 
 }
 
 fn find(root: &OwnedFd, path: &InRoot<'_>) -> Result<Option<OwnedFd>, Error> {
-    let name = CString::new(path.relative()).map_err(|_| Error::text("a NUL byte in a path"))?;
+    let name = c_string(path.relative())?;
     match open(rustix::fd::AsFd::as_fd(root), &name, OFlags::PATH, Links::Follow) {
         Ok(found) => Ok(Some(found)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),

@@ -6,7 +6,6 @@
 //! criu restores the flags of a bind mount, but not if another mount of the same file system has the same flags (seen
 //! with 4.2.1: a second masked file was writable). The prepared sources therefore have the configured flags already.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -27,6 +26,7 @@ use sys::inside;
 use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::{Context, Errno};
 
+use super::c_string;
 use super::images::Directory;
 use super::mounts::{self, MASK, Sort, device_name, external, sort};
 use crate::Error;
@@ -344,7 +344,7 @@ fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result
 
 /// Opens a mount point, and creates it if it is missing: as a directory, unless the mounted tree is a file.
 fn point(root: BorrowedFd<'_>, path: &str, tree: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Error> {
-    let name = CString::new(path).map_err(|_| Error::text("a NUL byte in a path"))?;
+    let name = c_string(path)?;
     let is_directory = match tree {
         Some(tree) => is_directory(tree)?,
         None => true,

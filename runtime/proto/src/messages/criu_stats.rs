@@ -9,12 +9,6 @@ message! {
 
     /// `restore_stats_entry`.
     pub struct RestoreStatistics {
-        /// The number of pages that were compared with the parent process's.
-        1 => pages_compared: u64,
-        /// The number of pages that are shared with the parent process.
-        2 => pages_skipped_cow: u64,
-        /// The time in µs until all processes were created.
-        3 => forking_time: u32,
         /// The time in µs of the whole restore.
         4 => restore_time: u32,
         /// The number of pages read from images.

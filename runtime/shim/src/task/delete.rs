@@ -32,10 +32,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     if process.pid == 0 && !task.is_unswept {
         // Start should have restored the container, but failed or was not called. If a container with this id exists,
         // it is a different container.
-        return shim.begin(&request.id, job, None, |_| {
-            container::unmount_on_host(&rootfs)?;
-            Ok(Vec::new())
-        });
+        return shim.begin(&request.id, job, None, |_| unmount_after(Ok(()), &rootfs));
     }
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
@@ -46,9 +43,7 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     let warn = |message: &str| log.warning(message);
     let store = work.store(place)?;
     let deleted = store.delete(&place.id, true, container::Warn(&warn, &warn));
-    container::unmount_on_host(rootfs)?;
-    deleted?;
-    Ok(Vec::new())
+    unmount_after(deleted.map(drop), rootfs)
 }
 
 /// Removes what is left of a creation that was killed before it claimed the id. If a container with this id exists, it
@@ -58,7 +53,11 @@ pub(crate) fn remove_unclaimed(
     place: &Place,
     rootfs: &str,
 ) -> Result<Vec<u8>, Failed> {
-    let removed = work.store(place)?.remove_unrecorded(&place.id);
+    unmount_after(work.store(place)?.remove_unrecorded(&place.id), rootfs)
+}
+
+/// Unmounts a root filesystem on the host, also if the removal of its container has failed. Returns a worker's answer.
+fn unmount_after(removed: Result<(), container::Error>, rootfs: &str) -> Result<Vec<u8>, Failed> {
     container::unmount_on_host(rootfs)?;
     removed?;
     Ok(Vec::new())

@@ -8,7 +8,7 @@ use sys::rusage::End;
 
 /// Keeps criu from saving cgroups. In a hierarchy in which the container has no cgroup of its own, criu would save the
 /// cgroups of the whole host, and a restore by runc would create those that have disappeared by then.
-const CGROUPS: [&str; 2] = ["--manage-cgroups-mode", "ignore"];
+const CGROUPS: &str = "--manage-cgroups-mode=ignore";
 
 impl Container<'_> {
     /// Runs `checkpoint`, which ends the container's processes.
@@ -18,8 +18,7 @@ impl Container<'_> {
     pub fn checkpoint(&self, images: &Path) -> Result<Sample, Fault> {
         let arguments = [
             "checkpoint".as_ref(),
-            CGROUPS[0].as_ref(),
-            CGROUPS[1].as_ref(),
+            CGROUPS.as_ref(),
             "--image-path".as_ref(),
             images.as_ref(),
             self.id.as_ref(),
@@ -37,8 +36,7 @@ impl Container<'_> {
         let file = self.pid_file();
         let arguments = [
             "restore".as_ref(),
-            CGROUPS[0].as_ref(),
-            CGROUPS[1].as_ref(),
+            CGROUPS.as_ref(),
             "--detach".as_ref(),
             "--pid-file".as_ref(),
             file.as_os_str(),

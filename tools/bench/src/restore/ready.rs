@@ -4,11 +4,9 @@ use super::program::READY;
 use crate::Error;
 use crate::container::{Container, Fault};
 use crate::process::{self, Failure, Sample};
-use report::interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,25 +51,24 @@ impl Reports {
             Ok(child) => Pid::from_child(&child),
             Err(fault) => return Ok(Err(fault)),
         };
-        let failed = |failure| Err(container.wrong(step, failure));
-        let reported = wait_for(&watch, command, since, deadline);
+        let reported = report_or_end(&watch, command, since, deadline);
         let wall = since.elapsed();
-        let (end, usage) = match process::wait(command, deadline) {
-            Ok(ended) => ended,
-            Err(failure) => return Ok(failed(failure)),
+        let finish = || -> Result<Sample, Fault> {
+            let wrong = |failure| container.wrong(step, failure);
+            let (end, usage) = process::wait(command, deadline).map_err(wrong)?;
+            learn(end)?;
+            let wall = match reported.map_err(wrong)? {
+                true => wall,
+                // The command had ended before.
+                false => {
+                    await_one(&mut [PollFd::new(&watch, PollFlags::IN)], since, deadline)
+                        .map_err(wrong)?;
+                    since.elapsed()
+                }
+            };
+            Ok(Sample { wall, usage, ..Sample::default() })
         };
-        if let Err(fault) = learn(end) {
-            return Ok(Err(fault));
-        }
-        Ok(match reported {
-            Ok(true) => Ok(Sample { wall, usage, ..Sample::default() }),
-            // The command had ended before.
-            Ok(false) => match wait_for_report(&watch, since, deadline) {
-                Ok(wall) => Ok(Sample { wall, usage, ..Sample::default() }),
-                Err(failure) => failed(failure),
-            },
-            Err(failure) => failed(failure),
-        })
+        Ok(finish())
     }
 
     fn watch(&self) -> Result<OwnedFd, Error> {
@@ -84,7 +81,7 @@ impl Reports {
 }
 
 /// Waits for a report, or for the end of the command. Returns whether there was a report.
-fn wait_for(
+fn report_or_end(
     watch: &OwnedFd,
     command: Pid,
     since: Instant,
@@ -96,26 +93,9 @@ fn wait_for(
     Ok(both[0].revents().contains(PollFlags::IN))
 }
 
-/// Waits for a report; returns the time until then.
-fn wait_for_report(
-    watch: &OwnedFd,
-    since: Instant,
-    deadline: Duration,
-) -> Result<Duration, Failure> {
-    await_one(&mut [PollFd::new(watch, PollFlags::IN)], since, deadline)?;
-    Ok(since.elapsed())
-}
-
 fn await_one(files: &mut [PollFd<'_>], since: Instant, deadline: Duration) -> Result<(), Failure> {
-    loop {
-        let left = deadline.saturating_sub(since.elapsed());
-        let timeout = Timespec::try_from(left).map_err(|_| Failure::Overdue(deadline))?;
-        match poll(files, Some(&timeout)) {
-            Ok(0) => return Err(Failure::Left("the program does not become ready".to_owned())),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) if interrupt::came() => return Err(Failure::Interrupted),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Failure::Wait(errno)),
-        }
+    match process::ready(files, since, deadline)? {
+        true => Ok(()),
+        false => Err(Failure::Left("the program does not become ready".to_owned())),
     }
 }
