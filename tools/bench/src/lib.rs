@@ -9,6 +9,7 @@
 //! | [`config`], [`rootfs`] | the bundle for all runtimes |
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
+//! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
 //! | [`groups`] | what control groups do for applications that share a host |
 //! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, by the system calls seen from outside, by samples of a burst |
 //! | [`mod@report`] | all experiments on one page, beside published figures |
@@ -32,6 +33,8 @@ pub mod favordynmods;
 pub mod first_use;
 pub mod flame;
 pub mod groups;
+mod held;
+pub mod kubernetes;
 pub mod layers;
 pub mod learned;
 pub mod leftover;

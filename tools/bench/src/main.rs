@@ -7,9 +7,9 @@ use dayfly_bench::runtime::Runtime;
 use dayfly_bench::stand::Entrant;
 use dayfly_bench::view::View;
 use dayfly_bench::{
-    Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, layers,
-    learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, session, shim,
-    spaced, staircase, start, trace, unshare,
+    Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, kubernetes,
+    layers, learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, session,
+    shim, spaced, staircase, start, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -126,6 +126,7 @@ fn execute(command: Command) -> Result<(), Error> {
                 shim::experiment(&options, stand, entrants)
             })
         }
+        Command::Kubernetes(options) => kubernetes::command(&options),
         Command::ShimDaemon(options) => shim::daemon::become_daemon(&options),
         Command::Ablation(options) => ablation(&options),
         Command::Pools(options) => pools(&options),

@@ -12,6 +12,7 @@ mod common;
 mod faas;
 mod figures;
 mod groups;
+mod kubernetes;
 mod report;
 mod restore;
 mod shim;
@@ -21,6 +22,7 @@ pub use common::{Common, Forms, Timing};
 pub use faas::{Arrivals, Faas, MINUTES, Policy, Regular};
 pub use figures::{Bulk, Figure, Learned, Memory, Steps, Written};
 pub use groups::{Groups, Use, Work};
+pub use kubernetes::{Kubernetes, Load};
 pub use report::{FavorDynmods, Lookups, Report, Unshare};
 pub use restore::{Restore, Warmed};
 pub use shim::{Measured, Shim, ShimDaemon};
@@ -115,6 +117,12 @@ pub enum Command {
     /// of everything except the client (containerd, shims, runtime, the container), the time from a shim's start to the
     /// end of its delete, and memory and threads of shims; pods require a CRI client, which scripts/shim-client builds.
     Shim(Shim),
+    /// Compare RuntimeClasses of a Kubernetes cluster, on one of its nodes
+    ///
+    /// Run it on the node, with the rights to make a namespace and to read the kubelet's metrics. It makes pods in a
+    /// namespace of its own, which it deletes at the end: many at once, those of a Job, and pods that the kubelet
+    /// probes. A pod's start is measured by the kubelet; CPU time is that of all processes of the node except kubectl.
+    Kubernetes(Kubernetes),
     /// Show what each fast path is worth here
     Ablation(Ablation),
     /// Measure how much time a start saves if its cgroup was made in advance

@@ -2,6 +2,7 @@
 
 mod compare;
 mod csv;
+pub(crate) mod figures;
 mod picture;
 mod table;
 #[cfg(test)]

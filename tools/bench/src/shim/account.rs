@@ -1,10 +1,10 @@
-//! CPU time of everything except the client; memory and threads of shims.
+//! CPU time of everything except the client.
 
 use crate::Error;
 use crate::cgroup;
 use crate::view::View;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The name of containerd's cgroup, which is a child of the test stand's cgroup.
 const DAEMON: &str = "daemon";
@@ -64,51 +64,9 @@ fn usage(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("usage_usec "))
 }
 
-/// The resources of some processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Held {
-    /// Private memory that is not backed by files (Private_Dirty), in KiB.
-    pub(super) private_kib: f64,
-    /// Resident memory, with shared pages in proportion (PSS), in KiB.
-    pub(super) pss_kib: f64,
-    /// The number of threads.
-    pub(super) threads: f64,
-    /// The number of open descriptors.
-    pub(super) descriptors: f64,
-}
-
-/// Returns the sums over those of the processes `pids` that still exist.
-pub(super) fn held(pids: &[i32]) -> Held {
-    let mut sum = Held::default();
-    for pid in pids {
-        let place = Path::new("/proc").join(pid.to_string());
-        let rollup = fs::read_to_string(place.join("smaps_rollup")).unwrap_or_default();
-        let status = fs::read_to_string(place.join("status")).unwrap_or_default();
-        sum.private_kib += field(&rollup, "Private_Dirty:");
-        sum.pss_kib += field(&rollup, "Pss:");
-        sum.threads += field(&status, "Threads:");
-        sum.descriptors += fs::read_dir(place.join("fd")).map_or(0, Iterator::count) as f64;
-    }
-    sum
-}
-
-/// Returns the number that follows a field's name.
-fn field(text: &str, name: &str) -> f64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn this_process_holds_something() {
-        let one = held(&[std::process::id().cast_signed()]);
-        assert!(one.private_kib > 0.0 && one.pss_kib > one.private_kib / 2.0, "{one:?}");
-        assert!(one.threads >= 1.0 && one.descriptors >= 3.0, "{one:?}");
-        assert_eq!(held(&[i32::MAX]), Held::default());
-    }
 
     #[test]
     fn cgroup2_tells_microseconds() {

@@ -1,23 +1,20 @@
 //! Performs the measurements of each figure, and the probes.
 
-use super::account::{Held, held};
 use super::client::Client;
 use super::daemon::Daemon;
-use super::figures::Figure;
 use super::span::{self, Events};
 use super::{image, minder};
 use crate::Error;
+use crate::held::{Held, held};
 use crate::options::{Measured, Shim};
 use crate::process;
+use crate::results::figures::{Figure, Sample, gather};
 use crate::stand::Entrant;
 use report::interrupt;
 use report::progress::Progress;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-/// The results of one measurement: names, units and values.
-pub(super) type Sample = Vec<(String, &'static str, f64)>;
 
 /// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);
@@ -380,5 +377,5 @@ pub(super) fn probes(
         all.push(samples);
     }
     drop(progress);
-    Ok(super::figures::gather(entrants, all))
+    Ok(gather(entrants.iter().map(|entrant| entrant.name.as_str()), all))
 }

@@ -4,11 +4,10 @@
 //! |---|---|
 //! | [`minder`] | the entrants |
 //! | [`daemon`], [`image`] | the experiment's containerd, and its images |
-//! | [`account`] | CPU time without the client, memory and threads of shims |
+//! | [`account`] | CPU time without the client |
 //! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
 //! | [`client`] | a CRI client in Go |
 //! | [`goes`] | one measurement of each figure |
-//! | [`figures`] | the tables |
 //!
 //! The CPU time is that of the cgroup that contains containerd, its shims, the runtime, and the container with its
 //! program: everything except the client. The cgroup's time comes from the scheduler's clock, and includes removed
@@ -17,7 +16,6 @@
 mod account;
 mod client;
 pub mod daemon;
-mod figures;
 mod goes;
 mod image;
 mod minder;
@@ -28,12 +26,11 @@ pub use minder::entrants;
 use crate::Error;
 use crate::options::{Measured, Shim};
 use crate::race::{Rounds, in_turns};
-use crate::results;
+use crate::results::{self, figures, figures::Figure};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use client::Client;
 use daemon::Daemon;
-use figures::Figure;
 use goes::Bench;
 use std::time::Duration;
 
@@ -114,5 +111,5 @@ fn measure(
     if measured == Measured::Exec {
         bench.let_go();
     }
-    Ok(figures::gather(&racers, samples))
+    Ok(figures::gather(racers.iter().map(|racer| racer.name.as_str()), samples))
 }

@@ -1,8 +1,6 @@
-//! Results from the samples of all entrants: tables, CSV, pictures.
+//! Figures with names and units, of several entrants: tables, CSV, pictures.
 
-use super::goes::Sample;
-use crate::results::{bars, judged};
-use crate::stand::Entrant;
+use super::{bars, judged};
 use chart::Picture;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
@@ -11,41 +9,47 @@ use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 
+/// The results of one measurement: names, units and values.
+pub(crate) type Sample = Vec<(String, &'static str, f64)>;
+
 /// One figure of one entrant.
 #[derive(Debug, Serialize)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// The name of the figure.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The unit of the figure.
-    pub(super) unit: &'static str,
+    pub(crate) unit: &'static str,
     /// The entrant.
-    pub(super) entrant: String,
+    pub(crate) entrant: String,
     /// The summary.
-    pub(super) summary: Option<Summary>,
+    pub(crate) summary: Option<Summary>,
     /// The median and its interval.
-    pub(super) median: Option<Estimate>,
+    pub(crate) median: Option<Estimate>,
     /// The first entrant's median ÷ this entrant's median.
-    pub(super) ratio: Option<Estimate>,
+    pub(crate) ratio: Option<Estimate>,
     /// A value per round.
-    pub(super) samples: Vec<f64>,
+    pub(crate) samples: Vec<f64>,
 }
 
-/// Groups the samples of entrants by figure, then by entrant.
-pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure> {
+/// Groups the samples of `entrants` by figure, then by entrant.
+pub(crate) fn gather<'a>(
+    entrants: impl Iterator<Item = &'a str>,
+    goes: Vec<Vec<Sample>>,
+) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     let mut names: Vec<String> = Vec::new();
-    for (entrant, goes) in entrants.iter().zip(goes) {
+    for (entrant, goes) in entrants.zip(goes) {
         for (name, unit, value) in goes.into_iter().flatten() {
             if !names.contains(&name) {
                 names.push(name.clone());
             }
-            let known = figures.iter_mut().find(|of| of.name == name && of.entrant == entrant.name);
+            let known = figures.iter_mut().find(|of| of.name == name && of.entrant == entrant);
             match known {
                 Some(of) => of.samples.push(value),
                 None => figures.push(Figure {
                     name,
                     unit,
-                    entrant: entrant.name.clone(),
+                    entrant: entrant.to_owned(),
                     summary: None,
                     median: None,
                     ratio: None,
@@ -60,7 +64,7 @@ pub(super) fn gather(entrants: &[Entrant], goes: Vec<Vec<Sample>>) -> Vec<Figure
 }
 
 /// Computes the summaries, and compares the figures with those of `first`.
-pub(super) fn compare(figures: &mut [Figure], first: &str) {
+pub(crate) fn compare(figures: &mut [Figure], first: &str) {
     let base = |figures: &[Figure], of: &Figure| -> Option<Estimate> {
         let base = figures.iter().find(|it| it.name == of.name && it.entrant == first)?;
         let even = base.samples.len() == of.samples.len();
@@ -84,7 +88,7 @@ fn groups(figures: &[Figure]) -> impl Iterator<Item = &[Figure]> {
 }
 
 /// Formats a table for each figure, and a table of all ratios.
-pub(super) fn text(figures: &[Figure], first: &str) -> String {
+pub(crate) fn text(figures: &[Figure], first: &str) -> String {
     let mut text = String::new();
     let over = format!("{first} ÷ it");
     for group in groups(figures) {
@@ -166,7 +170,7 @@ fn short(value: f64) -> String {
 }
 
 /// Formats every sample.
-pub(super) fn csv(figures: &[Figure]) -> String {
+pub(crate) fn csv(figures: &[Figure]) -> String {
     let mut text = String::from("figure,unit,entrant,round,value\n");
     for of in figures {
         for (round, value) in of.samples.iter().enumerate() {
@@ -178,7 +182,7 @@ pub(super) fn csv(figures: &[Figure]) -> String {
 }
 
 /// Draws bars of the medians, one picture per unit.
-pub(super) fn pictures(figures: &[Figure]) -> Vec<Picture> {
+pub(crate) fn pictures(figures: &[Figure]) -> Vec<Picture> {
     let mut units: Vec<&str> = Vec::new();
     for of in figures {
         if !units.contains(&of.unit) {
@@ -200,9 +204,9 @@ mod tests {
 
     fn some() -> Vec<Figure> {
         let go = |a: f64, b: f64| vec![("x".to_owned(), "ms", a), ("y".to_owned(), "KiB", b)];
-        let entrants = [Entrant::named("own"), Entrant::named("other")];
+        let entrants = ["own", "other"];
         let goes = vec![vec![go(1.0, 10.0); 6], vec![go(4.0, 20.0); 6]];
-        let mut figures = gather(&entrants, goes);
+        let mut figures = gather(entrants.into_iter(), goes);
         compare(&mut figures, "own");
         figures
     }
@@ -232,9 +236,9 @@ mod tests {
 
     #[test]
     fn few_samples_have_a_ratio_without_an_interval() {
-        let entrants = [Entrant::named("own"), Entrant::named("other")];
+        let entrants = ["own", "other"];
         let one = |value| vec![vec![("z".to_owned(), "ms", value)]];
-        let mut figures = gather(&entrants, vec![one(1.0), one(2.0)]);
+        let mut figures = gather(entrants.into_iter(), vec![one(1.0), one(2.0)]);
         compare(&mut figures, "own");
         assert!(text(&figures, "own").contains("0.500"));
     }

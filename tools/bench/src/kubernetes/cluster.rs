@@ -1,0 +1,212 @@
+//! A cluster, by kubectl.
+
+use crate::Error;
+use crate::options::Kubernetes;
+use crate::process::{self, Failure};
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The timeout of a call that does not wait for pods.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The cluster, with a namespace of this process's own. Dropping the cluster deletes the namespace with its pods.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    kubectl: PathBuf,
+    namespace: String,
+    /// The node's name.
+    pub(super) node: String,
+    /// The kubelet's version.
+    pub(super) version: String,
+    image: String,
+    /// The CPU time of all calls, in milliseconds.
+    spent_ms: Cell<f64>,
+}
+
+impl Cluster {
+    /// Finds the node, and makes a namespace.
+    ///
+    /// # Errors
+    /// No kubectl; it reaches no cluster; there is no such node, or more than one to choose from.
+    pub(super) fn reach(options: &Kubernetes) -> Result<Self, Error> {
+        let mut cluster = Self {
+            kubectl: options.kubectl.clone(),
+            namespace: String::new(),
+            node: String::new(),
+            version: String::new(),
+            image: options.image.clone(),
+            spent_ms: Cell::new(0.0),
+        };
+        let path = "jsonpath={range .items[*]}{.metadata.name} {.status.nodeInfo.kubeletVersion}{\"\\n\"}{end}";
+        let nodes = cluster.must(&["get", "nodes", "-o", path])?;
+        let mut nodes: Vec<(&str, &str)> =
+            nodes.lines().filter_map(|line| line.split_once(' ')).collect();
+        if let Some(name) = &options.node {
+            nodes.retain(|node| node.0 == name);
+        }
+        let [(node, version)] = nodes[..] else {
+            return Err(Error::Unfit(match (&options.node, nodes.len()) {
+                (Some(name), _) => format!("the cluster has no node {name}"),
+                (None, 0) => "the cluster has no node".to_owned(),
+                (None, count) => format!("the cluster has {count} nodes: --node names this one"),
+            }));
+        };
+        (cluster.node, cluster.version) = (node.to_owned(), version.to_owned());
+        let namespace = format!("dayfly-bench-{}", std::process::id());
+        cluster.must(&["create", "namespace", &namespace])?;
+        cluster.namespace = namespace;
+        Ok(cluster)
+    }
+
+    /// Checks that there is a RuntimeClass `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn has_class(&self, name: &str) -> Result<(), Error> {
+        self.must(&["get", "runtimeclass", name, "-o", "name"]).map(|_| ())
+    }
+
+    /// Returns the kubelet's metrics, in Prometheus' text format.
+    ///
+    /// # Errors
+    /// The API server does not forward the request.
+    pub(super) fn metrics(&self) -> Result<String, Error> {
+        self.must(&["get", "--raw", &format!("/api/v1/nodes/{}/proxy/metrics", self.node)])
+    }
+
+    /// Returns the CPU time of all calls of kubectl so far, in milliseconds.
+    pub(super) fn spent_ms(&self) -> f64 {
+        self.spent_ms.get()
+    }
+
+    /// Makes objects.
+    ///
+    /// # Errors
+    /// kubectl's reason.
+    pub(super) fn create(&self, objects: &[Value]) -> Result<(), String> {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        self.call(&["create", "-f", "-"], &list.to_string(), SOON * 2).map(|_| ())
+    }
+
+    /// Waits until all pods are ready, or the object meets a condition.
+    ///
+    /// # Errors
+    /// They are not in time; kubectl's reason.
+    pub(super) fn wait(
+        &self,
+        condition: &str,
+        object: &[&str],
+        deadline: Duration,
+    ) -> Result<(), String> {
+        let condition = format!("--for=condition={condition}");
+        let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
+        let mut words = vec!["wait", condition.as_str(), timeout.as_str()];
+        words.extend(object);
+        self.call(&words, "", deadline + SOON).map(|_| ())
+    }
+
+    /// Deletes objects, and waits until they are gone.
+    ///
+    /// # Errors
+    /// They are not gone in time; kubectl's reason.
+    pub(super) fn delete(&self, object: &[&str], deadline: Duration) -> Result<(), String> {
+        let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
+        let mut words = vec!["delete", "--wait=true", timeout.as_str()];
+        words.extend(object);
+        self.call(&words, "", deadline + SOON).map(|_| ())
+    }
+
+    /// Returns the specification of a pod with one container, which runs `script` by sh.
+    pub(super) fn pod_of(&self, class: &str, script: &str, restart: &str) -> Value {
+        json!({
+            "runtimeClassName": class,
+            "nodeSelector": {"kubernetes.io/hostname": self.node},
+            "restartPolicy": restart,
+            "terminationGracePeriodSeconds": 2,
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "main",
+                "image": self.image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", script],
+            }],
+        })
+    }
+
+    /// Calls kubectl before pods exist.
+    fn must(&self, words: &[&str]) -> Result<String, Error> {
+        let said = self.call(words, "", SOON);
+        said.map_err(|reason| Error::Unfit(format!("kubectl {}: {reason}", words.join(" "))))
+    }
+
+    /// Calls kubectl; returns its output. The inner error is the last line that it wrote.
+    fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, String> {
+        let files = [file(input), file(""), file("")];
+        let [Ok(input), Ok(mut output), Ok(mut errors)] = files else {
+            return Err("no memory for its output".to_owned());
+        };
+        let mut command = Command::new(&self.kubectl);
+        if !self.namespace.is_empty() {
+            command.arg("--namespace").arg(&self.namespace);
+        }
+        command.args(words).stdin(Stdio::from(input));
+        for (file, is_output) in [(&output, true), (&errors, false)] {
+            let copy = Stdio::from(file.try_clone().map_err(|error| error.to_string())?);
+            if is_output {
+                command.stdout(copy)
+            } else {
+                command.stderr(copy)
+            };
+        }
+        let sample = process::run(&mut command, deadline);
+        match sample {
+            Ok(sample) => {
+                let ms = sample.usage.cpu().as_secs_f64() * 1e3;
+                self.spent_ms.set(self.spent_ms.get() + ms);
+                read(&mut output)
+            }
+            Err(Failure::Spawn(error)) => {
+                Err(format!("execute {}: {error}; --kubectl names it", self.kubectl.display()))
+            }
+            Err(failure) => {
+                let said = read(&mut errors).unwrap_or_default();
+                Err(said.trim().lines().last().map_or_else(|| failure.to_string(), str::to_owned))
+            }
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.namespace.is_empty() {
+            return;
+        }
+        let namespace = std::mem::take(&mut self.namespace);
+        let gone = self.delete(&["namespace", &namespace], SOON * 3);
+        if let Err(reason) = gone {
+            eprintln!("warning: delete namespace {namespace}: {reason}");
+        }
+    }
+}
+
+/// Makes a file in memory that contains `text`, at its beginning.
+fn file(text: &str) -> Result<File, Error> {
+    let name = Path::new("kubectl");
+    let file = memfd_create("kubectl", MemfdFlags::CLOEXEC);
+    let mut file = file.map(File::from).map_err(Error::errno("make memfd", name))?;
+    file.write_all(text.as_bytes()).map_err(Error::at("write memfd", name))?;
+    file.rewind().map_err(Error::at("rewind memfd", name))?;
+    Ok(file)
+}
+
+fn read(file: &mut File) -> Result<String, String> {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
+    read.map(|_| text).map_err(|error| error.to_string())
+}

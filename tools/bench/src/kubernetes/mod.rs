@@ -1,0 +1,112 @@
+//! `kubernetes`: measures the RuntimeClasses of a cluster, on one of its nodes.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`cluster`] | kubectl, a namespace, pods |
+//! | [`metrics`] | the kubelet's histograms |
+//! | [`node`] | CPU time, mounts and shims of the node |
+//! | [`work`] | one measurement of each kind of work |
+//!
+//! The kubelet measures how long a pod takes to start. The node's CPU time is that of all processes except kubectl's: on
+//! a node that is also the control plane, the API server and etcd are included.
+
+mod cluster;
+mod metrics;
+mod node;
+mod work;
+
+use crate::Error;
+use crate::circumstances::Circumstances;
+use crate::options::{Kubernetes, Load};
+use crate::results::figures::{self, Figure, Sample};
+use crate::results::{self, Out};
+use cluster::Cluster;
+use report::progress::Progress;
+use report::{interrupt, say};
+use std::fs;
+use std::path::Path;
+
+/// Executes the command.
+///
+/// # Errors
+/// No kubectl, cluster, node or class of that name; a file that can't be written; an interrupt.
+pub fn command(options: &Kubernetes) -> Result<(), Error> {
+    if options.interval.as_secs() == 0 && options.work.contains(&Load::Probes) {
+        return Err(Error::Unfit("--interval: Kubernetes probes once a second at most".to_owned()));
+    }
+    let cluster = Cluster::reach(options)?;
+    for class in &options.classes {
+        cluster.has_class(class)?;
+    }
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); options.classes.len()];
+    let mut out: Vec<Out> = Vec::new();
+    let mut progress = Progress::new();
+    let all = options.rounds * options.work.len() * options.classes.len();
+    let mut done = 0;
+    for round in 0..options.rounds {
+        for &load in &options.work {
+            for turn in 0..options.classes.len() {
+                progress.tell("kubernetes, measurements", done, all);
+                done += 1;
+                interrupt::check()?;
+                let at = (round + turn) % options.classes.len();
+                let class = &options.classes[at];
+                if out.iter().any(|out| out.runtime == *class) {
+                    continue;
+                }
+                match work::go(options, &cluster, class, load)? {
+                    Ok(sample) => samples[at].push(sample),
+                    Err(reason) => out.push(Out { runtime: class.clone(), reason }),
+                }
+            }
+        }
+    }
+    drop(progress);
+    let version = cluster.version.clone();
+    drop(cluster);
+    let classes = || options.classes.iter().map(String::as_str);
+    let mut figures = figures::gather(classes(), samples);
+    let first = classes().find(|class| out.iter().all(|out| out.runtime != *class));
+    let first = first.unwrap_or_default();
+    figures::compare(&mut figures, first);
+    tell(options, &version, &figures, first, &out)
+}
+
+/// Writes the requested output.
+fn tell(
+    options: &Kubernetes,
+    version: &str,
+    figures: &[Figure],
+    first: &str,
+    out: &[Out],
+) -> Result<(), Error> {
+    if let Some(file) = &options.forms.svg {
+        let text = chart::draw(&figures::pictures(figures))
+            .map_err(|error| Error::Unfit(error.to_string()))?;
+        fs::write(file, text).map_err(Error::at("write", file))?;
+    }
+    if let Some(file) = &options.forms.csv {
+        let text = figures::csv(figures);
+        if file == Path::new("-") {
+            say!("{text}");
+            return Ok(());
+        }
+        fs::write(file, text).map_err(Error::at("write", file))?;
+    }
+    let record = Circumstances::take("pods".to_owned(), Vec::new(), Path::new("/run"));
+    if options.forms.json {
+        let results =
+            [("kubernetes", results::value(&version)?), ("figures", results::value(&figures)?)];
+        let json = results::json(&record, out, results);
+        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
+        say!("{json}\n");
+    } else {
+        let text = figures::text(figures, first);
+        let failures = results::failures_text(out);
+        say!("{}\nKubernetes: {version}\n\n{text}{failures}", record.to_text());
+    }
+    if out.len() == options.classes.len() {
+        return Err(Error::Unfit("no RuntimeClass got through".to_owned()));
+    }
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! One measurement of each kind of work.
+
+use super::cluster::Cluster;
+use super::metrics::Histogram;
+use super::node;
+use crate::Error;
+use crate::options::{Kubernetes, Load};
+use crate::results::figures::Sample;
+use report::count::counted;
+use report::interrupt;
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The program of pods that stay: sh ends at once when SIGTERM arrives.
+const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
+/// The longest time for which the node without pods is watched.
+const IDLE: Duration = Duration::from_secs(20);
+/// The longest sleep between two looks for an interrupt.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// The kubelet's histogram of pods' starts, without the time to pull images.
+const POD_START: &str = "kubelet_pod_start_sli_duration_seconds";
+/// The kubelet's histograms of calls to the container runtime.
+const CALLS: &str = "kubelet_runtime_operations_duration_seconds";
+
+/// Does the work once with pods of the class, and removes them.
+///
+/// # Errors
+/// Errors of the harness itself, and an interrupt; the inner error is the reason why the class is excluded.
+pub(super) fn go(
+    options: &Kubernetes,
+    cluster: &Cluster,
+    class: &str,
+    load: Load,
+) -> Result<Result<Sample, String>, Error> {
+    let went = match load {
+        Load::Burst => burst(options, cluster, class)?,
+        Load::Job => job(options, cluster, class)?,
+        Load::Probes => probes(options, cluster, class)?,
+    };
+    if went.is_err() {
+        interrupt::check()?;
+        // What a failure has left must not disturb the next class.
+        let _ = cluster.delete(&["job,pod", "--all", "--grace-period=0"], options.deadline);
+    }
+    Ok(went)
+}
+
+/// The clocks and counters of the node at one moment.
+struct Moment {
+    at: Instant,
+    /// The node's CPU time without kubectl's, in milliseconds.
+    cpu_ms: f64,
+    metrics: String,
+}
+
+impl Moment {
+    /// The kubelet's metrics are read outside of the span between two moments.
+    fn first(cluster: &Cluster) -> Result<Self, Error> {
+        let metrics = cluster.metrics()?;
+        Ok(Self { cpu_ms: node::cpu_ms()? - cluster.spent_ms(), at: Instant::now(), metrics })
+    }
+
+    fn last(cluster: &Cluster) -> Result<Self, Error> {
+        let (at, cpu_ms) = (Instant::now(), node::cpu_ms()? - cluster.spent_ms());
+        Ok(Self { at, cpu_ms, metrics: cluster.metrics()? })
+    }
+
+    /// Returns the kubelet's histogram between `first` and this moment.
+    fn histogram(&self, first: &Self, name: &str, label: &str) -> Histogram {
+        let find = |of: &Self| Histogram::find(&of.metrics, name, label);
+        find(self).since(&find(first))
+    }
+
+    /// Returns seconds since `first`.
+    fn since(&self, first: &Self) -> f64 {
+        (self.at - first.at).as_secs_f64()
+    }
+}
+
+/// Returns a label of [`CALLS`].
+fn call(name: &str) -> String {
+    format!("operation_type=\"{name}\"")
+}
+
+/// Returns `count` pods of one specification.
+fn pods(count: usize, spec: &Value) -> Vec<Value> {
+    let pod = |number| {
+        let name = format!("pod-{number}");
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+    };
+    (0..count).map(pod).collect()
+}
+
+/// Many pods at once.
+fn burst(
+    options: &Kubernetes,
+    cluster: &Cluster,
+    class: &str,
+) -> Result<Result<Sample, String>, Error> {
+    let (shims, mounts) = (node::shims(), node::mounts(options.mounts_of)?);
+    let pods = pods(options.pods, &cluster.pod_of(class, STAYS, "Never"));
+    let first = Moment::first(cluster)?;
+    let made = cluster
+        .create(&pods)
+        .and_then(|()| cluster.wait("Ready", &["pod", "--all"], options.deadline));
+    let last = Moment::last(cluster)?;
+    if let Err(reason) = made {
+        return Ok(Err(format!("burst: {reason}")));
+    }
+    let mounted = node::mounts(options.mounts_of)?.saturating_sub(mounts);
+    let held = node::beside(&shims);
+    let began = Instant::now();
+    if let Err(reason) = cluster.delete(&["pod", "--all"], options.deadline) {
+        return Ok(Err(format!("burst: {reason}")));
+    }
+    let gone = began.elapsed().as_secs_f64();
+    let what = format!("{} at once", counted(options.pods, "pod"));
+    let each = options.pods as f64;
+    let mut sample: Sample = vec![
+        (format!("{what}: until all are ready"), "s", last.since(&first)),
+        (format!("{what}: until all are gone"), "s", gone),
+    ];
+    let starts = last.histogram(&first, POD_START, "");
+    let figures =
+        [("mean", starts.mean()), ("median", starts.quantile(0.5)), ("p99", starts.quantile(0.99))];
+    for (of, value) in figures {
+        let name = format!("{what}: a pod's start by the kubelet, {of}");
+        sample.extend(value.map(|s| (name, "s", s)));
+    }
+    for of in ["run_podsandbox", "create_container", "start_container"] {
+        let mean = last.histogram(&first, CALLS, &call(of)).mean();
+        sample.extend(mean.map(|s| (format!("{what}: {of} by the kubelet, mean"), "ms", s * 1e3)));
+    }
+    sample.extend([
+        (format!("{what}: CPU of the node, a pod"), "ms CPU", (last.cpu_ms - first.cpu_ms) / each),
+        ("mounts on the node, a pod".to_owned(), "mounts", mounted as f64 / each),
+        ("private memory of shims, a pod".to_owned(), "KiB", held.private_kib / each),
+        ("memory of shims (PSS), a pod".to_owned(), "KiB", held.pss_kib / each),
+        ("threads of shims, a pod".to_owned(), "threads", held.threads / each),
+    ]);
+    Ok(Ok(sample))
+}
+
+/// A Job.
+fn job(
+    options: &Kubernetes,
+    cluster: &Cluster,
+    class: &str,
+) -> Result<Result<Sample, String>, Error> {
+    let job = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job"},
+        "spec": {
+            "completions": options.completions,
+            "parallelism": options.parallelism,
+            "backoffLimit": 0,
+            "template": {"spec": cluster.pod_of(class, "exit 0", "Never")},
+        },
+    });
+    let first = Moment::first(cluster)?;
+    let done = cluster
+        .create(&[job])
+        .and_then(|()| cluster.wait("Complete", &["job/job"], options.deadline));
+    let last = Moment::last(cluster)?;
+    let gone =
+        done.and_then(|()| cluster.delete(&["job/job", "--cascade=foreground"], options.deadline));
+    if let Err(reason) = gone {
+        return Ok(Err(format!("Job: {reason}")));
+    }
+    let what = format!(
+        "Job of {}, {} at a time",
+        counted(options.completions, "pod"),
+        options.parallelism
+    );
+    let each = options.completions as f64;
+    Ok(Ok(vec![
+        (format!("{what}: time a pod"), "ms", last.since(&first) * 1e3 / each),
+        (format!("{what}: CPU of the node, a pod"), "ms CPU", (last.cpu_ms - first.cpu_ms) / each),
+    ]))
+}
+
+/// Pods that are probed.
+fn probes(
+    options: &Kubernetes,
+    cluster: &Cluster,
+    class: &str,
+) -> Result<Result<Sample, String>, Error> {
+    let idle = Moment::first(cluster)?;
+    pause(options.span.min(IDLE))?;
+    let idle_end = Moment::last(cluster)?;
+    let mut spec = cluster.pod_of(class, STAYS, "Never");
+    spec["containers"][0]["readinessProbe"] = json!({
+        "exec": {"command": ["/bin/true"]},
+        "periodSeconds": options.interval.as_secs(),
+        "timeoutSeconds": 5,
+    });
+    let ready = cluster
+        .create(&pods(options.pods, &spec))
+        .and_then(|()| cluster.wait("Ready", &["pod", "--all"], options.deadline));
+    if let Err(reason) = ready {
+        return Ok(Err(format!("probes: {reason}")));
+    }
+    // The kubelet has more to do just after a burst.
+    pause(options.interval)?;
+    let first = Moment::first(cluster)?;
+    pause(options.span)?;
+    let last = Moment::last(cluster)?;
+    if let Err(reason) = cluster.delete(&["pod", "--all"], options.deadline) {
+        return Ok(Err(format!("probes: {reason}")));
+    }
+    let rate = |from: &Moment, to: &Moment| (to.cpu_ms - from.cpu_ms) / to.since(from);
+    let beyond = rate(&first, &last) - rate(&idle, &idle_end);
+    let probes = last.histogram(&first, CALLS, &call("exec_sync"));
+    let Some(mean) = probes.mean() else {
+        return Ok(Err("probes: the kubelet has counted none".to_owned()));
+    };
+    let what =
+        format!("{} probed each {} s", counted(options.pods, "pod"), options.interval.as_secs());
+    Ok(Ok(vec![
+        (format!("{what}: CPU of the node beyond that without pods"), "ms CPU/s", beyond),
+        ("probes".to_owned(), "probes/s", probes.count / last.since(&first)),
+        ("a probe by the kubelet, mean".to_owned(), "ms", mean * 1e3),
+    ]))
+}
+
+/// Waits, or returns at an interrupt.
+fn pause(time: Duration) -> Result<(), Error> {
+    let due = Instant::now() + time;
+    while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    {
+        interrupt::check()?;
+        sleep(left.min(MOMENT));
+    }
+    Ok(())
+}

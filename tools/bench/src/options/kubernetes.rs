@@ -1,0 +1,72 @@
+//! The options of `kubernetes`.
+
+use super::{Forms, some, time};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `kubernetes`.
+#[derive(Debug, Args)]
+pub struct Kubernetes {
+    /// RuntimeClasses; the others are compared with the first
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "dayfly,runc")]
+    pub classes: Vec<String>,
+    /// kubectl's program, which takes the cluster from $KUBECONFIG
+    #[arg(long, value_name = "PATH", default_value = "kubectl")]
+    pub kubectl: PathBuf,
+    /// The node that this command runs on [default: the cluster's only node]
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// The pods' image, with /bin/sh, sleep and true
+    #[arg(long, value_name = "IMAGE", default_value = "busybox")]
+    pub image: String,
+    /// The work to measure
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "burst,job,probes"
+    )]
+    pub work: Vec<Load>,
+    /// Number of pods of burst and probes
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
+    pub pods: usize,
+    /// Number of pods of the Job
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 200)]
+    pub completions: usize,
+    /// Number of the Job's pods at a time
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 20)]
+    pub parallelism: usize,
+    /// Time between two probes of a pod, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    pub interval: Duration,
+    /// Watch the probes for this time
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1m")]
+    pub span: Duration,
+    /// Number of rounds; in each of them all classes take turns
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 1)]
+    pub rounds: usize,
+    /// Count the mounts that this process sees: containerd, say, if it has a mount namespace of its own
+    #[arg(long, value_name = "PID", default_value_t = 1)]
+    pub mounts_of: u32,
+    /// Exclude a class whose pods take longer than this
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
+    pub deadline: Duration,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
+}
+
+/// Work for a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// Many pods at once, until all are ready, and until all are gone
+    Burst,
+    /// A Job whose pods exit at once
+    Job,
+    /// Pods with an exec probe: the node's CPU time, and a probe's time
+    Probes,
+}
