@@ -164,15 +164,25 @@ impl<'a> Saved<'a> {
         assert_eq!(mounts(), before);
     }
 
-    /// Returns the current count.
-    pub fn count(&self) -> u64 {
-        let file = match &self.layered {
+    /// Returns the file of the current count.
+    fn counted(&self) -> PathBuf {
+        match &self.layered {
             Some(layered) => {
                 layered.layers.store.join("containers").join(&self.c.id).join("upper/n")
             }
             None => self.c.bundle.join("rootfs/n"),
-        };
-        fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+        }
+    }
+
+    /// Returns the current count, or 0 if the program has not counted yet.
+    pub fn count(&self) -> u64 {
+        let text = fs::read_to_string(self.counted()).ok();
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Removes the count of a program that has ended.
+    pub fn forget_count(&self) {
+        let _ = fs::remove_file(self.counted());
     }
 
     /// Waits until the count increases.

@@ -23,8 +23,8 @@ use crate::state::{State, Status};
 use crate::time::Rfc3339;
 use crate::{Error, Trace, Warn, hooks, identity, owner};
 
-/// Maximum time from the closing of a killed process's files to its exit.
-const DYING: Duration = Duration::from_millis(20);
+/// Maximum time from the closing of a dying process's files to its exit, on a host whose CPUs are all busy.
+const DYING: Duration = Duration::from_millis(200);
 pub(crate) const SIGKILL: i32 = 9;
 
 /// An existing container.
@@ -213,7 +213,12 @@ impl Container {
             return Err(self.not_found());
         }
         // The status is not checked first: the attempt to start init shows whether init is waiting.
-        let start = self.start_waiting()?;
+        let start = self.start_waiting().inspect_err(|error| {
+            // Init exits after it has reported its failure. A `delete` that follows must find the container stopped.
+            if matches!(error, Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_))) {
+                let _ = self.ends_within(DYING);
+            }
+        })?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
             return Err(Error::CannotStart(status));
