@@ -108,6 +108,12 @@ impl<'a> Saved<'a> {
         }
     }
 
+    /// Runs `delete --force`, which also frees a range of ids that a killed command has taken but not recorded.
+    #[track_caller]
+    pub fn delete_force(&self) -> Outcome {
+        self.with_leases(self.c.id_call("delete", &["--force"], &[])).run()
+    }
+
     /// Starts a container that counts.
     #[track_caller]
     pub fn counting(bed: &'a Bed) -> Self {

@@ -89,7 +89,7 @@ fn timed_checkpoint(saved: Saved<'_>) -> (Saved<'_>, Duration) {
 fn timed_restore(saved: Saved<'_>) -> (Saved<'_>, Duration) {
     saved.checkpoint(&[]).ok();
     let whole = duration(|| drop(saved.restore(&[]).ok()));
-    saved.c.delete_force().ok();
+    saved.delete_force().ok();
     (saved, whole)
 }
 
@@ -98,7 +98,7 @@ fn timed_restore(saved: Saved<'_>) -> (Saved<'_>, Duration) {
 pub(super) fn assert_whole(saved: &Saved<'_>) -> bool {
     let c = &saved.c;
     if !c.exists() || c.status() == "stopped" {
-        c.delete_force().ok();
+        saved.delete_force().ok();
         c.assert_gone("what was killed");
         return false;
     }
@@ -173,10 +173,10 @@ fn kill_restores(saved: Saved<'_>) {
         let running = saved.restore_call(&["--detach"]).spawn();
         kill_call(running, whole * round / ROUNDS);
         if saved.c.bed.root().join(&saved.c.id).exists() && !saved.c.exists() {
-            saved.c.delete_force().ok();
+            saved.delete_force().ok();
             saved.c.assert_gone("a killed restore");
         } else if assert_whole(&saved) {
-            saved.c.delete_force().ok();
+            saved.delete_force().ok();
         }
         saved.c.assert_gone("a killed restore");
         assert_store_is_empty(&saved);
@@ -209,7 +209,7 @@ fn criu_killed_in_a_restore(bed: &Bed) {
         let outcome = kill_criu(running, whole * round / ROUNDS);
         if outcome.code() == 0 {
             saved.counts();
-            saved.c.delete_force().ok();
+            saved.delete_force().ok();
         } else {
             assert!(outcome.stderr.contains("criu failed: it was killed by signal 9"), "{outcome}");
         }
@@ -238,7 +238,7 @@ fn interrupted_restore(bed: &Bed) {
         if is_whole {
             assert_eq!(outcome.code(), 0, "the container runs: {outcome}");
             saved.counts();
-            saved.c.delete_force().ok();
+            saved.delete_force().ok();
         } else {
             assert_ne!(outcome.code(), 0, "{outcome}");
         }
@@ -332,6 +332,6 @@ fn signal_after_the_restore(bed: &Bed) {
         saved.restore(&[]).ok();
         assert!(!mark.exists(), "the hook has sent no signal");
         saved.counts();
-        saved.c.delete_force().ok();
+        saved.delete_force().ok();
     }
 }
