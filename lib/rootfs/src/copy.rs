@@ -32,8 +32,10 @@ const DIRECTORY: &CStr = c"copy";
 const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
 /// Maximum length in bytes: of the list of all attribute names of a file, or of one value.
 const ATTRIBUTES: usize = 65536;
-const CAPABILITY: &str = "security.capability";
-const LABEL: &str = "security.selinux";
+const CAPABILITY: &CStr = c"security.capability";
+const LABEL: &CStr = c"security.selinux";
+/// The length in bytes from which a directory's path is too long (PATH_MAX).
+const LONGEST_PATH: usize = 4096;
 
 /// Copies all layers of a recipe, and returns the copy as a detached mount.
 pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
@@ -66,7 +68,7 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
         let path = layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))?;
         let from = open_directory(CWD.as_fd(), &path).context("open", path.to_string_lossy())?;
         copier.links.clear();
-        copier.directory(from.as_fd(), place.as_fd(), "")?;
+        copier.directory(from.as_fd(), place.as_fd(), b"")?;
         let stat = fstat(&from).context("stat", path.to_string_lossy())?;
         copier.finish(from.as_fd(), place.as_fd(), c".", &stat).context("copy", "/")?;
     }
@@ -102,7 +104,7 @@ pub fn copy_upper(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Error>
         list: vec![0; ATTRIBUTES],
         value: vec![0; ATTRIBUTES],
     };
-    copier.directory(from, to, "")?;
+    copier.directory(from, to, b"")?;
     let stat = fstat(from).context("stat", "/")?;
     Ok(copier.finish(from, to, c".", &stat).context("copy", "/")?)
 }
@@ -117,7 +119,7 @@ struct Copier<'a> {
     /// Whether whiteouts and overlayfs's attributes are copied. Otherwise they take effect on the copy.
     keeps_marks: bool,
     /// For each hard-linked file, by its filesystem and inode in the layer: the path of the first copied name.
-    links: BTreeMap<(u64, u64), String>,
+    links: BTreeMap<(u64, u64), CString>,
     /// Buffers for the list of names of extended attributes, and for one value (XATTR_LIST_MAX, XATTR_SIZE_MAX).
     list: Vec<u8>,
     value: Vec<u8>,
@@ -125,29 +127,33 @@ struct Copier<'a> {
 
 impl Copier<'_> {
     /// Copies the entries of a directory. `path` is the directory's path in the copy; it is used for hard links and in
-    /// errors.
+    /// errors. It consists of bytes: names of files need not be UTF-8, and no other name may take their place.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
-        path: &str,
+        path: &[u8],
     ) -> Result<(), Error> {
-        let list = names(from).context("read", format!("/{path}"))?;
+        // Bounds the depth, and with it the stack that this function uses.
+        if path.len() >= LONGEST_PATH {
+            return Err(sys::Error::new("copy directory", shown(path), Errno::NAMETOOLONG).into());
+        }
+        let list = names(from).context("read", shown(path))?;
         for name in list {
             let place = match path {
-                "" => String::from(name.to_string_lossy()),
-                path => format!("{path}/{}", name.to_string_lossy()),
+                b"" => name.to_bytes().to_vec(),
+                path => [path, name.to_bytes()].join(&b'/'),
             };
-            let stat = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
-                .context("stat", format!("/{place}"))?;
+            let stat =
+                statat(from, &name, AtFlags::SYMLINK_NOFOLLOW).context("stat", shown(&place))?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                 let (from, below) =
-                    self.enter(from, to, &name).context("copy directory", format!("/{place}"))?;
+                    self.enter(from, to, &name).context("copy directory", shown(&place))?;
                 self.directory(from.as_fd(), below.as_fd(), &place)?;
             } else if !self.file(from, to, &name, &stat, &place)? {
                 continue;
             }
-            self.finish(from, to, &name, &stat).context("copy", format!("/{place}"))?;
+            self.finish(from, to, &name, &stat).context("copy", shown(&place))?;
         }
         Ok(())
     }
@@ -183,9 +189,9 @@ impl Copier<'_> {
         to: BorrowedFd<'_>,
         name: &CStr,
         stat: &Stat,
-        place: &str,
+        place: &[u8],
     ) -> Result<bool, Error> {
-        let object = || format!("/{place}");
+        let object = || shown(place);
         remove_at(to, name).context("replace", object())?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind == FileType::CharacterDevice && stat.st_rdev == 0 && !self.keeps_marks {
@@ -195,11 +201,10 @@ impl Copier<'_> {
         if stat.st_nlink > 1 {
             let inode = (stat.st_dev, stat.st_ino);
             if let Some(first) = self.links.get(&inode) {
-                linkat(self.root, first.as_str(), to, name, AtFlags::empty())
-                    .context("link", object())?;
+                link(self.root, first, to, name).context("link", object())?;
                 return Ok(false);
             }
-            self.links.insert(inode, String::from(place));
+            self.links.insert(inode, CString::new(place).unwrap_or_default());
         }
         let made = match kind {
             FileType::RegularFile => contents(from, to, name, stat),
@@ -239,16 +244,17 @@ impl Copier<'_> {
         utimensat(to, name, &times, nofollow)
     }
 
-    fn attributes(&mut self, from: &str, to: &str) -> Result<(), Errno> {
+    fn attributes(&mut self, from: &CStr, to: &CStr) -> Result<(), Errno> {
         let size = match llistxattr(from, &mut self.list[..]) {
             Err(Errno::OPNOTSUPP) => 0,
             size => size?,
         };
         let list = self.list.get(..size).unwrap_or_default();
-        for name in list.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-            let Ok(name) = core::str::from_utf8(name) else { continue };
+        let names = list.split_inclusive(|byte| *byte == 0);
+        for name in names.filter_map(|name| CStr::from_bytes_with_nul(name).ok()) {
             let is_replaced = self.label.is_some() && name == LABEL;
-            let is_mark = !self.keeps_marks && MARKS.iter().any(|mark| name.starts_with(mark));
+            let has = |mark: &&str| name.to_bytes().starts_with(mark.as_bytes());
+            let is_mark = !self.keeps_marks && MARKS.iter().any(has);
             if is_replaced || is_mark {
                 continue;
             }
@@ -296,8 +302,26 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
 
 /// Returns a path for a name in a directory that is given by descriptor. Extended attributes can only be read and set
 /// by path.
-fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> String {
-    format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy())
+fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> CString {
+    let directory = format!("/proc/self/fd/{}/", directory.as_raw_fd());
+    CString::new([directory.as_bytes(), name.to_bytes()].concat()).unwrap_or_default()
+}
+
+/// Returns a path in the copy, for an error.
+fn shown(path: &[u8]) -> String {
+    format!("/{}", String::from_utf8_lossy(path))
+}
+
+/// Makes `name` another name of the file with the path `first` in the copy. Follows no link on the way to it.
+fn link(root: BorrowedFd<'_>, first: &CStr, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let mut names = first.to_bytes().split(|byte| *byte == b'/');
+    let last = names.next_back().unwrap_or_default();
+    let mut directory = None;
+    for part in names {
+        let above = directory.as_ref().map_or(root, AsFd::as_fd);
+        directory = Some(open_directory(above, &CString::new(part).unwrap_or_default())?);
+    }
+    linkat(directory.as_ref().map_or(root, AsFd::as_fd), last, to, name, AtFlags::empty())
 }
 
 fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
@@ -305,7 +329,7 @@ fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
     MARKS.iter().any(|mark| {
         let mut value = [0u8; 1];
         let key = CString::new(format!("{mark}opaque")).unwrap_or_default();
-        lgetxattr(path.as_str(), &key, &mut value[..]) == Ok(1) && value == *b"y"
+        lgetxattr(&path, &key, &mut value[..]) == Ok(1) && value == *b"y"
     })
 }
 
@@ -316,8 +340,13 @@ fn contents(
     name: &CStr,
     stat: &Stat,
 ) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
-    let from = openat(from, name, flags, Permissions::empty())?;
+    // A named pipe that has taken the file's place would block open(2).
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::NONBLOCK;
+    let from = openat(from, name, flags | OFlags::CLOEXEC, Permissions::empty())?;
+    let opened = fstat(&from)?;
+    if (opened.st_dev, opened.st_ino) != (stat.st_dev, stat.st_ino) {
+        return Err(Errno::STALE);
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = openat(to, name, flags, Permissions::RUSR | Permissions::WUSR)?;
     let size = stat.st_size as u64;
@@ -373,6 +402,61 @@ fn by_hand(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64) -> Result<(), Er
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    /// Lossy conversion would replace the name `\xff` by that of the link.
+    #[test]
+    fn names_need_not_be_text() {
+        let dir = std::env::temp_dir().join(format!("dayfly-copy-{}", std::process::id()));
+        let (from, to, outside) = (dir.join("from"), dir.join("to"), dir.join("outside"));
+        let odd = OsStr::from_bytes(b"\xff");
+        fs::create_dir_all(from.join(odd)).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("file"), "outside").unwrap();
+        symlink(&outside, from.join("\u{fffd}")).unwrap();
+        fs::write(from.join(odd).join("file"), "inside").unwrap();
+        for number in 0..20 {
+            fs::hard_link(from.join(odd).join("file"), from.join(format!("{number}"))).unwrap();
+        }
+        let open = |path: &std::path::Path| fs::File::open(path).unwrap();
+        copy_upper(open(&from).as_fd(), open(&to).as_fd()).unwrap();
+        let copied = fs::metadata(to.join(odd).join("file")).unwrap();
+        assert_eq!(copied.nlink(), 21);
+        for number in 0..20 {
+            let name = to.join(format!("{number}"));
+            assert_eq!(fs::read(&name).unwrap(), b"inside");
+            assert_eq!(fs::metadata(&name).unwrap().ino(), copied.ino());
+        }
+        assert_eq!(fs::metadata(outside.join("file")).unwrap().nlink(), 1);
+        let root = open(&to);
+        let follow = link(root.as_fd(), c"\u{fffd}/file", root.as_fd(), c"new");
+        assert!(matches!(follow, Err(Errno::LOOP | Errno::NOTDIR)), "{follow:?}");
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// A path that is too long is an error, not the end of the stack.
+    #[test]
+    fn depth_has_a_bound() {
+        let dir = std::env::temp_dir().join(format!("dayfly-deep-{}", std::process::id()));
+        let (from, to) = (dir.join("from"), dir.join("to"));
+        fs::create_dir_all(&from).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        let name = CString::new("d".repeat(255)).unwrap();
+        let mut at = OwnedFd::from(fs::File::open(&from).unwrap());
+        for _ in 0..17 {
+            mkdirat(&at, &name, Permissions::RWXU).unwrap();
+            at = open_directory(at.as_fd(), &name).unwrap();
+        }
+        let open = |path: &std::path::Path| fs::File::open(path).unwrap();
+        let error = copy_upper(open(&from).as_fd(), open(&to).as_fd()).unwrap_err();
+        let is_meant = matches!(&error, Error::System(error) if error.errno == Errno::NAMETOOLONG);
+        assert!(is_meant, "{error}");
+        crate::remove_all(&CString::new(dir.to_str().unwrap()).unwrap()).unwrap();
+    }
 
     #[test]
     fn capabilities_become_those_of_the_range() {

@@ -7,6 +7,7 @@ use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -15,6 +16,8 @@ const CASES: &[Case] = &[
     case!(in_every_mode).needs(criu::lacking).unlike_runc(),
     case!(changes_are_kept).needs(criu::lacking).unlike_runc(),
     case!(changes_of_mapped_ids_are_kept).needs(criu::lacking).unlike_runc(),
+    case!(names_that_are_no_text).needs(criu::lacking).unlike_runc(),
+    case!(too_deep_to_be_copied).needs(criu::lacking).unlike_runc(),
     case!(changes_of_a_copy).needs(criu::lacking).unlike_runc(),
     case!(changes_in_memory).needs(criu::lacking).unlike_runc(),
     case!(range_of_ids).needs(criu::lacking).unlike_runc(),
@@ -134,6 +137,45 @@ fn keeps_changes(bed: &Bed, flags: &[&str]) {
         .expect("rename");
     saved.restore(&[]).fails("the changes of the root filesystem are incomplete");
     saved.c.assert_gone("refused restores");
+    assert_nothing_left(&saved);
+}
+
+/// As text, the names of the directories would be that of the link, which leads out of the container.
+fn names_that_are_no_text(bed: &Bed) {
+    let outside = bed.dir.join("outside");
+    fs::create_dir(&outside).expect("mkdir");
+    fs::write(outside.join("file"), "outside\n").expect("write");
+    let script = "exec sleep 1000 </dev/null >/dev/null 2>&1";
+    let saved = Saved::on_layers(bed.bundle().sh(script), &[]);
+    let make = format!(
+        "mkdir /d; cd /d; ln -s {} \"$(printf '\\357\\277\\275')\"; \
+         for o in 300 311 322 333 344 355 366 377; do d=\"$(printf \\\\$o)\"; mkdir \"$d\"; \
+         echo inside >\"$d/file\"; for n in 0 1 2 3; do ln \"$d/file\" $o$n; done; done",
+        outside.display()
+    );
+    saved.c.sh(&make).ok();
+    let look = "cd /d; cat 3*; stat -c %h 3*";
+    let before = saved.c.sh(look).ok().stdout;
+    assert_eq!(before, "inside\n".repeat(32) + &"5\n".repeat(32));
+    for _ in 0..2 {
+        saved.cycle();
+        assert_eq!(saved.c.sh(look).ok().stdout, before);
+    }
+    assert_eq!(fs::metadata(outside.join("file")).expect("stat").nlink(), 1);
+}
+
+/// A checkpoint that fails once criu has written all images is none.
+fn too_deep_to_be_copied(bed: &Bed) {
+    let saved = Saved::on_layers(bed.bundle().sh(COUNTER), &[]);
+    saved.counts();
+    let name = "d".repeat(255);
+    let make = format!("cd /; for i in $(seq 17); do mkdir {name} && cd -P {name} || exit 1; done");
+    saved.c.sh(&make).ok();
+    saved.checkpoint(&[]).fails("name too long");
+    saved.counts();
+    assert!(saved.images.join("pstree.img").exists(), "criu has written no images");
+    saved.c.delete_force().ok();
+    saved.restore(&[]).fails("has no checkpoint: inventory.img is missing");
     assert_nothing_left(&saved);
 }
 
