@@ -211,6 +211,10 @@ fn goes_on_where_it_was(bed: &Bed) {
     assert_gone(&saved);
     let mode = fs::metadata(&saved.images).expect("images").permissions().mode();
     assert_eq!(mode & 0o7777, 0o700, "{mode:o}");
+    for image in fs::read_dir(&saved.images).expect("read images").flatten() {
+        let mode = image.metadata().expect("stat").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{image:?}: {mode:o}");
+    }
     let then = saved.count();
     std::thread::sleep(Duration::from_millis(60));
     assert_eq!(saved.count(), then, "still counting");

@@ -6,6 +6,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -18,6 +19,7 @@ const CASES: &[Case] = &[
     case!(what_wants_memory_to_be_tracked).needs(criu::lacking).unlike_runc(),
     case!(images_that_are_none).needs(criu::lacking).unlike_runc(),
     case!(images_of_others).needs(criu::lacking).unlike_runc(),
+    case!(directory_of_another_checkpoint).needs(criu::lacking).unlike_runc(),
     case!(damaged_images).needs(criu::lacking).unlike_runc(),
     case!(configurations).needs(criu::lacking).unlike_runc(),
     case!(what_criu_refuses).needs(criu::lacking).unlike_runc(),
@@ -100,6 +102,19 @@ fn images_of_others(bed: &Bed) {
     // A directory that belongs to another user is refused as well.
     chown(&saved.images, Some(1000), None).expect("chown");
     saved.checkpoint(&[]).fails("belongs to user 1000");
+    saved.counts();
+}
+
+fn directory_of_another_checkpoint(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&["--leave-running"]).ok();
+    let directory = fs::File::open(&saved.images).expect("open");
+    flock(&directory, FlockOperation::NonBlockingLockExclusive).expect("lock");
+    saved.checkpoint(&[]).fails("another checkpoint writes to");
+    saved.counts();
+    assert!(saved.images.join("inventory.img").exists(), "the other checkpoint is lost");
+    drop(directory);
+    saved.cycle();
     saved.counts();
 }
 

@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     case!(several_ranges_and_another_user).needs(criu::lacking).unlike_runc(),
     case!(volumes).needs(criu::lacking).unlike_runc(),
     case!(where_others_may_not_search).needs(criu::lacking).unlike_runc(),
+    case!(images_that_others_could_reach).needs(criu::lacking).unlike_runc(),
+    case!(mappings_of_an_earlier_checkpoint).needs(criu::lacking).unlike_runc(),
     case!(other_mappings).needs(criu::lacking).unlike_runc(),
 ];
 
@@ -140,6 +142,34 @@ fn volumes(bed: &Bed) {
     let seen = saved.c.sh("cat /etc/file /data/own/kept; stat -c %u:%g /data/log /data/own/kept");
     assert_eq!(seen.ok().stdout, "of the host\nkept\n0:0\n0:0\n");
     saved.c.sh("echo >/etc/file").exits(1);
+}
+
+/// Others may read the images, so they must not be able to reach them.
+fn images_that_others_could_reach(bed: &Bed) {
+    let saved = Saved::running(mapped(bed).sh(COUNTER));
+    fs::create_dir(&saved.images).expect("mkdir");
+    let mode =
+        |mode| fs::set_permissions(&saved.images, fs::Permissions::from_mode(mode)).expect("chmod");
+    for bits in [0o755, 0o710, 0o701] {
+        mode(bits);
+        saved.checkpoint(&[]).fails("can be searched by others");
+    }
+    assert_eq!(fs::read_dir(&saved.images).expect("read images").count(), 0);
+    saved.counts();
+    mode(0o700);
+    saved.cycle();
+    saved.counts();
+}
+
+/// The directory has images of a container in a user namespace, and gets those of another container.
+fn mappings_of_an_earlier_checkpoint(bed: &Bed) {
+    let earlier = Saved::running(mapped(bed).sh(COUNTER));
+    earlier.counts();
+    earlier.checkpoint(&[]).ok();
+    let saved = Saved::of(bed.bundle().sh(COUNTER).make().detached(), earlier.images.clone());
+    saved.counts();
+    saved.cycle();
+    saved.counts();
 }
 
 /// The state root, the bundle and the images are in a directory that only the host's root may search.

@@ -12,6 +12,7 @@ use sys::Context;
 
 use super::c_string;
 use super::images::Directory;
+use crate::identity::has_exited;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::{Container, Error};
@@ -33,9 +34,8 @@ impl Changes {
     /// Removes the changes of an earlier checkpoint. Prepares a copy if the container has an upper layer on disk: until
     /// `save`, the checkpoint is incomplete.
     pub fn begin(container: &Container, images: &Directory) -> Result<Option<Self>, Error> {
-        for name in [CHANGES, INCOMPLETE] {
-            rootfs::remove_all(&c_string(&format!("{}/{name}", images.path))?)?;
-        }
+        remove(images, CHANGES)?;
+        remove(images, INCOMPLETE)?;
         let Some(upper) = container.record.layered.as_deref().and_then(upper_of) else {
             return Ok(None);
         };
@@ -48,11 +48,25 @@ impl Changes {
         Ok(Some(Self { upper, copy }))
     }
 
-    /// Copies the changes. The container's processes must be stopped.
-    pub fn save(&self, images: &Directory) -> Result<(), Error> {
+    /// Copies the changes. The container's processes must be stopped, and stay so while `criu`, a pidfd, has not ended.
+    pub fn save(&self, images: &Directory, criu: &OwnedFd) -> Result<(), Error> {
         copy_upper(self.upper.as_fd(), self.copy.as_fd())?;
+        if has_exited(criu) {
+            return Err(Error::text(
+                "criu has ended while the changes of the root filesystem were copied",
+            ));
+        }
         Ok(renameat(&images.fd, INCOMPLETE, &images.fd, CHANGES).context("rename", INCOMPLETE)?)
     }
+}
+
+/// Removes what a failed checkpoint has copied.
+pub(super) fn discard(images: &Directory) -> Result<(), Error> {
+    remove(images, INCOMPLETE)
+}
+
+fn remove(images: &Directory, name: &str) -> Result<(), Error> {
+    Ok(rootfs::remove_all(&c_string(&format!("{}/{name}", images.path))?)?)
 }
 
 fn upper_of(layered: &LayeredRecord) -> Option<String> {

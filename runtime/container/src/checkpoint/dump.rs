@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use proto::messages::criu::{Notice, Options, PageServer, kind};
+use proto::messages::criu::{Notice, Options, PageServer, kind, network_lock};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fcntl_getfl, openat, stat};
 use rustix::process::umask;
@@ -21,7 +21,7 @@ use super::options::{CheckpointOptions, Pages};
 use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
-use super::{cgroups, entering, external_name, mounts};
+use super::{cgroups, changes, entering, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -50,7 +50,12 @@ impl Container {
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("open", "/dev/null")?;
         // Root of the container's user namespace reads the images at a restore. Their directory is the caller's alone.
-        let mask = umask(Mode::WGRP | Mode::WOTH);
+        let in_user_namespace = self.is_in_user_namespace();
+        let hidden = match in_user_namespace {
+            true => Mode::WGRP | Mode::WOTH,
+            false => Mode::RWXG | Mode::RWXO,
+        };
+        let mask = umask(hidden);
         let session = Session::begin(options.env, [null.as_fd(); 3], &[], true);
         umask(mask);
         let mut session = session?;
@@ -65,6 +70,11 @@ impl Container {
             status = pages.status_fd.map(|number| status_of(number, &session)).transpose()?;
         }
         let images = Directory::make(options.criu.images)?;
+        images.lock()?;
+        // The changes may have programs with the set-user-ID bit.
+        if in_user_namespace || self.record.layered.is_some() {
+            images.check_closed()?;
+        }
         let work = options.criu.work.map(Directory::make).transpose()?;
         let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
         let request = self.request(options, &spec, &session, &process)?;
@@ -84,15 +94,24 @@ impl Container {
         // the pid has been init's all the time.
         let criu = session.pidfd()?;
         let mut guard = None;
+        // criu writes the inventory before these notices, but goes on only if they succeed.
+        let mut is_incomplete = false;
+        let save = |changes: &mut Option<Changes>| {
+            changes.take().map_or(Ok(()), |changes| changes.save(&images, &criu))
+        };
         let mut hear = |notice: &Notice, _| match notice.script.as_str() {
             "post-dump" => {
+                is_incomplete = true;
                 process.check()?;
                 entering::check(&self)?;
-                changes.take().map_or(Ok(()), |changes| changes.save(&images))
+                save(&mut changes)?;
+                is_incomplete = false;
+                Ok(())
             }
             "status-ready" => {
+                is_incomplete = true;
                 // A restore may begin now.
-                changes.take().map_or(Ok(()), |changes| changes.save(&images))?;
+                save(&mut changes)?;
                 if let Some(error) = status.take().and_then(|fd| write_all(fd, &[0]).err()) {
                     let error = sys::Error::new("write", "the descriptor of --status-fd", error);
                     (options.warn.0)(&error.to_string());
@@ -111,7 +130,17 @@ impl Container {
             if state == Status::Running {
                 self.resume_quietly();
             }
+            // A restore must not take the images for whole. If they are, they stay: criu may have ended the processes.
+            let forgotten = if is_incomplete { images.forget() } else { Ok(()) };
+            if let Err(error) = forgotten.and_then(|()| changes::discard(&images)) {
+                (options.warn.0)(&format!("the images are incomplete, and not removed: {error}"));
+            }
             return Err(log.explain(trouble));
+        }
+        if changes.is_some() {
+            return Err(Error::text(
+                "criu has not told when the processes were stopped: the changes of the root filesystem are not saved",
+            ));
         }
         if let Err(error) = images.write_sizes() {
             (options.warn.0)(&format!("whether images are whole will not be seen: {error}"));
@@ -125,10 +154,15 @@ impl Container {
         Ok(())
     }
 
+    /// Returns whether the container is in a user namespace of its own.
+    pub(super) fn is_in_user_namespace(&self) -> bool {
+        self.record.namespaces & CloneFlags::NEWUSER.bits() != 0
+    }
+
     /// Refuses unsupported properties of the container, including properties that only the record shows.
     fn refuse(&self, spec: &Spec<'_>, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
-        let in_user_namespace = self.record.namespaces & CloneFlags::NEWUSER.bits() != 0;
+        let in_user_namespace = self.is_in_user_namespace();
         refused::check(spec, in_user_namespace, WHAT)?;
         if options.criu.pages.lazy {
             refused::check_lazy_pages(in_user_namespace, WHAT)?;
@@ -166,6 +200,12 @@ impl Container {
             cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), process)?,
             freeze_cgroup: self.freezer(session)?,
             page_server: page_server(&options.criu.pages),
+            // The lock keeps the state of connections unchanged during a dump. To set it, and to remove it again at each
+            // restore, criu executes iptables-restore(8) several times, which takes longer than most other things it does.
+            network_lock: match options.criu.tcp_established || !session.is(31900) {
+                true => network_lock::DEFAULT,
+                false => network_lock::SKIP,
+            },
             config_file: config_file(spec),
             ..options.criu.to_criu()
         })

@@ -5,30 +5,37 @@
 use alloc::format;
 use core::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
 use rustix::fs::stat;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
-use sys::clone::CloneFlags;
+use sys::wait::{Deadline, ready};
 
 use crate::{Container, Error};
 
-/// The time that such a process gets to end. It does nothing more.
+/// The time that such processes get to end, all together. They do nothing more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Waits until all processes of the container are in its user namespace.
 ///
 /// # Errors
-/// As [`check`], if a process takes too long; those of pidfd_open(2).
+/// As [`check`], if they take too long; those of pidfd_open(2).
 pub(super) fn wait(container: &Container) -> Result<(), Error> {
+    let deadline = Deadline::after(PATIENCE);
     while let Some(pid) = found(container)? {
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) if !sys::pidfd::wait_for_exit(&pidfd, PATIENCE) => return check(container),
+            Ok(pidfd) if !has_exited_before(&pidfd, deadline) => return check(container),
             Ok(_) | Err(Errno::SRCH) => {}
             Err(errno) => return Err(sys::Error::new("pidfd_open", format!("{pid}"), errno).into()),
         }
     }
     Ok(())
+}
+
+fn has_exited_before(pidfd: &OwnedFd, deadline: Deadline) -> bool {
+    ready(&mut [PollFd::new(pidfd, PollFlags::IN)], deadline).unwrap_or(false)
 }
 
 /// Refuses a container with a process that is not in its user namespace.
@@ -46,7 +53,7 @@ pub(super) fn check(container: &Container) -> Result<(), Error> {
 
 /// Returns a process of the container's cgroup that is in this process's user namespace.
 fn found(container: &Container) -> Result<Option<Pid>, Error> {
-    if container.record.namespaces & CloneFlags::NEWUSER.bits() == 0 {
+    if !container.is_in_user_namespace() {
         return Ok(None);
     }
     let Ok(cgroup) = container.cgroup() else { return Ok(None) };

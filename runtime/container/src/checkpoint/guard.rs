@@ -1,6 +1,8 @@
 //! A process that ends a criu which serves pages if the command is killed. criu would go on to wait for a restore that
 //! asks for pages, and keep the container stopped meanwhile.
 
+use core::time::Duration;
+
 use launch::copy_process;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -11,6 +13,9 @@ use sys::clone::{Child, Clone};
 use sys::signal::{SignalSet, set_mask};
 
 use crate::Error;
+
+/// The time that a killed criu gets to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The guard. It is ended on drop.
 #[derive(Debug)]
@@ -27,7 +32,8 @@ impl Guard {
                 let _ = set_mask(SignalSet::ALL);
                 if ends_before(&command, criu) {
                     let _ = sys::signal::send(criu.as_fd(), 9);
-                    let _ = await_end(&[criu]);
+                    // Even if the kernel keeps criu, this process ends.
+                    let _ = sys::pidfd::wait_for_exit(criu, PATIENCE);
                     resume();
                 }
                 sys::start::exit(0)
@@ -45,18 +51,15 @@ impl Drop for Guard {
 
 /// Waits until one of two processes has ended; returns whether it is the first.
 fn ends_before(first: &OwnedFd, second: &OwnedFd) -> bool {
-    matches!(await_end(&[first, second]), Some(0))
-}
-
-/// Waits until one of the processes has ended; returns its index.
-fn await_end(processes: &[&OwnedFd]) -> Option<usize> {
-    let mut fds: alloc::vec::Vec<PollFd<'_>> =
-        processes.iter().map(|pidfd| PollFd::new(*pidfd, PollFlags::IN)).collect();
+    let mut fds = [first, second].map(|pidfd| PollFd::new(pidfd, PollFlags::IN));
     loop {
         match poll(&mut fds, None) {
-            Ok(_) => return fds.iter().position(|fd| !fd.revents().is_empty()),
+            Ok(_) => {
+                let [first, _] = &fds;
+                return !first.revents().is_empty();
+            }
             Err(Errno::INTR) => {}
-            Err(_) => return None,
+            Err(_) => return false,
         }
     }
 }

@@ -9,7 +9,10 @@ use core::mem::MaybeUninit;
 
 use proto::messages::criu::UserNamespace;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, fstat, mkdir, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdir, openat, statat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use sys::Context;
 use sys::fs::Owned;
@@ -206,14 +209,45 @@ impl Directory {
         })
     }
 
-    /// Removes the inventory of an earlier checkpoint, so that the directory counts as incomplete until criu writes a
-    /// new one.
+    /// Removes the inventory of a checkpoint, so that the directory counts as incomplete until criu writes a new one.
+    /// Also removes id mappings: criu may give the next image of a user namespace another name.
     pub fn forget(&self) -> Result<(), Error> {
         self.remove(INVENTORY)?;
-        self.remove(SIZES)
+        self.remove(SIZES)?;
+        let names = self.names()?;
+        names
+            .iter()
+            .filter(|name| name.starts_with(USER_NAMESPACE))
+            .try_for_each(|name| self.remove(name))
     }
 
-    fn remove(&self, name: &'static str) -> Result<(), Error> {
+    /// Keeps other checkpoints out of the directory as long as this value lives: they would remove this one's files.
+    pub fn lock(&self) -> Result<(), Error> {
+        match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(Error::Text(format!(
+                "another checkpoint writes to {}: wait until it has ended, or take another directory",
+                self.path
+            ))),
+            // Not every file system has locks.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a directory that others may search, for files that others must not reach there but may read or execute.
+    pub fn check_closed(&self) -> Result<(), Error> {
+        let mode = fstat(&self.fd).context("fstat", &self.path)?.st_mode;
+        if mode & 0o011 == 0 {
+            return Ok(());
+        }
+        Err(Error::Text(format!(
+            "{} can be searched by others (mode {:04o}): the images of this container have files that others may \
+             read; take a directory with mode 0700",
+            self.path,
+            mode & 0o7777
+        )))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(sys::Error::new("unlink", self.object(name), errno).into()),

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use proto::messages::criu::{Options, cgroups, network_lock};
+use proto::messages::criu::{Options, cgroups};
 
 use crate::path::absolute;
 use crate::{CreateOptions, Error, Warn};
@@ -69,12 +69,6 @@ impl CriuOptions<'_> {
             file_locks: self.file_locks,
             ext_unix_sk: self.ext_unix_sk,
             tcp_established: self.tcp_established,
-            // The lock keeps the state of connections unchanged during a dump. To set it, and to remove it again at each
-            // restore, criu executes iptables-restore(8) several times, which takes longer than most other things it does.
-            network_lock: match self.tcp_established {
-                true => network_lock::IPTABLES,
-                false => network_lock::SKIP,
-            },
             lazy_pages: self.pages.lazy,
             manage_cgroups: true,
             cgroups_mode: Some(self.cgroups_mode),

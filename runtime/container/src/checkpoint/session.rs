@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,6 +19,7 @@ use sys::Context;
 use sys::clone::Child;
 use sys::signal::{SignalSet, read_signal, signalfd};
 use sys::spawn::{Program, spawn};
+use sys::wait::Deadline;
 
 use crate::Error;
 
@@ -27,6 +29,8 @@ pub const PROGRAM: &str = "DAYFLY_CRIU";
 const OLDEST: i32 = 30000;
 /// The largest size of an answer, in bytes.
 const LONGEST: usize = 1 << 16;
+/// The time that criu gets to tell its version or its features. It does not touch the container for that.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What has failed.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ pub(super) struct Session {
     ended: Ended,
     /// Yields the signals that interrupt the operation, if this process has blocked them.
     interrupts: Option<OwnedFd>,
+    /// When criu must have answered.
+    deadline: Option<Deadline>,
 }
 
 impl Session {
@@ -108,6 +114,7 @@ impl Session {
             is_over: false,
             ended: Ended::Unknown,
             interrupts,
+            deadline: None,
         };
         let mut errno = [0; 4];
         if let Ok(4) = rustix::io::read(&trouble, &mut errno) {
@@ -120,7 +127,7 @@ impl Session {
 
     fn ask_version(&mut self, path: &str) -> Result<(), Error> {
         let request = Request { kind: kind::VERSION, keep_open: true, ..Request::default() };
-        let answer = self.ask(&request, &mut |_, _| Ok(()));
+        let answer = self.ask_soon(&request);
         let version = match answer {
             Ok(Response { version: Some(version), .. }) => version,
             Err(Trouble::Ours(error)) => return Err(error),
@@ -187,7 +194,7 @@ impl Session {
             features: Some(Features { mem_track: true, lazy_pages: true }),
             ..Request::default()
         };
-        match self.ask(&request, &mut |_, _| Ok(())) {
+        match self.ask_soon(&request) {
             Ok(answer) => Ok(answer.features.unwrap_or_default()),
             Err(Trouble::Ours(error)) => Err(error),
             Err(Trouble::Of(text)) => {
@@ -219,6 +226,14 @@ impl Session {
             Some(0) => Ok(answer),
             _ => Err(Trouble::Of(self.how_it_ended())),
         }
+    }
+
+    /// Sends a request that criu answers by itself, and waits for the answer no longer than [`PATIENCE`].
+    fn ask_soon(&mut self, request: &Request) -> Result<Response, Trouble> {
+        self.deadline = Some(Deadline::after(PATIENCE));
+        let answer = self.ask(request, &mut |_, _| Ok(()));
+        self.deadline = None;
+        answer
     }
 
     /// Sends a request and waits for its answer.
@@ -327,7 +342,7 @@ impl Session {
     }
 
     /// Waits for an event; returns whether `socket` has one of the `wanted` events, and whether criu has ended. If a
-    /// signal interrupts this process first, kills criu and returns an error.
+    /// signal interrupts this process first, or the deadline passes, kills criu and returns an error.
     fn watch(&self, socket: &OwnedFd, wanted: PollFlags) -> Result<[bool; 2], Error> {
         let signals = self.interrupts.as_ref();
         let of_signals = if signals.is_some() { PollFlags::IN } else { PollFlags::empty() };
@@ -337,9 +352,17 @@ impl Session {
             PollFd::new(signals.unwrap_or(socket), of_signals),
         ];
         loop {
-            match poll(&mut fds, None) {
+            let left = self.deadline.map(|deadline| deadline.left().unwrap_or_default());
+            match poll(&mut fds, left.as_ref()) {
+                Ok(0) if self.deadline.is_some_and(|deadline| deadline.left().is_none()) => {
+                    let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+                    return Err(Error::Text(format!(
+                        "criu was ended, because it has not answered within {} seconds: does ${PROGRAM} name a criu?",
+                        PATIENCE.as_secs()
+                    )));
+                }
+                Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => break,
-                Err(Errno::INTR) => {}
                 Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
             }
         }

@@ -48,9 +48,9 @@ pub mod cgroups {
 
 /// The ways in which a dump keeps packets away.
 pub mod network_lock {
-    /// By rules of iptables(8).
-    pub const IPTABLES: i32 = 1;
-    /// Not at all (criu 3.17).
+    /// As criu was built, or as its file of options requests: by rules of iptables(8) or nft(8).
+    pub const DEFAULT: i32 = 0;
+    /// Not at all (criu 3.19).
     pub const SKIP: i32 = 3;
 }
 
