@@ -210,6 +210,7 @@ fn features(bed: &Bed) {
     assert!(has("/linux/capabilities", "CAP_SYS_ADMIN"));
     // The annotations that engines must not take over from images.
     assert!(has("/potentiallyUnsafeConfigAnnotations", "org.systemd.property."));
+    assert!(has("/potentiallyUnsafeConfigAnnotations", "org.criu.config"));
     if features["annotations"]["org.dayfly.version"].is_string() {
         assert!(has("/potentiallyUnsafeConfigAnnotations", "run.dayfly."));
     }

@@ -8,12 +8,16 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use spec::{NamespaceKind, capability, memory_policy, mount_options};
 
+use crate::checkpoint::CONFIG_ANNOTATION;
+
 /// The version of this build.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Prefixes of annotations that dayfly obeys: properties of a systemd scope; dayfly's own, for pinning, pools and
-/// traces; crun's annotation that keeps the caller's groups.
-const OBEYED_ANNOTATIONS: [&str; 3] = ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS];
+/// traces; crun's annotation that keeps the caller's groups; runc's that names a file of options for criu, which may
+/// have programs to execute.
+const OBEYED_ANNOTATIONS: [&str; 4] =
+    ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS, CONFIG_ANNOTATION];
 
 /// The features document (features.md).
 #[derive(Debug, Serialize)]
@@ -25,7 +29,7 @@ pub struct Features {
     mount_options: Vec<&'static str>,
     linux: Linux,
     annotations: Annotations,
-    potentially_unsafe_config_annotations: [&'static str; 3],
+    potentially_unsafe_config_annotations: [&'static str; 4],
 }
 
 #[derive(Debug, Serialize)]

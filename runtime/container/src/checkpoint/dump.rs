@@ -29,7 +29,7 @@ use crate::{Container, Error};
 
 const LOG: &str = "dump.log";
 /// The annotation that names a file of options for criu, as for runc.
-const CONFIG_ANNOTATION: &str = "org.criu.config";
+pub(crate) const CONFIG_ANNOTATION: &str = "org.criu.config";
 /// The default file of options for criu, the same as runc's.
 const CONFIG_FILE: &str = "/etc/criu/runc.conf";
 

@@ -22,6 +22,7 @@ mod restore;
 mod session;
 mod stage;
 
+pub(crate) use dump::CONFIG_ANNOTATION;
 pub use options::{
     CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
 };
