@@ -61,6 +61,12 @@ fn what_was_meant(bed: &Bed) {
             "dayfly run [options] CONTAINER",
         ),
         (
+            &["run", "--root", "/x", "x"],
+            "flag provided but not defined: -root; --root comes before the command",
+            "dayfly run [options] CONTAINER",
+        ),
+        (&["--foo", "list"], "flag provided but not defined: -foo", "dayfly [global options]"),
+        (
             &["start"],
             "dayfly: \"start\" requires exactly 1 argument(s)",
             "dayfly start [options] CONTAINER",
@@ -234,7 +240,9 @@ fn stop_kills_who_stays(bed: &Bed) {
 fn stop_of_a_paused_container(bed: &Bed) {
     let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
     c.id_call("pause", &[], &[]).run().ok();
-    c.id_call("stop", &["-t", "0s"], &[]).run().ok();
+    c.id_call("stop", &["-t", "soon"], &[]).run().fails("--time soon: must be a time such as 10s");
+    assert_eq!(c.state()["status"], "paused");
+    c.id_call("stop", &["-t", "0"], &[]).run().ok();
     assert_eq!(c.state()["status"], "stopped");
 }
 

@@ -5,8 +5,10 @@ use core::time::Duration;
 use container::{Error, Status};
 
 use crate::definition::options::STOP_TIME;
+use crate::duration;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::number;
 use crate::signal;
 
 /// The annotation that contains the stop signal from the image's configuration (image-spec, conversion.md).
@@ -17,11 +19,7 @@ const KILL: i32 = 9;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let container = invocation.container()?;
-    let limit = match invocation.values.duration(&STOP_TIME) {
-        None => PATIENCE,
-        Some(nanoseconds @ 0..) => Duration::from_nanos(nanoseconds.unsigned_abs()),
-        Some(_) => return Err(Failure::new("time must not be less than 0")),
-    };
+    let limit = invocation.values.text(&STOP_TIME).map_or(Ok(PATIENCE), limit)?;
     let state = container.state()?;
     let signal = match state.annotations.get(SIGNAL) {
         None => signal::TERM,
@@ -48,4 +46,32 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         container.id(),
         PATIENCE.as_secs()
     )))
+}
+
+/// Parses the value of `--time`. A number without a unit is a number of seconds, as in Docker and Podman.
+fn limit(text: &str) -> Result<Duration, Failure> {
+    let seconds = number::parse::<u32>(text).ok().map(|count| Duration::from_secs(count.into()));
+    let nanoseconds = || duration::parse(text).and_then(|count| u64::try_from(count).ok());
+    seconds.or_else(|| nanoseconds().map(Duration::from_nanos)).ok_or_else(|| {
+        Failure::new(format_args!(
+            "--time {text}: must be a time such as 10s or 500ms, or a number of seconds"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits() {
+        let of = |text| limit(text).ok();
+        assert_eq!(of("300ms"), Some(Duration::from_millis(300)));
+        assert_eq!(of("1m1s"), Some(Duration::from_secs(61)));
+        assert_eq!(of("5"), Some(Duration::from_secs(5)));
+        assert_eq!(of("0"), Some(Duration::ZERO));
+        for text in ["", "x", "-1", "-1s", "5 s", "99999999999h"] {
+            assert_eq!(of(text), None, "{text:?}");
+        }
+    }
 }

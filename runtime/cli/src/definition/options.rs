@@ -223,9 +223,9 @@ pub static FORCE: Opt =
 /// How long to wait for the program's exit.
 pub static STOP_TIME: Opt = Opt::new(
     "time",
-    Kind::Duration,
+    Kind::Text,
     "TIME",
-    "how long the program may take before it is killed (10s by default)",
+    "how long the program may take before it is killed, such as 500ms, or a number of seconds (default: 10s)",
 )
 .short('t');
 
