@@ -7,15 +7,15 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` with the smallest edit distance to `word`. The distance must be less than the number of
-/// letters of `word`, and at most a third of that number, rounded up; this maximum is itself at least 2 and at most 4.
+/// Returns the word of `known` with the smallest edit distance to `word`. The distance must be at most half the number of
+/// letters of `word`, and at most a third of that number, rounded up; this third counts as at least 2 and at most 4.
 /// Of several words at the same distance, the first in alphabetical order is returned.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
     let (distance, nearest) = distances.min()?;
     let letters = word.chars().count();
-    (distance < letters && distance <= letters.div_ceil(3).clamp(2, 4)).then_some(nearest)
+    (distance <= letters / 2 && distance <= letters.div_ceil(3).clamp(2, 4)).then_some(nearest)
 }
 
 /// Returns the number of insertions, deletions, substitutions and transpositions (the optimal string alignment variant
@@ -61,6 +61,8 @@ mod tests {
         assert_eq!(nearest("cpu", known), Some("cpus"));
         assert_eq!(nearest("memroy", known), Some("memory"));
         assert_eq!(nearest("rnu", ["rm", "run", "ps"]), Some("run"));
+        assert_eq!(nearest("lits", ["list", "kill"]), Some("list"));
+        assert_eq!(nearest("foo", ["log", "root"]), None, "too far for a word of three letters");
         assert_eq!(nearest("elephant", known), None);
         assert_eq!(nearest("", known), None);
         assert_eq!(nearest("x", [""; 0]), None);

@@ -190,8 +190,8 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(message, ProgramUsage)
 }
 
-/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant, or what to do
-/// instead of an option of engines.
+/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant, the place of a
+/// global option, or what to do instead of an option of engines.
 fn incorrect(
     error: &UsageError<'_>,
     command: Option<&str>,
@@ -202,8 +202,12 @@ fn incorrect(
     let of_engines =
         OF_ENGINES.iter().find(|(names, _)| command == Some("run") && names.contains(name));
     let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
+    let is_global = command.is_some() && GLOBALS.iter().any(|option| option.long == *name);
     match (of_engines, word::nearest(name, shown)) {
         (Some((_, advice)), _) => Failure::usage(format!("{error}; {advice}"), usage),
+        (None, _) if is_global => {
+            Failure::usage(format!("{error}; --{name} comes before the command"), usage)
+        }
         (None, Some(meant)) => Failure::usage(format!("{error}; did you mean --{meant}?"), usage),
         (None, None) => Failure::usage(error, usage),
     }

@@ -1,8 +1,7 @@
 //! The directory for the state of containers.
 
 use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::string::String;
 
 use container::{Error, Store, Trace};
 use rustix::fs::{Mode, chmod};
@@ -61,10 +60,7 @@ impl StateRoot {
 fn given(path: &str) -> Result<String, Failure> {
     let here = match path.starts_with('/') {
         true => String::new(),
-        false => {
-            let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
-            here.to_string_lossy().to_string()
-        }
+        false => container::working_directory()?,
     };
     match plan::absolute(&here, path) {
         root if root == "/" => Err(Failure::new("Option --root argument should not be set to /")),

@@ -52,7 +52,7 @@ impl Bundle {
         let path = absolute(bundle)?;
         let config = match config {
             Some(config) => absolute(config)?,
-            None => format!("{path}/config.json"),
+            None => format!("{}/config.json", path.trim_end_matches('/')),
         };
         let text = match sys::fs::read_at(CWD, config.as_str()) {
             Ok(text) => text,

@@ -1,5 +1,6 @@
 //! Paths on the command line.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -12,6 +13,17 @@ pub(crate) fn absolute(path: &str) -> Result<String, Error> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).into_owned());
     }
+    Ok(plan::absolute(&working_directory()?, path))
+}
+
+/// Returns the path of the working directory.
+///
+/// # Errors
+/// That of getcwd(2); a path that is not UTF-8.
+pub fn working_directory() -> Result<String, Error> {
     let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
-    Ok(plan::absolute(&here.to_string_lossy(), path))
+    here.into_string().map_err(|error| {
+        let here = error.into_cstring();
+        Error::Text(format!("working directory {}: its path is not UTF-8", here.to_string_lossy()))
+    })
 }

@@ -106,9 +106,12 @@ impl Trace {
         }
         let Some((_, name)) = annotations.find(|(key, _)| *key == ANNOTATION) else { return };
         let Some(format) = Format::parse(name) else {
+            let known = Format::NAMES.join(", ");
             let _ = core::fmt::Write::write_fmt(
                 &mut sys::stdio::Stderr,
-                format_args!("dayfly: warning: annotation {ANNOTATION}: no format {name:?}\n"),
+                format_args!(
+                    "dayfly: warning: annotation {ANNOTATION}: no format {name:?}: there are {known}\n"
+                ),
             );
             return;
         };

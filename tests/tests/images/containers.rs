@@ -274,6 +274,8 @@ fn options_that_exclude_others(bed: &Bed) {
     fails(&["--bundle", "/x"], "--bundle has no place here");
     fails(&["--ephemeral-size", "12m"], "--ephemeral-size needs --ephemeral");
     fails(&["--layers", "/x"], "one of them");
+    fails(&["--env", "=x"], "--env =x: the name of the variable is missing");
+    run(bed, &["--image", ""], &["true"]).run().fails("--image REF: REF is empty");
     nothing_is_left(bed);
 }
 

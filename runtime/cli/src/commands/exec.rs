@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use container::{ExecOptions, ProcessDocument, Warn};
+use container::{Error, ExecOptions, ProcessDocument, Warn};
 
 use crate::definition::options::{
     ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
@@ -26,7 +26,12 @@ fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         return Err(Failure::new("exec args cannot be empty"));
     }
     container.join_its_makers()?;
-    Ok(container.exec(&options)?)
+    container.exec(&options).map_err(|error| match &error {
+        Error::System(cause) if cause.object == "/dev/tty" && options.tty == Some(true) => {
+            Failure::new(format_args!("{error}: this command has no terminal; leave -t out"))
+        }
+        _ => error.into(),
+    })
 }
 
 fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> {

@@ -51,7 +51,7 @@ pub fn image<'a>(
         command: invocation.arguments,
         entrypoint: entrypoint(invocation)?,
         tty: values.flag(&TTY),
-        env: environment(invocation),
+        env: environment(invocation)?,
         cwd: directory(invocation)?,
         user: values.text(&RUN_USER),
         read_only: values.flag(&READ_ONLY),
@@ -66,14 +66,20 @@ pub fn image<'a>(
 
 /// Returns the variables given by `--env`. A variable that is given only by its name is copied from the caller's
 /// environment.
-fn environment<'a>(invocation: &Invocation<'a>) -> Vec<&'a str> {
+fn environment<'a>(invocation: &Invocation<'a>) -> Result<Vec<&'a str>, Failure> {
     let callers = |name: &str| {
         let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
         all.find(|entry| entry.split_once('=').is_some_and(|(has, _)| has == name))
     };
     let entries = invocation.values.texts(&ENV);
     entries
-        .filter_map(|entry| if entry.contains('=') { Some(entry) } else { callers(entry) })
+        .filter_map(|entry| match entry.find('=') {
+            Some(0) => Some(Err(Failure::new(format_args!(
+                "--env {entry}: the name of the variable is missing"
+            )))),
+            Some(_) => Some(Ok(entry)),
+            None => callers(entry).map(Ok),
+        })
         .collect()
 }
 

@@ -69,6 +69,7 @@ impl Places {
         let layers = match (&image, values.text(&LAYERS)) {
             (Some(image), None) => format!("{}/layers", image.directory),
             (None, Some(file)) => absolute(file)?,
+            (None, None) => return Err(Failure::new("--image REF: REF is empty")),
             _ => return Err(Failure::new("--layers FILE or --image REF: one of them")),
         };
         if image.is_some() && values.is_set(&BUNDLE) {
@@ -188,8 +189,7 @@ pub fn absolute(path: &str) -> Result<String, Failure> {
     if path.starts_with('/') {
         return Ok(plan::clean(path).to_string());
     }
-    let here = rustix::process::getcwd(Vec::new()).context("getcwd", "")?;
-    Ok(plan::absolute(&here.to_string_lossy(), path))
+    Ok(plan::absolute(&container::working_directory()?, path))
 }
 
 /// Returns a new random id, for a container that was not given an id.
