@@ -8,7 +8,7 @@ use crate::race::asleep;
 use crate::results;
 use crate::runtime::Runtime;
 use crate::stand::{Entrant, Source, Stand};
-use crate::{Error, leftover, view};
+use crate::{Error, leftover, stand, view};
 use chart::Picture;
 use report::interrupt;
 use serde_json::Value;
@@ -41,6 +41,8 @@ pub fn run(
     mut entrants: Vec<Entrant>,
     experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
 ) -> Result<(), Error> {
+    stand::check_rights()?;
+    options.check_directories()?;
     let leftover::Cleared { told, failed } = leftover::clear()?;
     for left in told {
         eprintln!("warning: an experiment was killed: {left}");

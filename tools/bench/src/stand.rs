@@ -93,6 +93,17 @@ pub struct Stand {
     locks: Vec<OwnedFd>,
 }
 
+/// Checks that the caller can start containers.
+///
+/// # Errors
+/// Not root.
+pub fn check_rights() -> Result<(), Error> {
+    match geteuid().is_root() {
+        true => Ok(()),
+        false => Err(Error::Unfit("benchmarks start containers: run them as root".to_owned())),
+    }
+}
+
 impl Stand {
     /// Sets up directories, cgroup and configuration, and makes this process a subreaper, like an engine's monitor, so
     /// that it can wait for the end of containers. Everything that the stand makes is named after this process and
@@ -101,9 +112,7 @@ impl Stand {
     /// # Errors
     /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
     pub fn set_up(suffix: &str, source: &Source, deadline: Duration) -> Result<Self, Error> {
-        if !geteuid().is_root() {
-            return Err(Error::Unfit("benchmarks start containers: run them as root".to_owned()));
-        }
+        check_rights()?;
         let name = format!("{}{}{suffix}", leftover::PREFIX, getpid());
         let own = Some(getpid());
         set_child_subreaper(own).map_err(Error::errno("become subreaper", Path::new("")))?;

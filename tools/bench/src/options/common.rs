@@ -1,12 +1,13 @@
 //! The options that experiments share.
 
 use super::some;
+use crate::Error;
 use crate::config::Profile;
 use crate::race::Rounds;
 use crate::view::View;
 use ::report::time::time;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The forms of an experiment's output.
@@ -55,6 +56,24 @@ pub struct Common {
     /// Run this in containers instead of the bundle's program; it must exit by itself
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
+}
+
+impl Common {
+    /// Checks that the directories of the output files exist: an experiment takes minutes, and its results would be lost.
+    ///
+    /// # Errors
+    /// A directory that is missing, or is none.
+    pub fn check_directories(&self) -> Result<(), Error> {
+        let files = [&self.forms.csv, &self.forms.svg, &self.output];
+        for directory in files.into_iter().flatten().filter_map(|file| file.parent()) {
+            // The parent of a plain name is the empty path: the working directory.
+            if directory != Path::new("") && !directory.is_dir() {
+                let shown = directory.display();
+                return Err(Error::Unfit(format!("{shown}, for the output, is not a directory")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The number of rounds, and pauses.
