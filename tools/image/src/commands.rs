@@ -141,7 +141,12 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
 }
 
 fn ls(options: &Ls) -> Result<()> {
-    let images = list::images(&open(&options.store)?)?;
+    let directory = options.store.directory()?;
+    // A store that does not exist is empty. Listing it does not create it.
+    let images = match directory.exists() {
+        true => list::images(&Store::open(&directory)?)?,
+        false => Vec::new(),
+    };
     if options.quiet {
         let digests = images.iter().filter_map(|image| image["digest"].as_str());
         return print(&digests.map(|digest| format!("{digest}\n")).collect::<String>());
