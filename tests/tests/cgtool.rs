@@ -471,7 +471,11 @@ fn get_in_the_grammar_of_set(bed: &Bed) {
     get().fails_without_log("no controller has a file");
     cgroup(bed, &["create", &odd.name]).ok();
     assert_eq!(get().ok().stdout, format!("{shown}{}:\npids.max: max\n\n", odd.name));
-    cgroup(bed, &["get", &own.name, "other"]).fails_without_log("there is no group \"other\"");
+    let outcome = cgroup(bed, &["get", &own.name, "other"]);
+    let outcome = outcome.fails_without_log("there is no group \"other\"");
+    assert_eq!(outcome.stdout, "", "told before any value");
+    let text = "there is no group and no file \"memry.max\"; did you mean memory.max?";
+    cgroup(bed, &["get", &own.name, "memry.max"]).fails_without_log(text);
 }
 
 fn refused(bed: &Bed) {

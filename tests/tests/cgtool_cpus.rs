@@ -83,7 +83,8 @@ fn exchange_refused(bed: &Bed) {
     cgroup(bed, &["set", "-r", "cpuset.cpus=1", &own.child("b/c")]).ok();
     cgroup(bed, &["swap", &a, &own.child("b/c")])
         .fails_without_log("a/inner has cpuset.cpus 0, which");
-    cgroup(bed, &["swap", &a, &own.child("a/inner")]).fails_without_log("or inside of it");
+    cgroup(bed, &["swap", &a, &own.child("a/inner")]).fails_without_log("a/inner is inside of");
+    cgroup(bed, &["swap", &a, &a]).fails_without_log("is one group: give two");
     cgroup(bed, &["set", "-r", "cpuset.cpus=1", &b]).ok();
     cgroup(bed, &["swap", &own.child("b/c"), &own.child("a/inner")])
         .fails_without_log("its parent has");

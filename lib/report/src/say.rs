@@ -28,7 +28,7 @@ pub fn write(text: fmt::Arguments<'_>) {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(NOBODY_READS);
     }
-    let error = crate::Error::system("write", "the standard output", error);
-    let _ = writeln!(io::stderr(), "dayfly: {error}");
+    let error = crate::Error::system("write", "standard output", error);
+    let _ = writeln!(io::stderr(), "error: {error}");
     std::process::exit(1);
 }

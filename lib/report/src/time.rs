@@ -33,6 +33,7 @@ pub fn milliseconds(text: &str) -> Result<Duration, String> {
 pub fn within(time: Duration, from: Duration, to: Duration) -> Result<Duration, String> {
     match (from..=to).contains(&time) {
         true => Ok(time),
+        false if to == Duration::MAX => Err(format!("a time from {from:?} on")),
         false => Err(format!("a time from {from:?} to {to:?}")),
     }
 }

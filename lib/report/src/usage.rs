@@ -63,7 +63,9 @@ fn refusal(error: &Error) -> String {
         .take_while(|line| !line.starts_with("For more information"))
         .collect();
     let usage = rendered.lines().find(|line| line.starts_with("Usage: "));
-    let mut text = message.join(" ");
+    // std's text for a word that is no integer.
+    let mut text =
+        message.join(" ").replace("invalid digit found in string", "must be a whole number");
     if let Some(word) = suggestion(error) {
         text = format!("{text}; did you mean {word}?");
     }

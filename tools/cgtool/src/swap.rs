@@ -19,9 +19,12 @@ use topology::List;
 pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let (one, other) = (Side::of(&tree, &options.one)?, Side::of(&tree, &options.other)?);
+    if one.directory == other.directory {
+        return Err(Error::refused(format!("{} is one group: give two", one.name)));
+    }
     for (inner, outer) in [(&one, &other), (&other, &one)] {
         if inner.directory.starts_with(&outer.directory) {
-            let reason = format!("the group {} is {} or inside of it", inner.name, outer.name);
+            let reason = format!("the group {} is inside of {}", inner.name, outer.name);
             return Err(Error::refused(reason));
         }
     }

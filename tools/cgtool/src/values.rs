@@ -19,6 +19,11 @@ pub fn get(options: &Get) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let mut all = Map::new();
     let (groups, named) = groups_and_keys(&tree, options);
+    // Nothing is printed before all groups are known to exist.
+    for (index, group) in groups.iter().enumerate() {
+        tree.existing(group)
+            .map_err(|error| if index > 0 { misspelt(group, error) } else { error })?;
+    }
     for group in groups {
         tree.existing(group)?;
         let mut keys = named.clone();
@@ -51,6 +56,18 @@ pub fn get(options: &Get) -> Result<(), Error> {
         sayln!("{}", json!(all));
     }
     Ok(())
+}
+
+/// Returns the error for an argument that is neither a group nor a file, if its name is similar to a file's; otherwise
+/// `error`.
+fn misspelt(group: &Group, error: Error) -> Error {
+    let name = group.path.as_str();
+    let has_form = group.controllers.is_empty() && name.contains('.') && !name.contains('/');
+    match super::key::nearest(name, []).filter(|_| has_form) {
+        Some(file) => Error::refused(format!("there is no group and no file {name:?}"))
+            .advise(format!("did you mean {file}?")),
+        None => error,
+    }
 }
 
 /// Returns the groups and the names of files among the arguments. The first argument is a group; a later one is a file
