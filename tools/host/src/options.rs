@@ -50,7 +50,7 @@ pub enum HostCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit status: 0, all is well or merely worth knowing; 1, something can be improved;
-2, something is broken, or the command line is wrong.")]
+2, something is broken, or the host could not be examined.")]
 pub struct Check {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
