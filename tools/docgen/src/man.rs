@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use dayfly_cli::definition::{ABOUT, COMMANDS, Command, DESCRIPTION, NAME, Order};
+use dayfly_cli::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, NAME, Order};
 
 use crate::{command, tools};
 use markup::{Words, sentence, spans};
@@ -72,6 +72,7 @@ fn program() -> String {
     page.synopsis(&[way]);
     paragraphs(&mut page, DESCRIPTION, &options::words(&command));
     commands(&mut page, &command, "");
+    aliases(&mut page);
     page.paragraph("OPTIONS", &[roman("These stand before the command.")]);
     page.items("OPTIONS", &options::items(&command));
     what_docs_say(&mut page, &Subject::Program, Vec::new());
@@ -175,6 +176,24 @@ fn commands(page: &mut Page, command: &clap::Command, words: &str) {
         page.heading("DESCRIPTION", "Commands");
         page.items("DESCRIPTION", &items);
     }
+}
+
+/// Lists the other names of commands.
+fn aliases(page: &mut Page) {
+    let items: Vec<Item> = ALIASES
+        .iter()
+        .map(|alias| {
+            let alone = if alias.stands_alone { ", without an argument" } else { "" };
+            let meant = match alias.words {
+                ["version"] => "--version".to_owned(),
+                words => words.join(" "),
+            };
+            let text = vec![roman("The same as "), bold(meant), roman(format!("{alone}."))];
+            Item::new(vec![bold(alias.name)], text)
+        })
+        .collect();
+    page.heading("DESCRIPTION", "Aliases");
+    page.items("DESCRIPTION", &items);
 }
 
 /// Adds the exit status, the variables and the files, including variables that stand for options.
