@@ -1,14 +1,28 @@
 //! Charts of grouped bars.
 
 use crate::legend::{self, Entry, Sign, wrapped};
-use plotters::chart::ChartBuilder;
+use crate::ruler::{Ruler, span, tick, whole_or_digits};
+use crate::{COLOURS, Error, LIGHT, MARK, Scale, below_each_other, failed};
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Color, DrawingArea, DrawingBackend, IntoFont, Rectangle, Text, TextStyle, WHITE,
+    Cartesian2d, Color, DrawingArea, DrawingBackend, EmptyElement, IntoFont, PathElement, RGBColor,
+    Rectangle, Text, TextStyle,
 };
+use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
-use crate::{COLOURS, Error, LIGHT, below_each_other, failed, number};
+/// The colours of published values.
+const GREYS: [RGBColor; 4] = [
+    RGBColor(190, 190, 190),
+    RGBColor(150, 150, 150),
+    RGBColor(110, 110, 110),
+    RGBColor(215, 205, 185),
+];
+
+/// The size of labels, in pixels, and the approximate width of a letter.
+const LABEL: (u32, f64) = (11, 6.0);
 
 /// A bar chart. Each label has a group of bars, which contains a bar for each series.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +35,27 @@ pub struct Bars {
     pub labels: Vec<String>,
     /// The name of each series, with its value in each group; for `None`, no bar is drawn.
     pub series: Vec<(String, Vec<Option<f64>>)>,
+    /// The interval of each value, by series and group, as far as known.
+    pub intervals: Vec<Vec<Option<[f64; 2]>>>,
+    /// The number of series at the front that are drawn in greys: values that are not of this host.
+    pub others: usize,
     /// Whether the bars of a group are stacked instead of side by side.
     pub stacked: bool,
+}
+
+type Context<'a, D> = ChartContext<'a, D, Cartesian2d<Ruler, Ruler>>;
+
+/// A bar: its place, and what it shows.
+#[derive(Debug, Clone, Copy)]
+struct Bar {
+    /// The left and the right edge, in groups.
+    edges: (f64, f64),
+    /// The lower and the upper edge or, if the value is negative, the other way round.
+    values: (f64, f64),
+    interval: Option<[f64; 2]>,
+    colour: RGBColor,
+    /// Whether the value is published: it is shown with the digits that it has.
+    is_published: bool,
 }
 
 impl Bars {
@@ -34,17 +67,46 @@ impl Bars {
         below_each_other(std::slice::from_ref(self), |bars, area| bars.draw(area))
     }
 
-    /// Returns the height of the highest bar or, if bars are stacked, of the highest stack.
-    fn highest(&self) -> f64 {
-        let values = |group: usize| {
-            let of_group = self.series.iter().map(move |(_, values)| values.get(group));
-            of_group.filter_map(|value| *value?).filter(|value| value.is_finite())
+    /// Returns the value of a series in a group.
+    fn value(&self, series: usize, group: usize) -> Option<f64> {
+        let (_, values) = self.series.get(series)?;
+        values.get(group).copied().flatten().filter(|value| value.is_finite())
+    }
+
+    /// Returns the colours of the series.
+    fn colours(&self) -> impl Iterator<Item = RGBColor> {
+        let greys = GREYS.iter().cycle().take(self.others.min(self.series.len()));
+        greys.chain(COLOURS.iter().cycle()).copied()
+    }
+
+    /// Lays out the bars. Those of a group are side by side in its middle, without gaps for series that have no value
+    /// in the group.
+    fn layout(&self) -> Vec<Bar> {
+        let present = |group: usize| -> Vec<usize> {
+            (0..self.series.len()).filter(|of| self.value(*of, group).is_some()).collect()
         };
-        let height = |group| match self.stacked {
-            true => values(group).sum(),
-            false => values(group).fold(0.0, f64::max),
-        };
-        (0..self.labels.len()).map(height).fold(0.0, f64::max)
+        let groups: Vec<Vec<usize>> = (0..self.labels.len()).map(present).collect();
+        let most = groups.iter().map(Vec::len).max().unwrap_or(0);
+        let wide = 0.84 / if self.stacked { 1.0 } else { most.max(1) as f64 };
+        let colours: Vec<RGBColor> = self.colours().take(self.series.len()).collect();
+        let mut bars = Vec::new();
+        for (group, present) in groups.iter().enumerate() {
+            let count = if self.stacked { 1 } else { present.len() };
+            let mut left = group as f64 + 0.5 - wide * count as f64 / 2.0;
+            let mut floor = 0.0;
+            for (&series, &colour) in present.iter().filter_map(|of| Some((of, colours.get(*of)?)))
+            {
+                let value = self.value(series, group).unwrap_or(0.0);
+                let gap = wide * 0.03;
+                let interval = self.intervals.get(series).and_then(|of| *of.get(group)?);
+                let edges = (left + gap, left + wide - gap);
+                let values = (floor, floor + value);
+                let is_published = series < self.others;
+                bars.push(Bar { edges, values, interval, colour, is_published });
+                if self.stacked { floor += value } else { left += wide }
+            }
+        }
+        bars
     }
 
     pub(crate) fn draw<D: DrawingBackend>(
@@ -52,20 +114,24 @@ impl Bars {
         area: &DrawingArea<D, Shift>,
     ) -> Result<(), Error> {
         let groups = self.labels.len().max(1) as f64;
-        let colours = || COLOURS.iter().cycle().copied();
         let entries: Vec<Entry> = self
             .series
             .iter()
-            .zip(colours())
+            .zip(self.colours())
+            .filter(|((_, values), _)| values.iter().any(Option::is_some))
             .map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box })
             .collect();
         let area = legend::beside(area, &entries)?;
+        let bars = self.layout();
         let mut chart = ChartBuilder::on(&area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(64)
-            .y_label_area_size(72)
-            .build_cartesian_2d(0.0..groups, 0.0..(self.highest() * 1.15).max(1e-9))
+            .y_label_area_size(76)
+            .build_cartesian_2d(
+                Ruler::new(Scale::Linear, 0.0..groups),
+                Ruler::new(Scale::Linear, range(&bars)),
+            )
             .map_err(failed)?;
         chart
             .configure_mesh()
@@ -73,52 +139,214 @@ impl Bars {
             .x_labels(0)
             .y_desc(&self.y)
             .bold_line_style(LIGHT)
-            .light_line_style(WHITE)
-            .y_label_formatter(&number)
             .draw()
             .map_err(failed)?;
-        let beside = if self.stacked { 1 } else { self.series.len().max(1) };
-        let wide = 0.8 / beside as f64;
-        let mut floors = vec![0.0; self.labels.len()];
-        for (at, ((_, values), colour)) in self.series.iter().zip(colours()).enumerate() {
-            for (group, value) in values.iter().enumerate() {
-                let Some(value) = value.filter(|value| value.is_finite()) else { continue };
-                let place = if self.stacked { 0 } else { at };
-                let left = group as f64 + 0.1 + wide * place as f64;
-                let floor = match floors.get_mut(group) {
-                    Some(floor) if self.stacked => {
-                        *floor += value;
-                        *floor - value
-                    }
-                    _ => 0.0,
-                };
-                let corners = [(left, floor), (left + wide * 0.94, floor + value)];
-                chart.draw_series([Rectangle::new(corners, colour.filled())]).map_err(failed)?;
-                if !self.stacked {
-                    let above = centred(VPos::Bottom, 11);
-                    let figure = Text::new(number(&value), (left + wide * 0.47, value), above);
-                    chart.draw_series([figure]).map_err(failed)?;
-                }
+        let group = f64::from(chart.plotting_area().dim_in_pixel().0) / groups;
+        self.draw_bars(&mut chart, &bars, group)?;
+        // Without negative bars, this line is the axis.
+        let zero = PathElement::new([(0.0, 0.0), (groups, 0.0)], MARK.stroke_width(1));
+        chart.draw_series([zero]).map_err(failed)?;
+        self.name_groups(&area, &chart, group)
+    }
+
+    /// Draws the bars, their intervals and their figures. A group is this many pixels wide.
+    fn draw_bars<D: DrawingBackend>(
+        &self,
+        chart: &mut Context<'_, D>,
+        bars: &[Bar],
+        group: f64,
+    ) -> Result<(), Error> {
+        let fits = |bar: &Bar| {
+            let wide = (bar.edges.1 - bar.edges.0) * group;
+            bar.text().chars().count() as f64 * LABEL.1 <= wide + 4.0
+        };
+        let are_upright = !bars.iter().all(fits);
+        for bar in bars {
+            let (left, right) = bar.edges;
+            let corners = [(left, bar.values.0), (right, bar.values.1)];
+            let filled = Rectangle::new(corners, bar.colour.filled());
+            chart.draw_series([filled]).map_err(failed)?;
+            let middle = f64::midpoint(left, right);
+            if let Some([low, high]) = bar.interval {
+                let end = (right - left) / 6.0;
+                let across = |at: f64| vec![(middle - end, at), (middle + end, at)];
+                let lines = [vec![(middle, low), (middle, high)], across(low), across(high)];
+                let lines = lines.map(|line| PathElement::new(line, ENDS.stroke_width(1)));
+                chart.draw_series(lines).map_err(failed)?;
             }
+            if self.stacked {
+                continue;
+            }
+            let value = bar.values.1;
+            let (lowest, highest) = bar.extremes();
+            let at = if value < 0.0 { lowest } else { highest };
+            let style = match (are_upright, value < 0.0) {
+                (false, false) => centred(VPos::Bottom, LABEL.0),
+                (false, true) => centred(VPos::Top, LABEL.0),
+                (true, is_below) => upright(is_below),
+            };
+            let away = if value < 0.0 { 3 } else { -3 };
+            let figure = EmptyElement::at((middle, at)) + Text::new(bar.text(), (0, away), style);
+            chart.draw_series([figure]).map_err(failed)?;
         }
-        let letters = (chart.plotting_area().dim_in_pixel().0 as f64 / groups / 5.8) as usize;
+        Ok(())
+    }
+
+    /// Writes the names of groups below the chart.
+    fn name_groups<D: DrawingBackend>(
+        &self,
+        area: &DrawingArea<D, Shift>,
+        chart: &Context<'_, D>,
+        group: f64,
+    ) -> Result<(), Error> {
         // The coordinates of Plotters are absolute, but drawing on a sub-area is relative to the corner of the
         // sub-area.
         let (left, top) = area.get_base_pixel();
-        for (group, label) in self.labels.iter().enumerate() {
-            let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
-            let (x, mut y) = (x - left, y - top);
-            for line in wrapped(label, letters) {
-                let below = centred(VPos::Top, 11);
+        let words = self.labels.iter().flat_map(|label| label.split([' ', '-', '+']));
+        let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
+        // Names are smaller if the longest word is too wide otherwise.
+        let size = [LABEL.0, 9, 8].into_iter().find(|size| longest <= letters(group, *size));
+        let size = size.unwrap_or(8);
+        let bottom = chart.plotting_area().get_pixel_range().1.end;
+        for (at, label) in self.labels.iter().enumerate() {
+            let x = left_of(chart, at as f64 + 0.5) - left;
+            let mut y = bottom - top;
+            for line in wrapped(label, letters(group, size)) {
                 y += 8;
-                area.draw(&Text::new(line, (x, y), below)).map_err(failed)?;
-                y += 8;
+                area.draw(&Text::new(line, (x, y), centred(VPos::Top, size))).map_err(failed)?;
+                y += 6;
             }
         }
         Ok(())
     }
 }
 
+/// The colour of intervals.
+const ENDS: RGBColor = RGBColor(40, 40, 40);
+
+impl Bar {
+    /// Returns the figure at the bar.
+    fn text(&self) -> String {
+        if self.is_published { tick(self.values.1) } else { whole_or_digits(self.values.1) }
+    }
+
+    /// Returns the lowest and the highest value, the interval included.
+    fn extremes(&self) -> (f64, f64) {
+        let (from, to) = self.values;
+        let [low, high] = self.interval.unwrap_or([to, to]);
+        (from.min(to).min(low), from.max(to).max(high))
+    }
+}
+
+/// Returns the range of the vertical axis: there is room for figures beyond the bars.
+fn range(bars: &[Bar]) -> Range<f64> {
+    let extremes = || bars.iter().map(Bar::extremes);
+    let low = extremes().map(|(low, _)| low).fold(0.0, f64::min);
+    let high = extremes().map(|(_, high)| high).fold(0.0, f64::max);
+    let Range { start, end } = span(low, high);
+    let room = (end - start) * 0.08;
+    let below = if low < 0.0 { room } else { 0.0 };
+    start - below..if high > 0.0 { end + room } else { end }
+}
+
+/// Returns the horizontal position of a place on the axis of groups, in pixels.
+fn left_of<D: DrawingBackend>(chart: &Context<'_, D>, place: f64) -> i32 {
+    chart.plotting_area().map_coordinate(&(place, 0.0)).0
+}
+
+/// Returns how many letters of this size fit below a group.
+fn letters(group: f64, size: u32) -> usize {
+    (group / (f64::from(size) * 0.54)) as usize
+}
+
 fn centred(place: VPos, size: u32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, place))
+}
+
+/// Returns the style of a figure that is written from the bottom to the top, above its bar or below it.
+fn upright(is_below: bool) -> TextStyle<'static> {
+    let font = ("sans-serif", LABEL.0).into_font().transform(FontTransform::Rotate270);
+    let place = if is_below { HPos::Right } else { HPos::Left };
+    TextStyle::from(font).pos(Pos::new(place, VPos::Center))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars(values: &[&[Option<f64>]]) -> Bars {
+        let name = |at: usize| format!("series {at}");
+        Bars {
+            labels: vec!["a".to_owned(), "b".to_owned()],
+            series: values.iter().enumerate().map(|(at, of)| (name(at), of.to_vec())).collect(),
+            ..Bars::default()
+        }
+    }
+
+    #[test]
+    fn bars_of_a_group_have_no_gaps_between_them() {
+        let of = bars(&[&[Some(1.0), None], &[None, Some(2.0)], &[Some(3.0), Some(4.0)]]);
+        let layout = of.layout();
+        let left: Vec<f64> = layout.iter().map(|bar| bar.edges.0 - bar.edges.0.floor()).collect();
+        assert!((left[0] - left[2]).abs() < 1e-9 && (left[1] - left[3]).abs() < 1e-9, "{left:?}");
+        let middle = f64::midpoint(layout[0].edges.0, layout[1].edges.1);
+        assert!((middle - 0.5).abs() < 1e-9, "{middle}");
+    }
+
+    #[test]
+    fn negative_bars_are_below_the_axis() {
+        let of = bars(&[&[Some(12.0), Some(-95.6)]]);
+        let range = range(&of.layout());
+        assert!(range.start < -95.6 && range.end > 12.0, "{range:?}");
+        assert!(of.svg().expect("drawn").contains("-95.6"));
+    }
+
+    #[test]
+    fn published_figures_have_their_own_digits() {
+        let mut of = bars(&[&[Some(0.03), Some(159.2)], &[Some(0.03), Some(159.2)]]);
+        of.others = 1;
+        let texts: Vec<String> = of.layout().iter().map(Bar::text).collect();
+        assert_eq!(texts, ["0.03", "0.0300", "159.2", "159"]);
+    }
+
+    #[test]
+    fn groups_have_names_instead_of_ticks() {
+        let text = bars(&[&[Some(1000.0), Some(2000.0)]]).svg().expect("drawn");
+        assert!(!text.contains("\n0.5\n") && !text.contains("\n1.5\n"), "{text}");
+    }
+
+    #[test]
+    fn figures_are_as_exact_as_in_a_table() {
+        let text = bars(&[&[Some(1.047), Some(0.014_701)]]).svg().expect("drawn");
+        assert!(text.contains("\n1.05\n") && text.contains("\n0.0147\n"), "{text}");
+    }
+
+    #[test]
+    fn narrow_bars_have_upright_figures() {
+        let few = bars(&[&[Some(1.25), Some(2.5)]]);
+        let many: Vec<&[Option<f64>]> = vec![&[Some(10.25), Some(20.5)]; 20];
+        let rotated = |bars: &Bars| {
+            let text = bars.svg().expect("drawn");
+            text.matches("rotate(270").count()
+        };
+        assert_eq!(rotated(&bars(&many)) - rotated(&few), 40);
+    }
+
+    #[test]
+    fn values_of_others_are_grey() {
+        let mut of = bars(&[&[Some(1.0), Some(2.0)], &[Some(1.0), Some(2.0)]]);
+        of.others = 1;
+        let colours: Vec<RGBColor> = of.colours().take(2).collect();
+        assert_eq!(colours, [GREYS[0], COLOURS[0]]);
+    }
+
+    #[test]
+    fn intervals_are_within_the_picture() {
+        let mut of = bars(&[&[Some(1.0), Some(2.0)]]);
+        let lines = |of: &Bars| of.svg().expect("drawn").matches("stroke=\"#282828\"").count();
+        assert_eq!(lines(&of), 0);
+        of.intervals = vec![vec![Some([0.5, 5.0])]];
+        assert!(range(&of.layout()).end > 5.0);
+        assert_eq!(lines(&of), 3);
+    }
 }

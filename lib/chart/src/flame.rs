@@ -5,7 +5,7 @@ use crate::legend::{self, Entry, Sign};
 use crate::{COLOURS, Error, failed};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Color, DrawingArea, DrawingBackend, IntoFont, RGBColor, Rectangle, Text, TextStyle,
+    Color, DrawingArea, DrawingBackend, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE,
 };
 use std::collections::BTreeMap;
 
@@ -146,10 +146,16 @@ impl Place {
                 _ => name.to_owned(),
             };
             let style = TextStyle::from(("sans-serif", (self.row - 3).min(11)).into_font());
+            let style = if is_dark(colour) { style.color(&WHITE) } else { style };
             area.draw(&Text::new(short, (left + 2, top + 2), style)).map_err(failed)?;
         }
         Ok(())
     }
+}
+
+/// Returns whether black text is hard to read on this colour.
+fn is_dark(RGBColor(red, green, blue): RGBColor) -> bool {
+    u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 900
 }
 
 #[cfg(test)]
@@ -179,6 +185,12 @@ mod tests {
         for word in ["run", "mount", "lock", "mounts", "a &lt;burst&gt;"] {
             assert!(text.contains(word), "{word}: {text}");
         }
+    }
+
+    #[test]
+    fn text_is_readable_on_all_colours() {
+        assert!(is_dark(RGBColor(68, 68, 68)) && is_dark(RGBColor(84, 39, 136)));
+        assert!(!is_dark(RGBColor(86, 180, 233)) && !is_dark(PLAIN));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::{Error, failed};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Color, DrawingArea, DrawingBackend, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
+    Circle, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, RGBColor, Rectangle, Text,
+    TextStyle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -23,6 +24,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sign {
     Line,
+    Dot,
     Box,
     /// A vertical line that marks a value on the horizontal axis.
     Upright,
@@ -48,6 +50,7 @@ pub(crate) fn beside<D: DrawingBackend>(
         let colour = entry.colour;
         match entry.sign {
             Sign::Box => legend.draw(&Rectangle::new([(4, y - 5), (16, y + 5)], colour.filled())),
+            Sign::Dot => legend.draw(&Circle::new((10, y), 4, colour.filled())),
             Sign::Line => legend.draw(&PathElement::new([(2, y), (18, y)], colour.stroke_width(3))),
             Sign::Upright => {
                 legend.draw(&PathElement::new([(10, y - 6), (10, y + 6)], colour.stroke_width(2)))

@@ -5,10 +5,12 @@ mod bars;
 mod boxes;
 mod flame;
 mod legend;
+mod ruler;
 
 pub use bars::Bars;
 pub use boxes::{Boxes, Cell, Matrix, Outer, Tray};
 pub use flame::Flame;
+pub use ruler::{digits, whole_or_digits};
 
 use std::fmt;
 use std::ops::Range;
@@ -16,17 +18,17 @@ use std::ops::Range;
 use legend::{Entry, Sign};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoLogRange,
-    LineSeries, PathElement, RGBColor, SVGBackend, WHITE,
+    Cartesian2d, Circle, Color, DrawingArea, DrawingBackend, IntoDrawingArea, LineSeries,
+    PathElement, RGBColor, SVGBackend, WHITE,
 };
+use ruler::Ruler;
 
 /// The size of one picture, in pixels.
 const SIZE: (u32, u32) = (900, 420);
 
-/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with more colours added for
-/// pictures with many series.
+/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with a darker yellow, and with
+/// more colours added for pictures with many series.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -35,7 +37,7 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(68, 68, 68),
-    RGBColor(240, 228, 66),
+    RGBColor(176, 166, 0),
     RGBColor(140, 86, 60),
     RGBColor(150, 150, 150),
     RGBColor(84, 39, 136),
@@ -100,8 +102,19 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Marks on the horizontal axis, with their labels.
     pub marks: Vec<(f64, String)>,
-    /// Whether the points are joined by lines.
-    pub joined: bool,
+    /// How the points are drawn.
+    pub form: Form,
+}
+
+/// How the points of curves are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Dots joined by lines.
+    Curves,
+    /// Dots alone.
+    Dots,
+    /// Lines alone: outlines, whose points are not measured values.
+    Outlines,
 }
 
 /// A picture of any kind.
@@ -183,39 +196,16 @@ impl Chart {
             .collect();
         let points = || series.iter().flat_map(|of| &of.points);
         let (Some(x), Some(y)) = (
-            self.x.scale.range(points().map(|at| at.0)),
-            self.y.scale.range(points().map(|at| at.1)),
+            Ruler::of(self.x.scale, points().map(|at| at.0)),
+            Ruler::of(self.y.scale, points().map(|at| at.1)),
         ) else {
             return Ok(());
         };
-        match (self.x.scale, self.y.scale) {
-            (Scale::Linear, Scale::Linear) => self.draw_on(area, x, y, &series),
-            (Scale::Linear, Scale::Logarithmic) => self.draw_on(area, x, y.log_scale(), &series),
-            (Scale::Logarithmic, Scale::Linear) => self.draw_on(area, x.log_scale(), y, &series),
-            (Scale::Logarithmic, Scale::Logarithmic) => {
-                self.draw_on(area, x.log_scale(), y.log_scale(), &series)
-            }
-        }
-    }
-
-    fn draw_on<D, X, Y>(
-        &self,
-        area: &DrawingArea<D, Shift>,
-        x: X,
-        y: Y,
-        series: &[Series],
-    ) -> Result<(), Error>
-    where
-        D: DrawingBackend,
-        X: AsRangedCoord<Value = f64>,
-        Y: AsRangedCoord<Value = f64>,
-        X::CoordDescType: ValueFormatter<f64>,
-        Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
-    {
+        let sign = if self.form == Form::Dots { Sign::Dot } else { Sign::Line };
         let entries = series.iter().filter(|of| !of.points.is_empty());
         let mut entries: Vec<Entry> = entries
             .zip(COLOURS.iter().cycle().copied())
-            .map(|(of, colour)| Entry { name: &of.name, colour, sign: Sign::Line })
+            .map(|(of, colour)| Entry { name: &of.name, colour, sign })
             .collect();
         entries.extend(self.marks.iter().map(|(_, name)| Entry {
             name,
@@ -227,7 +217,7 @@ impl Chart {
             .caption(&self.title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(44)
-            .y_label_area_size(72)
+            .y_label_area_size(76)
             .build_cartesian_2d(x, y)
             .map_err(failed)?;
         context
@@ -235,34 +225,28 @@ impl Chart {
             .x_desc(&self.x.title)
             .y_desc(&self.y.title)
             .bold_line_style(LIGHT)
-            .light_line_style(WHITE)
-            .x_label_formatter(&number)
-            .y_label_formatter(&number)
             .draw()
             .map_err(failed)?;
         self.mark(&mut context)?;
         let shown = series.iter().filter(|of| !of.points.is_empty());
         for (of, colour) in shown.zip(COLOURS.iter().cycle().copied()) {
-            if self.joined {
+            if self.form != Form::Dots {
                 let line = LineSeries::new(of.points.iter().copied(), colour.stroke_width(2));
                 context.draw_series(line).map_err(failed)?;
             }
-            let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
-            context.draw_series(dots).map_err(failed)?;
+            if self.form != Form::Outlines {
+                let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
+                context.draw_series(dots).map_err(failed)?;
+            }
         }
         Ok(())
     }
 
     /// Draws a vertical line at each mark.
-    fn mark<D, X, Y>(
+    fn mark<D: DrawingBackend>(
         &self,
-        context: &mut ChartContext<'_, D, Cartesian2d<X, Y>>,
-    ) -> Result<(), Error>
-    where
-        D: DrawingBackend,
-        X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    {
+        context: &mut ChartContext<'_, D, Cartesian2d<Ruler, Ruler>>,
+    ) -> Result<(), Error> {
         let Range { start, end } = context.y_range();
         for (at, _) in &self.marks {
             let line = PathElement::new([(*at, start), (*at, end)], MARK.stroke_width(2));
@@ -276,30 +260,6 @@ impl Scale {
     fn shows(self, value: f64) -> bool {
         value.is_finite() && (self == Self::Linear || value > 0.0)
     }
-
-    /// Returns the range of an axis that shows these values, or `None` if there are no values.
-    fn range(self, values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
-        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| match range {
-            Some((low, high)) => Some((low.min(value), high.max(value))),
-            None => Some((value, value)),
-        })?;
-        Some(match self {
-            Self::Linear => low.min(0.0)..(high * 1.08).max(low.min(0.0) + 1e-9),
-            Self::Logarithmic => low / 1.2..high * 1.5,
-        })
-    }
-}
-
-/// Formats the label of an axis with only as many digits as are needed to distinguish neighbouring labels.
-fn number(value: &f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        large if large >= 100.0 => format!("{value:.0}"),
-        middle if middle >= 1.0 => {
-            format!("{value:.1}").trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
-        _ => format!("{value:.3}").trim_end_matches('0').to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -309,7 +269,7 @@ mod tests {
     fn chart(x: Axis, y: Axis, points: &[(f64, f64)]) -> Chart {
         let series = vec![Series { name: "fd <mode>".to_owned(), points: points.to_vec() }];
         let title = "Layers & mounts".to_owned();
-        Chart { title, x, y, series, marks: Vec::new(), joined: true }
+        Chart { title, x, y, series, marks: Vec::new(), form: Form::Curves }
     }
 
     #[test]
@@ -397,8 +357,24 @@ mod tests {
             text.matches("stroke=\"#0072B2\"").count()
         };
         let joined = lines(&chart);
-        chart.joined = false;
+        chart.form = Form::Dots;
         assert!(lines(&chart) < joined, "{joined}");
+    }
+
+    #[test]
+    fn outlines_have_no_dots() {
+        let mut chart = chart(Axis::linear("ms"), Axis::linear("%"), &[(1.0, 0.0), (1.0, 9.0)]);
+        chart.form = Form::Outlines;
+        assert!(!svg(&[chart]).expect("drawn").contains("<circle"));
+    }
+
+    #[test]
+    fn an_axis_of_zeros_has_readable_ticks() {
+        let points = [(1.0, 0.0), (16.0, 0.0)];
+        let text = svg(&[chart(Axis::logarithmic("in flight"), Axis::linear("%"), &points)]);
+        let text = text.expect("drawn");
+        assert!(text.contains("\n0.2\n") && !text.contains("\n0.\n"), "{text}");
+        assert!(text.contains("\n16\n"), "{text}");
     }
 
     #[test]
@@ -406,11 +382,5 @@ mod tests {
         let mut chart = chart(Axis::linear("s"), Axis::linear("ms"), &[(0.0, 1.0)]);
         chart.series.push(Series { name: "nobody".to_owned(), points: Vec::new() });
         assert!(!svg(&[chart]).expect("drawn").contains("nobody"));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let texts: Vec<String> = [0.0, 0.25, 1.0, 2.5, 40.0, 12_345.6].iter().map(number).collect();
-        assert_eq!(texts, ["0", "0.25", "1", "2.5", "40", "12346"]);
     }
 }

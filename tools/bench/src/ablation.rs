@@ -143,7 +143,11 @@ fn picture(rows: &[Row]) -> Picture {
         let percent = (row.ratio?.value - 1.0) * 100.0;
         Some((row.without.clone(), results::title(&row.step, row.pause_ms), percent))
     };
-    results::bars("What it takes to do without", "% more", rows.iter().filter_map(worth))
+    results::bars(
+        "How much longer a start takes without it",
+        "% more time",
+        rows.iter().filter_map(worth),
+    )
 }
 
 fn text(rows: &[Row]) -> String {

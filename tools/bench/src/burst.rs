@@ -227,7 +227,7 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
         }),
         curves("A container, p99", Axis::logarithmic("ms"), &|load| ms(p99(&load.latencies_us))),
         curves("Containers that fail", Axis::linear("%"), &share),
-        curves("Containers a second", Axis::linear("/s"), &|load| middle(&load.rates)),
+        curves("Containers a second", Axis::linear("containers/s"), &|load| middle(&load.rates)),
         curves("A health check meanwhile, p99", Axis::logarithmic("ms"), &|load| {
             ms(p99(&load.health.spawn_us))
         }),

@@ -1,7 +1,7 @@
 //! `dayfly host chart`: draws figures from CSV.
 
 use crate::options::{Chart as Options, ChartKind};
-use chart::{Axis, Bars, Chart, Series};
+use chart::{Axis, Bars, Chart, Form, Series};
 use report::{Error, say};
 use std::io::Read;
 
@@ -35,12 +35,12 @@ pub fn command(options: &Options) -> Result<(), Error> {
                 y: Axis::linear(y),
                 series,
                 marks,
-                joined: true,
+                form: Form::Curves,
             }])
         }
         ChartKind::Bars => {
             let (labels, series) = groups(&csv)?;
-            Bars { title, y, labels, series, stacked: false }.svg()
+            Bars { title, y, labels, series, ..Bars::default() }.svg()
         }
     };
     say!("{}", picture.map_err(|error| Error::refused(error.to_string()))?);

@@ -15,7 +15,7 @@ pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
 use crate::options::{Locks, Work};
-use chart::{Axis, Chart, Series};
+use chart::{Axis, Chart, Form, Series};
 use report::interrupt::{self, Second};
 use report::progress::Progress;
 use report::statistics::median;
@@ -234,7 +234,7 @@ fn picture(curves: &[Curve]) -> Result<String, Error> {
             y: Axis::linear("µs a turn, median"),
             series,
             marks: Vec::new(),
-            joined: true,
+            form: Form::Curves,
         })
     };
     let charts: Vec<Chart> = [

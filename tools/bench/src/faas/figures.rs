@@ -4,7 +4,7 @@ use super::Row;
 use super::schedule::Workload;
 use crate::options::{Arrivals, Faas, Policy};
 use crate::results::{self, judged};
-use chart::{Axis, Chart, Picture, Series};
+use chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
 use report::csv::quoted;
 use report::statistics::Summary;
@@ -153,7 +153,7 @@ pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
             y: Axis::logarithmic("ms"),
             series: cold.iter().map(|(row, _)| over_time(row)).collect(),
             marks: Vec::new(),
-            joined: false,
+            form: Form::Dots,
         }));
         let samples = cold.iter().map(|(row, us)| (row.runtime.as_str(), us.as_slice()));
         pictures.push(results::distribution("Cold starts", samples));
@@ -182,7 +182,7 @@ fn trade_off(rows: &[Row]) -> Picture {
         y: Axis::logarithmic("latency p99, ms"),
         series: series.collect(),
         marks: Vec::new(),
-        joined: false,
+        form: Form::Dots,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::{Row, Shown};
 use crate::options::{Groups, Use};
 use crate::results;
-use chart::{Axis, Chart, Picture, Series};
+use chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
 use report::csv::quoted;
 use std::fmt::Write;
@@ -90,19 +90,26 @@ pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
             .filter(|(it, _)| *it == of)
             .map(|(_, at)| (*at, "the change begins".to_owned()))
             .collect();
-        for unit in ["transactions/s", "MiB"] {
-            let of_unit = curves().filter(|curve| curve.unit == unit);
+        // The host's free memory is far more than what one instance uses, and has its own scale.
+        let is_free = |name: &str| name.starts_with("free memory");
+        for (what, unit, free) in [
+            ("transactions", "transactions/s", false),
+            ("free memory", "MiB", true),
+            ("the held instance's memory, and swap", "MiB", false),
+        ] {
+            let of_unit =
+                curves().filter(|curve| curve.unit == unit && is_free(&curve.name) == free);
             let series: Vec<Series> = of_unit
                 .map(|curve| Series { name: curve.name.clone(), points: curve.points.clone() })
                 .collect();
             if !series.is_empty() {
                 pictures.push(Picture::Chart(Chart {
-                    title: format!("{}, over time", of.name()),
+                    title: format!("{}: {what}, over time", of.name()),
                     x: Axis::linear("s"),
                     y: Axis::linear(unit),
                     series,
                     marks: marks.clone(),
-                    joined: true,
+                    form: Form::Curves,
                 }));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::figures::distinct;
-use chart::{Axis, Chart, Picture, Series};
+use chart::{Axis, Chart, Form, Picture, Series};
 use report::statistics::Summary;
 
 /// For each number of starts at a time, draws a chart of the latencies and a chart of the probe's measurements.
@@ -43,6 +43,6 @@ fn curves(
         y: Axis::logarithmic(unit),
         series: series.collect(),
         marks: Vec::new(),
-        joined: true,
+        form: Form::Curves,
     }
 }

@@ -1,7 +1,7 @@
 //! Pictures of results.
 
 use super::{Row, title};
-use chart::{Axis, Bars, Chart, Picture, Series};
+use chart::{Axis, Bars, Chart, Form, Picture, Series};
 
 /// The number of classes of a distribution per decade.
 const CLASSES: f64 = 12.0;
@@ -59,7 +59,7 @@ pub(crate) fn distribution<'a>(
         y: Axis::linear("% of all"),
         series: series.collect(),
         marks: Vec::new(),
-        joined: true,
+        form: Form::Outlines,
     })
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn dots<'a>(
         y: Axis::logarithmic("ms"),
         series: series.collect(),
         marks: Vec::new(),
-        joined: false,
+        form: Form::Dots,
     })
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn over_width(
         y: unit,
         series,
         marks: Vec::new(),
-        joined: true,
+        form: Form::Curves,
     })
 }
 
