@@ -2,13 +2,13 @@
 
 use crate::runtime::Runtime;
 use crate::view::View;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The host and the runtimes.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Circumstances {
     /// The date and time, in UTC.
     pub date: String,
@@ -166,7 +166,7 @@ impl<'a> Mount<'a> {
 }
 
 /// Formats `time` as ISO 8601, in UTC, to the second.
-fn date(time: SystemTime) -> String {
+pub(crate) fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86400, seconds % 86400);
     let (year, month, day) = civil(days);

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::process;
 use report::program;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A runtime: its executable, name and version.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Runtime {
     /// The name of the runtime in reports.
     pub name: String,

@@ -12,6 +12,13 @@ pub struct Report {
     /// The directory for the page and the kept results
     #[arg(short, long, value_name = "DIR", default_value = "dayfly-report")]
     pub output: PathBuf,
+    /// Measure nothing: make the page again from the report.json of an earlier report and the pictures beside it
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["quick", "only", "list", "again", "runtimes", "view", "no_device_rules", "rounds"]
+    )]
+    pub from: Option<PathBuf>,
     /// Do less of everything: within 10 minutes on two CPUs, instead of within an hour
     #[arg(long)]
     pub quick: bool,

@@ -2,7 +2,7 @@
 
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Command as Experiment;
-use crate::Error;
+use crate::{Error, circumstances};
 use report::interrupt;
 use report::progress::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// The variable that marks an experiment as part of a report.
 pub const PART: &str = "DAYFLY_BENCH_PART";
@@ -53,7 +53,7 @@ pub(super) fn part(
     });
     process.args(words).args(experiment.as_json()).env(PART, "1");
     process.stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?);
-    let begin = Instant::now();
+    let (begin, date) = (Instant::now(), circumstances::date(SystemTime::now()));
     let child = process.spawn().map_err(Error::at("execute", Path::new(process.get_program())))?;
     let ended = wait(child, name, about, wakes, begin);
     let (text, complaint) = (fs::read_to_string(&out), fs::read_to_string(&err));
@@ -66,8 +66,13 @@ pub(super) fn part(
     }
     let (status, text) = (ended?, text.unwrap_or_default());
     let complaint = complaint.unwrap_or_default();
-    let mut kept =
-        Kept { command, seconds: begin.elapsed().as_secs_f64(), failure: None, ..Kept::default() };
+    let mut kept = Kept {
+        command,
+        date,
+        seconds: begin.elapsed().as_secs_f64(),
+        failure: None,
+        ..Kept::default()
+    };
     // `dayfly host` exits with a verdict about the host, so its exit status does not mean failure.
     match serde_json::from_str(&text) {
         Ok(result) if status.success() || experiment.line.first() == Some(&"host") => {

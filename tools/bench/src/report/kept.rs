@@ -15,6 +15,9 @@ pub(super) const PLACE: &str = "parts";
 pub(super) struct Kept {
     /// The command's arguments after `dayfly`.
     pub command: Vec<String>,
+    /// The date and time of the start, in UTC; empty if not recorded.
+    #[serde(default)]
+    pub date: String,
     /// The duration of the part, in seconds.
     pub seconds: f64,
     /// The reason why the part has no result, if it has none.

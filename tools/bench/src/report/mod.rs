@@ -6,6 +6,7 @@
 //! | `execute` | runs a part's experiment as a separate process |
 //! | `take` | extracts figures from an experiment's output |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
+//! | `written` | the page again from its JSON |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
 //! the page names reproduces its figures. The result of a part is kept, and the part is not run again.
@@ -19,6 +20,7 @@ mod picture;
 mod take;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use crate::Error;
 use crate::circumstances::Circumstances;
@@ -52,6 +54,9 @@ pub fn command(options: &Report) -> Result<(), Error> {
         say!("{}", list(&parts).trim_end().to_owned() + "\n");
         return Ok(());
     }
+    if let Some(file) = &options.from {
+        return again(file, &options.output);
+    }
     if let Some(view) = options.view {
         // The parts' processes inherit the view.
         view.enter()?;
@@ -84,6 +89,16 @@ pub fn command(options: &Report) -> Result<(), Error> {
         interrupt::check()?;
     }
     write(directory, &host)?;
+    sayln!("{}", directory.join("index.html").display());
+    Ok(())
+}
+
+/// Writes the page from the JSON of an earlier one.
+fn again(file: &Path, directory: &Path) -> Result<(), Error> {
+    let page = written::read(file)?;
+    fs::create_dir_all(directory).map_err(Error::at("make", directory))?;
+    let _lock = kept::lock(directory)?;
+    page.write(directory)?;
     sayln!("{}", directory.join("index.html").display());
     Ok(())
 }

@@ -9,7 +9,8 @@ use super::picture;
 use super::take::Cell;
 use crate::Error;
 use crate::circumstances::Circumstances;
-use serde::Serialize;
+use chart::{digits, whole_or_digits};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -27,9 +28,13 @@ pub(super) struct Section {
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
+    /// The lines that have no figure at all, because this command or this host does not measure them.
+    pub unmeasured: Vec<&'static str>,
     /// What this host can't show, and what is shown instead.
     pub instead: Option<String>,
-    /// The runtimes and the date: `record` in the experiment's output.
+    /// The date and time of the measurement; empty if not recorded.
+    pub date: String,
+    /// The runtimes and the circumstances: `record` in the experiment's output.
     pub record: Value,
     /// The excluded entrants, and the reasons.
     pub failures: Value,
@@ -44,7 +49,7 @@ pub(super) struct Section {
 const BESIDE: usize = 5;
 
 /// The state of a part.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
     /// Finished in this number of seconds.
@@ -65,6 +70,21 @@ pub(super) struct Row {
     /// The published figures, with their subjects.
     pub published: &'static [Published],
     pub measured: Vec<Cell>,
+}
+
+/// What was measured for a part.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub state: State,
+    pub command: Option<String>,
+    /// The figures of each line.
+    pub cells: Vec<Vec<Cell>>,
+    pub instead: Option<String>,
+    pub date: String,
+    pub record: Value,
+    pub failures: Value,
+    /// The picture that the experiment has drawn.
+    pub own: Option<String>,
 }
 
 /// The content of the page.
@@ -106,21 +126,37 @@ impl Section {
             },
         };
         let kept = kept.unwrap_or_default();
-        let is_done = matches!(state, State::Done(_));
-        let lines: Vec<Row> = part
-            .lines
-            .iter()
-            .flat_map(|line| Row::of(line, line.cells(&kept.result)))
-            // A quick report does not measure all lines.
-            .filter(|row| !is_done || !row.published.is_empty() || !row.measured.is_empty())
-            .collect();
+        let command = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let measured = Measured {
+            state,
+            command: (!command.is_empty()).then(|| format!("dayfly {command}")),
+            cells: part.lines.iter().map(|line| line.cells(&kept.result)).collect(),
+            instead: (part.instead)(host),
+            date: kept.date,
+            record: kept.result["record"].clone(),
+            failures: kept.result["failures"].clone(),
+            own,
+        };
+        Self::from_measured(paper, part, measured)
+    }
+
+    pub(super) fn from_measured(
+        paper: &'static Paper,
+        part: &'static Part,
+        of: Measured,
+    ) -> Result<Self, Error> {
+        let is_done = matches!(of.state, State::Done(_));
+        let rows = part.lines.iter().zip(of.cells).flat_map(|(line, cells)| Row::of(line, cells));
+        // A quick report does not measure all lines.
+        let is_empty = |row: &Row| row.published.is_empty() && row.measured.is_empty();
+        let (empty, lines): (Vec<Row>, Vec<Row>) = rows.partition(|row| is_done && is_empty(row));
         let mut drawn: Vec<String> = Vec::new();
         if is_done {
             drawn.extend(picture::beside(&lines, part.name)?);
-            drawn.extend(own);
+            drawn.extend(of.own);
         }
         let names = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
-        let command = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let is_missing = |line: &&Line| empty.iter().any(|row| row.what == line.what);
         Ok(Self {
             title: paper.title,
             by: paper.by,
@@ -128,15 +164,40 @@ impl Section {
             part: part.name,
             place: part.place,
             about: part.about,
-            command: (!command.is_empty()).then(|| format!("dayfly {command}")),
-            state,
+            command: of.command,
+            state: of.state,
             lines,
-            instead: (part.instead)(host),
-            record: kept.result["record"].clone(),
-            failures: kept.result["failures"].clone(),
+            unmeasured: part.lines.iter().filter(is_missing).map(|line| line.what).collect(),
+            instead: of.instead,
+            date: of.date,
+            record: of.record,
+            failures: of.failures,
             pictures: names.collect(),
             drawn,
         })
+    }
+
+    /// Returns what the contents say of a part that is not done.
+    pub(super) fn mark(&self) -> &'static str {
+        match self.state {
+            State::Done(_) => "",
+            State::Failed(_) => " (failed)",
+            State::Open => " (not yet)",
+            State::NotHere(_) => " (not here)",
+        }
+    }
+
+    /// Returns the notes below the table: what this host can't show, which lines are not measured, and who is excluded.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let missing = (!self.unmeasured.is_empty()).then(|| {
+            format!("Not measured by this command on this host: {}.", self.unmeasured.join("; "))
+        });
+        self.instead.iter().cloned().chain(missing).chain(self.out()).collect()
+    }
+
+    /// Returns whether the row stands on the page without a measured figure, although its part is done.
+    pub(super) fn lacks(&self, row: &Row) -> bool {
+        row.measured.is_empty() && matches!(self.state, State::Done(_))
     }
 
     /// Returns the names of all measured entrants, in order of appearance: the columns.
@@ -150,26 +211,27 @@ impl Section {
         columns
     }
 
-    /// Returns the date, the versions and the load of the measurement; `None` if not recorded.
+    /// Returns the date, the versions, the load and the duration of the measurement, as far as recorded; `None` if the
+    /// part is not done.
     pub(super) fn record(&self) -> Option<String> {
-        let text = |key: &str| self.record[key].as_str().map(str::to_owned);
+        let State::Done(seconds) = self.state else { return None };
+        let text = |key: &str| self.record[key].as_str();
         let versions = self.record["runtimes"].as_array().into_iter().flatten();
         let versions: Vec<String> = versions
             .filter_map(|runtime| {
                 Some(format!("{}: {}", runtime["name"].as_str()?, runtime["version"].as_str()?))
             })
             .collect();
-        let (date, load) = (text("date")?, text("load")?);
-        let (view, kind) = (text("cgroups")?, text("container")?);
-        let circumstances = format!("{date}, load {load}, cgroups {view}, {kind}");
+        let circumstances = match (text("date"), text("load"), text("cgroups"), text("container")) {
+            (Some(date), Some(load), Some(view), Some(kind)) => {
+                format!("{date}, load {load}, cgroups {view}, {kind}")
+            }
+            // `dayfly host` records no circumstances.
+            _ => self.date.clone(),
+        };
         // An experiment on the host itself has no runtimes.
-        Some(
-            [circumstances, versions.join("; ")]
-                .into_iter()
-                .filter(|it| !it.is_empty())
-                .collect::<Vec<_>>()
-                .join(". "),
-        )
+        let parts = [circumstances, versions.join("; "), format!("It took {seconds:.0} s.")];
+        Some(parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(". "))
     }
 
     /// Returns the excluded entrants.
@@ -184,7 +246,7 @@ impl Section {
 
 impl Row {
     /// Returns one row, or one per entrant if there are too many entrants to show side by side.
-    fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
+    pub(super) fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
         let row =
             |what: String, published, measured| Self { what, unit: line.unit, published, measured };
         if measured.len() <= BESIDE {
@@ -221,18 +283,7 @@ fn shown(cell: &Cell) -> String {
         Some([low, high]) => {
             format!("{} [{} {}]", digits(cell.value), digits(low), digits(high))
         }
-        None => digits(cell.value),
-    }
-}
-
-/// Formats about three significant digits.
-pub(super) fn digits(value: f64) -> String {
-    match value.abs() {
-        large if large >= 100.0 => format!("{value:.0}"),
-        middle if middle >= 10.0 => format!("{value:.1}"),
-        small if small >= 1.0 => format!("{value:.2}"),
-        0.0 => "0".to_owned(),
-        _ => format!("{value:.3}"),
+        None => whole_or_digits(cell.value),
     }
 }
 
@@ -300,4 +351,7 @@ impl Page {
 /// The explanation of the figures, in every format.
 pub(super) const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
     intervals in brackets; runtimes took turns, round by round. Published figures are of other machines and other \
-    times: they are there to compare proportions with, not milliseconds.";
+    times: they are there to compare proportions with, not milliseconds. In pictures they are grey.";
+
+/// The text in place of a figure that is missing.
+pub(super) const MISSING: &str = "not measured by this command";

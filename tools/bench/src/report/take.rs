@@ -2,11 +2,11 @@
 
 use report::bootstrap;
 use report::statistics::Summary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A measured figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The entrant's name.
     pub name: String,

@@ -3,7 +3,7 @@
 use super::kept::Kept;
 use super::page::{Page, Section};
 use super::paper::{Command, Effort, Part, Way};
-use super::{PAPERS, chosen, list};
+use super::{PAPERS, chosen, list, written};
 use crate::circumstances::Circumstances;
 use crate::options::{Command as Commands, Options, Report};
 use crate::stand::Entrant;
@@ -155,6 +155,7 @@ fn done() -> Kept {
     let words = ["bench", "spaced", "--runtime", "a b=/x"];
     Kept {
         command: words.map(str::to_owned).to_vec(),
+        date: String::new(),
         seconds: 3.0,
         failure: None,
         result: json!({
@@ -212,4 +213,78 @@ fn what_is_missing_is_told() {
     assert!(markdown.contains("Not shown here: no host has all of these machines"));
     assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
     assert!(!markdown.contains(".svg"), "{markdown}");
+}
+
+#[test]
+fn missing_figures_have_their_words() {
+    let rows = json!([{ "width": 1.0, "runtime": "dayfly", "start_s": vec![0.014_701; 6] }]);
+    let kept = Kept { result: json!({ "rows": rows }), ..done() };
+    let [html, markdown, json] = page(vec![section("bulk", Some(kept))]);
+    let row = "| to start all, one after the other |  | 0.0147 [0.0147 0.0147] | s |";
+    assert!(markdown.contains(row), "{markdown}");
+    assert!(html.contains("0.0147 <small>[0.0147 0.0147]</small>"), "{html}");
+    // A published figure stands without a measured one; a line that has neither is in a note.
+    assert!(markdown.contains("podman 5.4.0, crun 1.23.1 | not measured by this command | |"));
+    assert!(html.contains("<td class=\"m\" colspan=\"2\">not measured by this command</td>"));
+    let note = "Not measured by this command on this host: to start all, 16 at a time";
+    assert!(html.contains(note) && markdown.contains(note), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["sections"][0]["unmeasured"][0], "to start all, 16 at a time");
+}
+
+#[test]
+fn readers_find_their_way() {
+    let [html, markdown, _] = page(vec![section("spaced", Some(done()))]);
+    for link in ["href=\"#paper-1\"", "id=\"paper-1\"", "href=\"#spaced\"", "<h3 id=\"spaced\">"] {
+        assert!(html.contains(link), "{link}");
+    }
+    assert!(html.contains("prefers-color-scheme:dark") && html.contains("@media print"));
+    assert!(markdown.contains("  - [spaced](#spaced): Fig. 4"), "{markdown}");
+    assert!(markdown.contains("<a id=\"spaced\"></a>\n"), "{markdown}");
+}
+
+#[test]
+fn a_page_is_made_again_from_its_json() {
+    let place = std::env::temp_dir().join(format!("bench-again-{}", std::process::id()));
+    let (first, second) = (place.join("1"), place.join("2"));
+    for directory in [&place, &first, &second] {
+        std::fs::create_dir(directory).expect("mkdir");
+    }
+    let section = |name: &str, kept: Option<Kept>, own: Option<&str>| {
+        let mut all =
+            PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (paper, part)));
+        let (paper, part) = all.find(|(_, part)| part.name == name).expect("part");
+        Section::new(paper, part, &host(), kept, own.map(str::to_owned)).expect("section")
+    };
+    let without = |name: &str| json!({ "without": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
+    let rows: Vec<_> = ["a", "b", "c", "d", "e", "f, g"].map(without).to_vec();
+    let many = Kept { result: json!({ "rows": rows }), date: "D2".to_owned(), ..done() };
+    let failed = Kept { failure: Some("no".to_owned()), ..done() };
+    let sections = parts().map(|part| match part.name {
+        "spaced" => section(part.name, Some(done()), Some("<svg>its own</svg>")),
+        "ablation" => section(part.name, Some(many.clone()), Some("<svg>another</svg>")),
+        "run" => section(part.name, Some(failed.clone()), None),
+        name => section(name, None, None),
+    });
+    Page { host: host(), sections: sections.collect() }.write(&first).expect("written");
+    let page = written::read(&first.join("report.json")).expect("read");
+    page.write(&second).expect("written");
+    let names = |directory: &Path| -> BTreeSet<_> {
+        let entries = std::fs::read_dir(directory).expect("read").flatten();
+        entries.map(|entry| entry.file_name().into_string().expect("text")).collect()
+    };
+    assert_eq!(names(&first), names(&second));
+    assert!(names(&first).contains("spaced-2.svg"));
+    for name in names(&first) {
+        let [one, other] = [&first, &second]
+            .map(|directory| std::fs::read_to_string(directory.join(&name)).expect("read"));
+        assert_eq!(one, other, "{name}");
+    }
+    // Figures that have no place are not dropped.
+    let text = std::fs::read_to_string(first.join("report.json")).expect("read");
+    let other = first.join("other.json");
+    std::fs::write(&other, text.replace("\"standard deviation\"", "\"x\"")).expect("write");
+    let error = written::read(&other).expect_err("no place").to_string();
+    assert!(error.contains("spaced: no line \"x\": written by another version"), "{error}");
+    std::fs::remove_dir_all(&place).expect("remove");
 }

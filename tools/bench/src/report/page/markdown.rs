@@ -1,6 +1,6 @@
 //! The page as Markdown, with its pictures beside it.
 
-use super::{Page, READING, Section, State, facts};
+use super::{MISSING, Page, READING, Section, State, facts};
 use std::fmt::Write;
 
 pub(super) fn page(page: &Page) -> String {
@@ -11,6 +11,14 @@ pub(super) fn page(page: &Page) -> String {
     text += "## Host\n\n| | |\n|---|---|\n";
     for (name, fact) in facts(&page.host) {
         let _ = writeln!(text, "| {name} | {} |", cell(&fact));
+    }
+    text += "\n## Contents\n\n";
+    for sections in page.papers() {
+        let _ = writeln!(text, "- {}", sections[0].title);
+        for section in sections {
+            let (part, place) = (section.part, section.place);
+            let _ = writeln!(text, "  - [{part}](#{part}): {place}{}", section.mark());
+        }
     }
     for sections in page.papers() {
         let first = &sections[0];
@@ -24,14 +32,14 @@ pub(super) fn page(page: &Page) -> String {
 }
 
 fn one(text: &mut String, section: &Section) {
-    let _ = write!(text, "\n### {}\n\n{}\n", section.place, section.about);
+    let (part, place, about) = (section.part, section.place, section.about);
+    let _ = write!(text, "\n<a id=\"{part}\"></a>\n\n### {place}\n\n`{part}`: {about}\n");
     match &section.state {
         State::Done(_) => {}
         State::Failed(reason) => {
             let _ = write!(text, "\nIt failed: {}\n", cell(reason));
         }
         State::Open => {
-            let part = section.part;
             let _ = write!(text, "\nNot measured yet: `dayfly bench report --only {part}`\n");
         }
         State::NotHere(why) => {
@@ -39,8 +47,8 @@ fn one(text: &mut String, section: &Section) {
         }
     }
     table(text, section);
-    for note in section.instead.iter().chain(&section.out()) {
-        let _ = write!(text, "\n{}\n", cell(note));
+    for note in section.notes() {
+        let _ = write!(text, "\n{}\n", cell(&note));
     }
     for picture in &section.pictures {
         let _ = write!(text, "\n![{}]({picture})\n", section.place);
@@ -48,8 +56,8 @@ fn one(text: &mut String, section: &Section) {
     if let Some(command) = &section.command {
         let _ = write!(text, "\n    {command}\n");
     }
-    if let (Some(record), State::Done(seconds)) = (section.record(), &section.state) {
-        let _ = write!(text, "\n{record}. It took {seconds:.0} s.\n");
+    if let Some(record) = section.record() {
+        let _ = write!(text, "\n{record}\n");
     }
 }
 
@@ -67,6 +75,10 @@ fn table(text: &mut String, section: &Section) {
     text.push_str("---|\n");
     for row in &section.lines {
         let _ = write!(text, "| {} | {} |", cell(&row.what), cell(&row.published()));
+        if section.lacks(row) {
+            let _ = writeln!(text, " {MISSING} |{}", " |".repeat(columns.len()));
+            continue;
+        }
         for column in &columns {
             let _ = write!(text, " {} |", cell(&row.cell(column)));
         }

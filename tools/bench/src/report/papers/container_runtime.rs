@@ -361,7 +361,7 @@ const RECYCLING: Part = Part {
 };
 
 const fn count(what: &'static str, published: &'static [Published], figure: &'static str) -> Line {
-    Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "" }
+    Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "containers" }
 }
 
 /// Returns a line of the report about one of the serverless functions in the paper's Table II. `published` is what the

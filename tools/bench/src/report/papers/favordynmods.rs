@@ -16,8 +16,9 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
         Part {
             name: "bulk",
             place: "Impact of favordynmods: start of 100 containers",
-            about: "100 containers are created, each limited to 2 CPUs and 4 GiB where cgroups here allow it, then \
-                started one after the other, as the article's script does, and 16 at a time.",
+            about: "The article's script creates 100 containers, each limited to 2 CPUs and 4 GiB, and starts them one \
+                after the other. Here it is as many as the command below says, limited where cgroups here allow it, and \
+                also started 16 at a time.",
             way: Way::Command(Command {
                 line: &["bench", "bulk"],
                 quick: &["--count", "20", "--rounds", "6"],
@@ -61,7 +62,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
             name: "moves",
             place: "What is favordynmods: what favordynmods makes cheaper",
             about: "A process is moved to another cgroup, which takes the lock that favordynmods changes; is born in \
-                it, as dayfly's containers are; moves itself as a thread; and the host does without.",
+                it, as dayfly's containers are; and moves itself as a thread.",
             way: Way::Command(Command {
                 line: &["host", "check"],
                 quick: &[],

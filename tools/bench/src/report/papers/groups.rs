@@ -26,8 +26,8 @@ const CONSOLIDATION: Part = Part {
         change(
             "more than unrestricted",
             &[
-                Published::text("instance 3: 23 %", ORACLE),
-                Published::text("instance 4: 36 %", ORACLE),
+                Published::number("23 %", 23.0, "instance 3, Oracle 10g"),
+                Published::number("36 %", 36.0, "instance 4, Oracle 10g"),
             ],
             &[("use", "consolidation")],
         ),
@@ -60,7 +60,7 @@ const SCALING: Part = Part {
     way: way(&["bench", "groups", "--use", "scaling"], 4),
     lines: &[Line {
         what: "on so many CPUs",
-        published: &[],
+        published: &[Published::text("bars without figures", "Fig. 8")],
         take: Take {
             rows: "/rows",
             only: &[("use", "scaling")],
@@ -98,8 +98,8 @@ const SWAP: Part = Part {
         change(
             "more after the exchange",
             &[
-                Published::text("instance 1: 116 %", ORACLE),
-                Published::text("instance 2: -53 %", ORACLE),
+                Published::number("116 %", 116.0, "instance 1, Oracle 10g"),
+                Published::number("-53 %", -53.0, "instance 2, Oracle 10g"),
             ],
             &[("use", "swap")],
         ),
@@ -110,14 +110,26 @@ const SWAP: Part = Part {
 const ISOLATION: Part = Part {
     name: "isolation",
     place: "Table 4 and Figs. 14 to 16: memory of one instance limited",
-    about: "One instance is held to a quarter of the memory that it uses, as 8 GB are of 32; it swaps, the others don't notice.",
+    about: "One instance is held to a quarter of the memory that it uses, as 8 GB are of 32. In the paper it swaps, and the \
+        others don't notice.",
     way: way(&["bench", "groups", "--use", "isolation"], 2),
     lines: &[
-        rate("regular", &[], &[("use", "isolation"), ("state", "regular")]),
-        rate("throttled", &[], &[("use", "isolation"), ("state", "throttled")]),
+        rate(
+            "regular",
+            &[Published::text("32 GB for each of four instances", "Table 4")],
+            &[("use", "isolation"), ("state", "regular")],
+        ),
+        rate(
+            "throttled",
+            &[
+                Published::text("8 GB for instance 1", "Table 4"),
+                Published::text("it swaps with 60 GB of the host free", "Figs. 14 and 15"),
+            ],
+            &[("use", "isolation"), ("state", "throttled")],
+        ),
         change(
             "more than before",
-            &[Published::number("others: up to 12 %", 12.0, ORACLE)],
+            &[Published::number("up to 12 %", 12.0, "the others, Oracle 10g")],
             &[("use", "isolation")],
         ),
     ],

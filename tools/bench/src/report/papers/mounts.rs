@@ -161,7 +161,9 @@ const TABLE: Part = Part {
 const LOCKS: Part = Part {
     name: "locks",
     place: "Fig. 10: a contended global lock",
-    about: "Threads take turns at one lock, and at the kernel's mount lock, placed in every way that this host has.",
+    about: "Threads take turns at one lock, and at the kernel's mount lock, placed in every way that this host has. The \
+        article's figure has curves without numbers: one socket and no hyperthreads are better at high numbers of threads, \
+        and m7a is best.",
     way: Way::Command(Command {
         line: &["host", "locks"],
         quick: &["--time", "250"],
@@ -202,21 +204,36 @@ fn last(curve: &Value) -> Option<f64> {
 const HARDWARE: Part = Part {
     name: "hardware",
     place: "Fig. 5, Fig. 6 and Fig. 9: nodes, hyperthreads, kinds of caches",
-    about: "The same burst on two sockets and on one; with and without hyperthreads (20 to 30 % sooner without); on a \
-        mesh and on chiplets (about 20 % apart).",
+    about: "The same burst on two sockets and on one, with and without hyperthreads, on a mesh and on chiplets.",
     way: Way::Nothing(
         "no host has all of these machines. What a host's own CPUs do to a contended lock is in \"locks\", in every \
          placement it has; \"dayfly host check\" tells what follows from its nodes, hyperthreads and caches.",
     ),
-    lines: &[],
+    lines: &[
+        only_published(
+            "on two nodes instead of one",
+            &[Published::text("high latencies, and failures very early", "Fig. 5")],
+        ),
+        only_published(
+            "without hyperthreads",
+            &[Published::text("20 to 30 % sooner", "m7i.metal-24xl, Fig. 6")],
+        ),
+        only_published(
+            "on chiplets instead of a mesh",
+            &[Published::text("about 20 % apart", "m7a and m7i without hyperthreads, Fig. 9")],
+        ),
+    ],
     instead: one_node,
 };
+
+const fn only_published(what: &'static str, published: &'static [Published]) -> Line {
+    Line { what, published, take: Take::nothing(), unit: "" }
+}
 
 const FLAME: Part = Part {
     name: "flame-graphs",
     place: "Fig. 1 and Fig. 11: flame graphs of a burst",
-    about: "Where the CPUs are in a burst, the kernel's functions included, by samples of perf. The article counts 95.5 % of \
-        pipeline slots stalled on contested accesses, 57 % by false sharing (Intel's top-down analysis).",
+    about: "Where the CPUs are in a burst, the kernel's functions included, by samples of perf.",
     way: Way::Command(Command {
         line: &["bench", "flame", "--layers", "50", "--width", "16"],
         quick: &["--count", "120"],
@@ -227,14 +244,31 @@ const FLAME: Part = Part {
         draws: true,
     }),
     lines: &[
-        share("of the CPU time, mounts", "/subjects/mounts"),
-        share("of the CPU time, waiting for locks", "/locks"),
+        share(
+            "of the CPU time, mounts",
+            &[
+                Published::text("almost all of containerd's", "Fig. 1"),
+                Published::text("too little to be seen", "after the remedy, Fig. 11"),
+            ],
+            "/subjects/mounts",
+        ),
+        share(
+            "of the CPU time, waiting for locks",
+            &[
+                Published::text(
+                    "95.5 % of pipeline slots",
+                    "contested accesses, top-down analysis",
+                ),
+                Published::text("57 % of slots", "false sharing, top-down analysis"),
+            ],
+            "/locks",
+        ),
     ],
     instead: no_counters,
 };
 
-const fn share(what: &'static str, figure: &'static str) -> Line {
-    Line { what, published: &[], take: Take::plain(&[], Figure::Number(figure)), unit: "%" }
+const fn share(what: &'static str, published: &'static [Published], figure: &'static str) -> Line {
+    Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "%" }
 }
 
 fn no_counters(_: &Circumstances) -> Option<String> {
