@@ -10,15 +10,15 @@ const STYLE: &str = ":root{color-scheme:light dark;--text:#222;--page:#fff;--lin
     body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:var(--text);\
     background:var(--page);overflow-wrap:break-word}\
     h1,h2,h3{line-height:1.2}h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1rem}h3{margin-top:2.5rem}\
-    h3 code{font-weight:normal;font-size:.85rem;color:var(--faint)}\
+    h3 code{font-weight:normal;font-size:.85em;color:var(--faint)}\
     table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .7rem;border-bottom:1px solid var(--line);\
-    text-align:left;vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
-    td.u{white-space:nowrap}td.p{min-width:12rem}td small{display:block}small,.small,td.m{color:var(--faint);font-size:.85rem}\
+    text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
+    td.n,td.u{white-space:nowrap}td.p{min-width:12rem}td small{display:block}small,.small,td.m{color:var(--faint);font-size:.85em}\
     pre{background:var(--box);padding:.6rem;overflow-x:auto}.note{background:var(--note);padding:.5rem .8rem}\
     div.wide{overflow-x:auto}figure{margin:1rem 0;overflow-x:auto}\
     svg{display:block;min-width:44rem;max-width:100%;height:auto;background:#fff}\
     @media print{body{max-width:none;margin:0;font-size:11px}h2,h3{break-after:avoid}figure,tr,pre{break-inside:avoid}\
-    svg{min-width:0;max-height:22cm}pre{white-space:pre-wrap}}";
+    svg{min-width:0;max-height:22cm}pre{white-space:pre-wrap}div.wide{overflow:visible}td,th{padding:.2em .35em}td.p{min-width:0}}";
 
 pub(super) fn page(page: &Page) -> String {
     let [done, can] = page.done();
