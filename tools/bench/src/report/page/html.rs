@@ -4,21 +4,23 @@ use super::{MISSING, Page, READING, Row, Section, State, facts, shown};
 use std::fmt::Write;
 
 /// The colours are those of the reader's system, light or dark. Pictures are on white.
-const STYLE: &str = ":root{color-scheme:light dark;--text:#222;--page:#fff;--line:#ccc;--faint:#666;--box:#f4f4f4;--note:#fff6e0}\
-    @media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#181818;--line:#444;--faint:#aaa;--box:#262626;--note:#3a3320}\
-    a{color:#8ab4f8}}\
+const STYLE: &str = "\
+    :root{color-scheme:light dark;--text:#222;--page:#fff;--line:#ccc;--faint:#666;--box:#f4f4f4;--note:#fff6e0}\
+    @media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#181818;--line:#444;--faint:#aaa;--box:#262626;\
+    --note:#3a3320}a{color:#8ab4f8}}\
     body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:var(--text);\
-    background:var(--page);overflow-wrap:break-word}\
-    h1,h2,h3{line-height:1.2}h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1rem}h3{margin-top:2.5rem}\
-    h3 code{font-weight:normal;font-size:.85em;color:var(--faint)}\
-    table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .7rem;border-bottom:1px solid var(--line);\
-    text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
-    td.n,td.u{white-space:nowrap}td.p{min-width:12rem}td small{display:block}small,.small,td.m{color:var(--faint);font-size:.85em}\
+    background:var(--page);overflow-wrap:break-word}h1,h2,h3{line-height:1.2}\
+    h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1rem}h3{margin-top:2.5rem}\
+    h3 code{font-weight:normal;font-size:.85em;color:var(--faint)}table{border-collapse:collapse;margin:1rem 0}\
+    td,th{padding:.3rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}\
+    td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.u{white-space:nowrap}td.p{min-width:12rem}\
+    td small{display:block}small,.small,td.m{color:var(--faint);font-size:.85em}\
     pre{background:var(--box);padding:.6rem;overflow-x:auto}.note{background:var(--note);padding:.5rem .8rem}\
     div.wide{overflow-x:auto}figure{margin:1rem 0;overflow-x:auto}\
     svg{display:block;min-width:44rem;max-width:100%;height:auto;background:#fff}\
-    @media print{body{max-width:none;margin:0;font-size:11px}h2,h3{break-after:avoid}figure,tr,pre{break-inside:avoid}\
-    svg{min-width:0;max-height:22cm}pre{white-space:pre-wrap}div.wide{overflow:visible}td,th{padding:.2em .35em}td.p{min-width:0}}";
+    @media print{body{max-width:none;margin:0;font-size:11px}h2,h3{break-after:avoid}\
+    figure,tr,pre{break-inside:avoid}svg{min-width:0;max-height:22cm}pre{white-space:pre-wrap}\
+    div.wide{overflow:visible}td,th{padding:.2em .35em}td.p{min-width:0}}";
 
 pub(super) fn page(page: &Page) -> String {
     let [done, can] = page.done();
