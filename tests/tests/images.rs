@@ -325,6 +325,10 @@ fn through_dayfly(bed: &Bed) {
     let store = image::store(bed);
     let store = store.to_str().expect("path");
     let source = layout.dir.to_str().expect("path");
+    // Listing a store that does not exist does not create it.
+    let missing = format!("{store}-missing");
+    bed.call_bare(&["image", "ls", "--store", &missing]).run().ok();
+    assert!(!Path::new(&missing).exists(), "{missing}");
     bed.call_bare(&["image", "import", source, "--name", "test", "--store", store]).run().ok();
     let listed = bed.call_bare(&["image", "ls", "--store", store]).run().ok().stdout;
     assert!(listed.contains("test:latest"), "{listed}");

@@ -275,7 +275,7 @@ fn options_that_exclude_others(bed: &Bed) {
     fails(&["--ephemeral-size", "12m"], "--ephemeral-size needs --ephemeral");
     fails(&["--layers", "/x"], "one of them");
     fails(&["--env", "=x"], "--env =x: the name of the variable is missing");
-    run(bed, &["--image", ""], &["true"]).run().fails("--image REF: REF is empty");
+    bed.call(&["run", "--image", "", "true"]).run().fails("--image REF: REF is empty");
     nothing_is_left(bed);
 }
 
