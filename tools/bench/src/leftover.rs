@@ -224,6 +224,7 @@ fn tops() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
 
     fn place(what: &str) -> PathBuf {
         let name = format!("bench-leftover-{what}-{}", std::process::id());
@@ -249,8 +250,11 @@ mod tests {
         let state = place("named");
         assert!(!is_named_by_a_process(&state, "none"));
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", "read -r line", "sh"]).arg(state.join("crun"));
-        let mut child = shell.stdin(std::process::Stdio::piped()).spawn().expect("sh");
+        shell.args(["-c", "echo; read -r line", "sh"]).arg(state.join("crun"));
+        shell.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = shell.spawn().expect("sh");
+        // A process that is just being executed has no command line yet.
+        child.stdout.take().expect("stdout").read_exact(&mut [0]).expect("a line");
         assert!(is_named_by_a_process(&state, "none"));
         assert!(!is_named_by_a_process(&state.with_extension("other"), "none"));
         drop(child.stdin.take());

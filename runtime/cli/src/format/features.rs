@@ -61,7 +61,12 @@ mod tests {
         assert_eq!(value["annotations"]["org.opencontainers.runc.checkpoint.enabled"], "true");
         assert_eq!(
             value["potentiallyUnsafeConfigAnnotations"],
-            serde_json::json!(["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS])
+            serde_json::json!([
+                "org.systemd.property.",
+                "run.dayfly.",
+                plan::KEEP_GROUPS,
+                "org.criu.config"
+            ])
         );
         let options = value["mountOptions"].as_array().unwrap();
         assert!(["rro", "idmap", "ridmap"].iter().all(|word| options.iter().any(|o| o == word)));
