@@ -10,8 +10,10 @@ use dayfly_tests::runtime::Call;
 use dayfly_tests::wait;
 use rustix::fd::AsFd;
 use serde_json::json;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::fanotify::{MountEvents, MountWatch};
@@ -24,6 +26,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(every_way_shows_the_same).unlike_runc(),
     case!(every_way_with_ids_of_its_own).unlike_runc(),
+    case!(names_that_are_no_text).unlike_runc(),
     case!(auto_is_the_best_there_is).unlike_runc(),
     case!(a_way_this_kernel_lacks).unlike_runc(),
     case!(five_hundred_layers_and_not_one_more).unlike_runc(),
@@ -170,6 +173,31 @@ fn five_hundred_layers_and_not_one_more(bed: &Bed) {
     let text = "501 layers are too many: overlayfs takes 500";
     call(&c, "run", &layers, &["--userns", "auto"]).run().fails(text);
     assert_eq!(layers.left(), Vec::<String>::new());
+}
+
+/// As text, the names of an image's directories would be that of its link, which leads out of the container.
+fn names_that_are_no_text(bed: &Bed) {
+    let layers = Layers::new(bed, 2);
+    let (outside, hostile) = (bed.dir.join("outside"), layers.store.join("layers/layer1/d"));
+    fs::create_dir(&outside).expect("mkdir");
+    fs::create_dir(&hostile).expect("mkdir");
+    fs::write(outside.join("file"), "outside\n").expect("write");
+    for byte in 240..=255 {
+        fs::write(hostile.join(byte.to_string()), "inside\n").expect("write");
+    }
+    for byte in 240..=255 {
+        let odd = hostile.join(OsStr::from_bytes(&[byte]));
+        fs::create_dir(&odd).expect("mkdir");
+        fs::hard_link(hostile.join(byte.to_string()), odd.join("file")).expect("link");
+    }
+    // A tmpfs lists the newest name first.
+    symlink(&outside, hostile.join("\u{fffd}")).expect("symlink");
+    for mode in modes(&layers, false) {
+        let c = bed.bundle().sh("cd /d; for f in 2*; do cat $f; echo x >>$f; done").make();
+        let outcome = call(&c, "run", &layers, &["--rootfs-mode", mode]).run().ok();
+        assert_eq!(outcome.stdout, "inside\n".repeat(16), "{mode}");
+        assert_eq!(fs::read(outside.join("file")).expect("read"), b"outside\n", "{mode}");
+    }
 }
 
 fn changes_go_to_the_upper_layer(bed: &Bed) {
