@@ -155,7 +155,7 @@ func (c *client) removePod(p pod) error {
 
 // Removes a pod and everything in it, in any state. CRI-O would wait 10 s for each container's end.
 func (c *client) drop(p pod) error {
-	if c.monitor == conmons {
+	if c.monitor != shims {
 		ctx, cancel := c.in()
 		defer cancel()
 		filter := &cri.ContainerFilter{PodSandboxId: p.id}
@@ -176,6 +176,9 @@ func (c *client) drop(p pod) error {
 }
 
 func (c *client) exec(id string, seconds int64, words ...string) (*cri.ExecSyncResponse, error) {
+	if c.monitor == vms && len(words) > 1 && words[0] != "sleep" {
+		words = staying(words)
+	}
 	ctx, cancel := c.in()
 	defer cancel()
 	return c.ExecSync(ctx, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: seconds})

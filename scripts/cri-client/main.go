@@ -41,7 +41,7 @@ func main() {
 	flags.StringVar(&o.directory, "directory", os.TempDir(), "for logs")
 	flags.StringVar(&o.engine, "engine", "cri", "how names of tests begin")
 	flags.StringVar(&o.restart, "restart", "", "a `program` that kills the engine and starts it again")
-	flags.StringVar(&o.monitor, "monitor", shims, "what the pods' monitoring processes are: containerd-shim or conmon")
+	flags.StringVar(&o.monitor, "monitor", shims, "what the pods' monitoring processes are: containerd-shim, conmon, or vm for CRI-O with a shim")
 	flags.StringVar(&o.id, "id", "", "of the task")
 	flags.Int64Var(&o.memory, "memory", 0, "limit in `bytes`")
 	flags.IntVar(&o.count, "count", 100, "pods")

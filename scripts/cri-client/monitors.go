@@ -10,11 +10,31 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What watches containers: with containerd a shim, which serves a pod; with CRI-O a conmon of each container.
+// What watches containers: with containerd a shim, which serves a pod; with CRI-O a conmon of each container, or a shim of each
+// container if the runtime's type is vm.
 const (
 	shims   = "containerd-shim"
 	conmons = "conmon"
+	vms     = "vm"
 )
+
+// Returns whether the engine is CRI-O.
+func (w *walker) isCRIO() bool { return w.monitor != shims }
+
+// Returns a command that runs another one and stays for a moment. For the type vm, CRI-O does not wait for the output of an exec
+// that has ended.
+func staying(words []string) []string {
+	return append([]string{"sh", "-c", `"$@"; code=$?; sleep 0.2; exit $code`, "sh"}, words...)
+}
+
+// Returns the reason that the engine gives when a container was out of memory. For the type vm, CRI-O listens to no events, and
+// looks for a file in the bundle instead.
+func (w *walker) outOfMemory() string {
+	if w.monitor == vms {
+		return "Error"
+	}
+	return "OOMKilled"
+}
 
 // Checks that a container's program is the child of its pod's shim or of a conmon, and returns that process.
 func (w *walker) monitorOf(p pod, id string) (int, error) {
@@ -24,10 +44,14 @@ func (w *walker) monitorOf(p pod, id string) (int, error) {
 	}
 	monitor := parent(pid)
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", monitor))
-	if !strings.Contains(string(name), w.monitor) {
-		return 0, fmt.Errorf("the parent %d of %d is no %s: %q", monitor, pid, w.monitor, name)
+	program := w.monitor
+	if program == vms {
+		program = shims
 	}
-	if w.monitor == conmons {
+	if !strings.Contains(string(name), program) {
+		return 0, fmt.Errorf("the parent %d of %d is no %s: %q", monitor, pid, program, name)
+	}
+	if w.isCRIO() {
 		if !strings.Contains(string(name), id) {
 			return 0, fmt.Errorf("the parent %d of %d is another container's: %q", monitor, pid, name)
 		}

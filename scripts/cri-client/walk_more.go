@@ -147,7 +147,7 @@ func (w *walker) many() error {
 			return err
 		}
 		status, err := w.ended(id)
-		return errors.Join(err, wanted(status.GetExitCode(), 3), wanted(status.GetReason(), "OOMKilled"), w.remove(id))
+		return errors.Join(err, wanted(status.GetExitCode(), 3), wanted(status.GetReason(), w.outOfMemory()), w.remove(id))
 	})
 	w.test("memory_kill_of_an_exec", func() error {
 		id, _, err := w.running(p, sleeps, func(c *cri.ContainerConfig) { c.Linux.Resources.MemoryLimitInBytes = 32 << 20 })
