@@ -8,18 +8,19 @@
 use crate::options::Lookups;
 use crate::process::Failure;
 use crate::results::{self, Out, bars};
+use crate::session::{self, Outcome};
 use crate::{Error, circumstances, process};
 use defaults::CAPABILITIES;
 use report::count::counted;
 use report::progress::Progress;
 use report::statistics::Summary;
-use report::{Table, interrupt, say};
+use report::{Table, interrupt};
 use seccomp::Arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -107,33 +108,20 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
 
 /// Writes the requested output.
 fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), Error> {
-    if let Some(file) = &options.forms.csv {
-        let text = csv(rows);
-        if file == Path::new("-") {
-            say!("{text}");
-            return Ok(());
-        }
-        fs::write(file, text).map_err(Error::at("write", file))?;
-    }
-    if let Some(file) = &options.forms.svg {
-        let figures = rows.iter().filter_map(|row| {
-            Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
-        });
-        let title = format!("Finding a system call by its name: {} names", rows[0].names);
-        let text = chart::draw(&[bars(&title, "ns a name", figures)])
-            .map_err(|error| Error::Unfit(error.to_string()))?;
-        fs::write(file, text).map_err(Error::at("write", file))?;
-    }
+    let figures = rows.iter().filter_map(|row| {
+        Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
+    });
+    let title = format!("Finding a system call by its name: {} names", rows[0].names);
+    let outcome = Outcome {
+        text: text(rows, all),
+        json: vec![("rows", results::value(&rows)?)],
+        csv: csv(rows),
+        pictures: vec![bars(&title, "ns a name", figures)],
+        ..Outcome::default()
+    };
     let record =
         circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
-    if options.forms.json {
-        let json = results::json(&record, out, [("rows", results::value(&rows)?)]);
-        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
-        say!("{json}\n");
-        return Ok(());
-    }
-    say!("{}\n{}{}", record.to_text(), text(rows, all), results::failures_text(out));
-    Ok(())
+    session::tell(&options.forms, None, &record, out, false, outcome)
 }
 
 impl Row {

@@ -3,9 +3,9 @@
 
 use crate::circumstances::Circumstances;
 use crate::config::Profile;
-use crate::options::Common;
+use crate::options::{Common, Forms};
 use crate::race::asleep;
-use crate::results;
+use crate::results::{self, Out};
 use crate::runtime::Runtime;
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
@@ -124,43 +124,56 @@ fn write(
     outcome: Outcome,
 ) -> Result<(), Error> {
     let failures = results::failures(entrants);
+    // An experiment on the host itself has no entrants.
+    let nobody = !entrants.is_empty() && failures.len() == entrants.len();
+    let output = options.output.as_deref();
+    tell(&options.forms, output, record, &failures, nobody, outcome)?;
+    if nobody {
+        return Err(Error::Unfit("no runtime got through".to_owned()));
+    }
+    Ok(())
+}
+
+/// Writes an outcome in the requested forms: to `output`, or by default to standard output. If `nobody` got through,
+/// there is no picture and no file.
+///
+/// # Errors
+/// A file that can't be written; a picture that can't be drawn.
+pub(crate) fn tell(
+    forms: &Forms,
+    output: Option<&Path>,
+    record: &Circumstances,
+    failures: &[Out],
+    nobody: bool,
+    outcome: Outcome,
+) -> Result<(), Error> {
     let to_stdout = Path::new("-");
-    if let Some(file) = options.forms.csv.as_deref().filter(|&file| file != to_stdout) {
+    if let Some(file) = forms.csv.as_deref().filter(|&file| file != to_stdout) {
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
     }
-    if let Some(file) = options
-        .forms
-        .svg
-        .as_deref()
-        .filter(|_| entrants.is_empty() || failures.len() < entrants.len())
-    {
+    if let Some(file) = forms.svg.as_deref().filter(|_| !nobody) {
         let text =
             chart::draw(&outcome.pictures).map_err(|error| Error::Unfit(error.to_string()))?;
         fs::write(file, text).map_err(Error::at("write", file))?;
     }
-    let text = if options.forms.json {
-        results::json(record, &failures, outcome.json)
+    let text = if forms.json {
+        results::json(record, failures, outcome.json)
             .map_err(|error| Error::Unfit(format!("JSON: {error}")))?
-    } else if options.forms.csv.as_deref() == Some(to_stdout) {
+    } else if forms.csv.as_deref() == Some(to_stdout) {
         outcome.csv
     } else if let Some(document) = outcome.document {
         document
     } else {
-        let out = results::failures_text(&failures);
+        let out = results::failures_text(failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
-    // An experiment on the host itself has no entrants.
-    let nobody = !entrants.is_empty() && failures.len() == entrants.len();
-    match options.output.as_deref().filter(|&file| file != to_stdout) {
-        Some(_) if nobody => eprint!("{}", results::failures_text(&failures)),
+    match output.filter(|&file| file != to_stdout) {
+        Some(_) if nobody => eprint!("{}", results::failures_text(failures)),
         Some(file) => {
             fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;
-            eprint!("{}", results::failures_text(&failures));
+            eprint!("{}", results::failures_text(failures));
         }
         None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
-    }
-    if nobody {
-        return Err(Error::Unfit("no runtime got through".to_owned()));
     }
     Ok(())
 }

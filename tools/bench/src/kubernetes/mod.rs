@@ -18,12 +18,12 @@ mod work;
 use crate::Error;
 use crate::circumstances::Circumstances;
 use crate::options::{Kubernetes, Load};
-use crate::results::figures::{self, Figure, Sample};
+use crate::results::figures::{self, Sample};
 use crate::results::{self, Out};
+use crate::session::{self, Outcome};
 use cluster::Cluster;
+use report::interrupt;
 use report::progress::Progress;
-use report::{interrupt, say};
-use std::fs;
 use std::path::Path;
 
 /// Executes the command.
@@ -69,44 +69,21 @@ pub fn command(options: &Kubernetes) -> Result<(), Error> {
     let first = classes().find(|class| out.iter().all(|out| out.runtime != *class));
     let first = first.unwrap_or_default();
     figures::compare(&mut figures, first);
-    tell(options, &version, &figures, first, &out)
-}
-
-/// Writes the requested output.
-fn tell(
-    options: &Kubernetes,
-    version: &str,
-    figures: &[Figure],
-    first: &str,
-    out: &[Out],
-) -> Result<(), Error> {
-    if let Some(file) = &options.forms.svg {
-        let text = chart::draw(&figures::pictures(figures))
-            .map_err(|error| Error::Unfit(error.to_string()))?;
-        fs::write(file, text).map_err(Error::at("write", file))?;
-    }
-    if let Some(file) = &options.forms.csv {
-        let text = figures::csv(figures);
-        if file == Path::new("-") {
-            say!("{text}");
-            return Ok(());
-        }
-        fs::write(file, text).map_err(Error::at("write", file))?;
-    }
     let record = Circumstances::take("pods".to_owned(), Vec::new(), Path::new("/run"));
-    if options.forms.json {
-        let results =
-            [("kubernetes", results::value(&version)?), ("figures", results::value(&figures)?)];
-        let json = results::json(&record, out, results);
-        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
-        say!("{json}\n");
-    } else {
-        let text = figures::text(figures, first);
-        let failures = results::failures_text(out);
-        say!("{}\nKubernetes: {version}\n\n{text}{failures}", record.to_text());
+    let nobody = out.len() == options.classes.len();
+    let outcome = Outcome {
+        text: format!("Kubernetes: {version}\n\n{}", figures::text(&figures, first)),
+        json: vec![
+            ("kubernetes", results::value(&version)?),
+            ("figures", results::value(&figures)?),
+        ],
+        csv: figures::csv(&figures),
+        pictures: figures::pictures(&figures),
+        ..Outcome::default()
+    };
+    session::tell(&options.forms, None, &record, &out, nobody, outcome)?;
+    match nobody {
+        true => Err(Error::Unfit("no RuntimeClass got through".to_owned())),
+        false => Ok(()),
     }
-    if out.len() == options.classes.len() {
-        return Err(Error::Unfit("no RuntimeClass got through".to_owned()));
-    }
-    Ok(())
 }
