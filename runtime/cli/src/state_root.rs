@@ -58,11 +58,7 @@ impl StateRoot {
 }
 
 fn given(path: &str) -> Result<String, Failure> {
-    let here = match path.starts_with('/') {
-        true => String::new(),
-        false => container::working_directory()?,
-    };
-    match plan::absolute(&here, path) {
+    match container::absolute(path)? {
         root if root == "/" => Err(Failure::new("Option --root argument should not be set to /")),
         path => Ok(path),
     }

@@ -68,7 +68,7 @@ pub use layered::free_ids;
 pub use options::{
     CLAIMED, CgroupDriver, CreateOptions, LayeredOptions, RunOptions, UserNamespace,
 };
-pub use path::working_directory;
+pub use path::absolute;
 pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,

@@ -1,7 +1,7 @@
 //! Options of `create` and `run` for root filesystems from layers.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use container::{LayeredOptions, RootMount, UserNamespace};
@@ -37,7 +37,7 @@ impl Places {
         }
         let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
         let store = match invocation.values.text(&STORE).or_else(|| env("DAYFLY_STORE")) {
-            Some(path) => absolute(path)?,
+            Some(path) => container::absolute(path)?,
             None => rootfs::places::store(env).map_err(Failure::new)?,
         };
         let network = match values.is_set(&IMAGE) {
@@ -68,7 +68,7 @@ impl Places {
         };
         let layers = match (&image, values.text(&LAYERS)) {
             (Some(image), None) => format!("{}/layers", image.directory),
-            (None, Some(file)) => absolute(file)?,
+            (None, Some(file)) => container::absolute(file)?,
             (None, None) => return Err(Failure::new("--image REF: REF is empty")),
             _ => return Err(Failure::new("--layers FILE or --image REF: one of them")),
         };
@@ -131,7 +131,7 @@ impl Mounts {
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
     match env("DAYFLY_IDS") {
-        Some(path) => absolute(path),
+        Some(path) => Ok(container::absolute(path)?),
         None => Ok(rootfs::places::leases(env)),
     }
 }
@@ -182,14 +182,6 @@ fn mode(text: Option<&str>) -> Result<Option<Mode>, Failure> {
 fn bytes(text: &str) -> Result<u64, Failure> {
     let size = size::parse(text).map_err(Failure::new)?;
     u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
-}
-
-/// Returns a path on the host as an absolute path. A relative path is relative to the working directory.
-pub fn absolute(path: &str) -> Result<String, Failure> {
-    if path.starts_with('/') {
-        return Ok(plan::clean(path).to_string());
-    }
-    Ok(plan::absolute(&container::working_directory()?, path))
 }
 
 /// Returns a new random id, for a container that was not given an id.

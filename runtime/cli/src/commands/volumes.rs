@@ -9,7 +9,6 @@ use rustix::fs::{Access, access};
 use spec::mount_options::{self, Propagation};
 use spec::{InRoot, Mount, Str};
 
-use super::layers::absolute;
 use crate::definition::images::{MOUNT, VOLUME};
 use crate::failure::Failure;
 use crate::size;
@@ -57,7 +56,7 @@ fn volume<'a>(text: &'a str) -> Result<Mount<'a>, String> {
 
 fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<Mount<'a>, String> {
     let destination = place(destination)?;
-    let source = absolute(source).map_err(|failure| failure.message)?;
+    let source = container::absolute(source).map_err(|error| error.to_string())?;
     access(source.as_str(), Access::EXISTS).map_err(|errno| {
         let why = sys::errno::describe(errno);
         format!("{source}, which is to be bound to {}: {why}", destination.as_str())
