@@ -11,6 +11,7 @@ use clap::Parser;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn report(words: &[&str]) -> Report {
     let line = ["bench", "report"].into_iter().chain(words.iter().copied());
@@ -167,8 +168,11 @@ fn done() -> Kept {
 }
 
 fn page(sections: Vec<Section>) -> [String; 3] {
+    // Several cases write pages at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let place = std::env::temp_dir();
-    let directory = place.join(format!("bench-page-{}-{}", std::process::id(), sections.len()));
+    let directory = place.join(format!("bench-page-{}-{count}", std::process::id()));
     std::fs::create_dir(&directory).expect("mkdir");
     Page { host: host(), sections }.write(&directory).expect("written");
     let text = ["index.html", "report.md", "report.json"]
