@@ -22,6 +22,8 @@ pub mod restore;
 pub mod roots;
 #[path = "shim/settings.rs"]
 pub mod settings;
+#[path = "shim/starts.rs"]
+pub mod starts;
 #[path = "shim/task.rs"]
 mod task;
 #[path = "shim/upgrade.rs"]

@@ -9,7 +9,7 @@ use core::time::Duration;
 use cgroup::{Cgroup, FreezerState};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
 use sys::clone::CloneFlags;
@@ -19,6 +19,7 @@ use trace::{PROGRAM, Phase};
 use crate::directory::{self, START, path_in};
 use crate::notify::{self, Manager};
 use crate::record::{self, Header, Record};
+use crate::starting;
 use crate::state::{State, Status};
 use crate::time::Rfc3339;
 use crate::{Error, Trace, Warn, hooks, identity, owner};
@@ -213,22 +214,14 @@ impl Container {
             return Err(self.not_found());
         }
         // The status is not checked first: the attempt to start init shows whether init is waiting.
-        let start = self.start_waiting().inspect_err(|error| {
-            // Init exits after it has reported its failure. A `delete` that follows must find the container stopped.
-            if matches!(error, Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_))) {
-                let _ = self.ends_within(DYING);
-            }
-        })?;
+        let start = self.start_waiting().inspect_err(|error| self.await_end_after(error))?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
             return Err(Error::CannotStart(status));
         }
         let program_since = self.trace.clock();
         self.trace.work(Phase::Configuration, "unlink", START, || {
-            match unlinkat(&self.directory, START, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(errno) => Err(sys::Error::new("unlink", START, errno)),
-            }
+            starting::remove_socket(self.directory.as_fd())
         })?;
         hooks::after_start(self)?;
         if let Some((pid, _)) = self.header.process {
@@ -241,6 +234,14 @@ impl Container {
             );
         }
         Ok(())
+    }
+
+    /// Waits for the exit of init after a start has failed, for a short time: init exits after it has reported its
+    /// failure, and a `delete` that follows must find the container stopped.
+    pub fn await_end_after(&self, error: &Error) {
+        if matches!(error, Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_))) {
+            let _ = self.ends_within(DYING);
+        }
     }
 
     fn start_waiting(&self) -> Result<Start, Error> {

@@ -42,6 +42,7 @@ mod rootless;
 mod snapshot;
 mod spool;
 mod start_cpus;
+mod starting;
 mod state;
 mod store;
 mod takeover;
@@ -73,6 +74,7 @@ pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,
 };
+pub use starting::Starting;
 pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;

@@ -46,7 +46,7 @@ pub use mounts::Mounts;
 pub use network::Network;
 pub use parent::{OnTurn, Turn};
 pub use seal::{SEALED, seal_self};
-pub use starter::{Start, Waiter, start, waiter};
+pub use starter::{PROMPT, Start, Waiter, begin, finish, reach, start, waiter};
 
 /// Descriptors that the caller opened for the plan's well-known slots.
 #[derive(Debug, Default)]

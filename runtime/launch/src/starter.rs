@@ -4,6 +4,8 @@
 //! the error if exec fails. Unlike a FIFO, the socket need not be reopened through /proc. It also shows whether the
 //! waiting init is still alive, and gives `start` the result of exec.
 
+use core::time::Duration;
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -14,8 +16,8 @@ use crate::Error;
 use crate::error::words;
 use init::channel::{self, Message, Word};
 
-/// The usual maximum time for a runnable init to answer `start`.
-const PROMPT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The usual maximum time for a runnable init to answer `start`. An init that takes longer may be frozen.
+pub const PROMPT: Duration = Duration::from_millis(100);
 
 /// Connects to the socket at `path` (at most 107 bytes: unix(7)).
 ///
@@ -81,13 +83,33 @@ pub fn start<E: From<Error>>(
         result => result.context("connect", path).map_err(Error::from)?,
     };
     channel::say(&socket, Word::Start).context("send", path).map_err(Error::from)?;
-    if !answers(&socket, Some(&PROMPT)) {
+    let prompt = Timespec { tv_sec: 0, tv_nsec: PROMPT.subsec_nanos().into() };
+    if !answers(&socket, Some(&prompt)) {
         if is_frozen()? {
             return Ok(Start::Frozen);
         }
         answers(&socket, None);
     }
-    Ok(answer(&socket, path)?)
+    finish(&socket, path)?;
+    Ok(Start::Runs)
+}
+
+/// Connects to the init that listens at `path`, without blocking. [`begin`] then starts the program.
+///
+/// # Errors
+/// Those of connect(2): ENOENT or ECONNREFUSED if no init waits, EAGAIN if the backlog is full.
+pub fn reach(path: &str) -> Result<OwnedFd, Errno> {
+    dial(path, SocketFlags::NONBLOCK)
+}
+
+/// Sends the start message over the socket that [`reach`] returned. The socket becomes readable when the program runs
+/// or has failed to start; [`finish`] then returns the result. If the socket is closed before a frozen init has read
+/// the message, the program is not started.
+///
+/// # Errors
+/// Those of send(2).
+pub fn begin(socket: &OwnedFd) -> Result<(), Errno> {
+    channel::say(socket, Word::Start)
 }
 
 /// Waits until init sends something or hangs up; returns false after `time`.
@@ -101,9 +123,13 @@ fn answers(socket: &OwnedFd, time: Option<&Timespec>) -> bool {
     }
 }
 
-fn answer(socket: &OwnedFd, path: &str) -> Result<Start, Error> {
+/// Reads the result of a start from its socket.
+///
+/// # Errors
+/// The error of exec, or of a startContainer hook; EAGAIN if there is no result yet.
+pub fn finish(socket: &OwnedFd, path: &str) -> Result<(), Error> {
     match channel::listen(socket).context("read", path)? {
-        Message::Closed => Ok(Start::Runs),
+        Message::Closed => Ok(()),
         Message::Died => Err(Error::Died("container init was killed before it started".into())),
         // A failed hook: the text describes it.
         Message::Failed { failure, .. } => Err(match (failure.errno, words(&failure)) {

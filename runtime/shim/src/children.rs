@@ -177,7 +177,7 @@ impl Shim {
 
     /// Stores what a worker has reported about the container that it created. Returns the key of init.
     fn adopt(&mut self, key: u32, made: Made) -> Result<u32, Status> {
-        let Made { pid, owns_pid_namespace, cgroup } = made;
+        let Made { pid, owns_pid_namespace, starts_plainly, cgroup } = made;
         let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
             return Err(Status::not_found("container"));
         };
@@ -186,6 +186,7 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         task.owns_pid_namespace = owns_pid_namespace;
+        task.starts_plainly = starts_plainly;
         task.cgroup = cgroup;
         if let Some(location) = &task.cgroup {
             match oom::Watch::begin(location) {
@@ -202,7 +203,7 @@ impl Shim {
     }
 
     /// Handles the end of a start. After a success, init runs its program, or the process of an exec was created.
-    fn started(
+    pub(crate) fn started(
         &mut self,
         key: u32,
         result: Result<Option<u32>, Status>,
@@ -215,8 +216,15 @@ impl Shim {
                 new
             }
             Err(status) => {
-                if is_cut_off(&status) {
-                    self.kill(key);
+                match is_cut_off(&status) {
+                    true => self.kill(key),
+                    false if self.is_due(key) => {
+                        // The container is frozen. It can be started once it is thawed.
+                        self.set_stage(key, Stage::Created);
+                        self.tell(key);
+                        return Err(status);
+                    }
+                    false => {}
                 }
                 self.not_started(key);
                 return Err(status);

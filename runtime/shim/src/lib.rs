@@ -17,6 +17,7 @@ pub mod oom;
 pub mod poller;
 mod serve;
 mod shim;
+mod starts;
 pub mod stats;
 mod sweep;
 mod table;

@@ -25,6 +25,8 @@ pub enum Source {
     Publisher(u8),
     /// A container's OOM watch; the module `oom` defines the part.
     Oom(u32, u8),
+    /// The start of a created container, by the key of its init.
+    Start(u32),
 }
 
 impl Source {
@@ -37,6 +39,7 @@ impl Source {
             Self::Stream(key, part) => (3, key, part),
             Self::Publisher(part) => (4, 0, part),
             Self::Oom(key, part) => (5, key, part),
+            Self::Start(key) => (6, key, 0),
         };
         u64::from(key) << 32 | u64::from(part) << 8 | kind
     }
@@ -51,6 +54,7 @@ impl Source {
             3 => Self::Stream(key, part),
             4 => Self::Publisher(part),
             5 => Self::Oom(key, part),
+            6 => Self::Start(key),
             _ => return None,
         })
     }
@@ -128,6 +132,7 @@ mod tests {
             Source::Stream(9, 255),
             Source::Publisher(1),
             Source::Oom(3, 1),
+            Source::Start(4),
         ] {
             assert_eq!(Source::from_bits(source.to_bits()), Some(source));
         }

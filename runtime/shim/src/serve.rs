@@ -15,6 +15,7 @@ use sys::wait::Deadline;
 use crate::bootstrap::Daemon;
 use crate::poller::{Interest, Source};
 use crate::shim::{Connected, Shim};
+use crate::starts::Begun;
 use crate::task::{self, Caller};
 use crate::worker::Worker;
 
@@ -76,6 +77,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         }
         shim.end_drained();
         shim.end_late();
+        shim.check_starts();
         shim.flush();
         // The loop continues for connections made after the shutdown began: they belong to another container, or will
         // be closed soon.
@@ -102,9 +104,10 @@ impl Shim {
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
         let endings = self.endings.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);
+        let starts = self.starts.iter().filter_map(Begun::deadline);
         let waiters = self.tasks.waiters().filter_map(|caller| caller.deadline);
         let own = self.publisher.deadline().into_iter().chain(last);
-        let due = endings.chain(workers).chain(waiters).chain(own).min()?;
+        let due = endings.chain(workers).chain(starts).chain(waiters).chain(own).min()?;
         Some(due.left().unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
@@ -127,6 +130,7 @@ impl Shim {
             }
             Source::Publisher(part) => self.publisher.ready(&self.poller, part, interest),
             Source::Oom(key, _) => self.tell_of_kills(key, false),
+            Source::Start(key) => self.start_ready(key),
         }
     }
 

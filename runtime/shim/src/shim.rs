@@ -24,6 +24,7 @@ use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
+use crate::starts::Begun;
 use crate::table::{Exit, Process, Stage, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
@@ -39,6 +40,8 @@ pub(crate) struct Shim {
     pub connections: BTreeMap<u32, Connected>,
     pub tasks: Tasks,
     pub workers: Vec<Worker>,
+    /// The starts that the loop itself performs.
+    pub starts: Vec<Begun>,
     /// Exits of children that match no known process. The answer of a running worker may still report such a child as a
     /// process.
     pub strays: Vec<(u32, Exit)>,
@@ -124,6 +127,7 @@ impl Shim {
             connections: BTreeMap::new(),
             tasks: Tasks::default(),
             workers: Vec::new(),
+            starts: Vec::new(),
             strays: Vec::new(),
             endings: Vec::new(),
             is_shutting_down: false,

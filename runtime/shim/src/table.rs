@@ -162,6 +162,9 @@ pub(crate) struct Task {
     /// Whether all processes of the container end with init, because it has its own PID namespace. Known once the
     /// container is created.
     pub owns_pid_namespace: bool,
+    /// Whether Start needs no worker: the container has no hooks for it, and no trace of it is requested. Known once the
+    /// container is created.
+    pub starts_plainly: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,
     pub oom: Option<oom::Watch>,

@@ -363,7 +363,7 @@ fn shim_at_its_own_calls(bed: &Bed) {
 fn shim_at_calls_of_its_children(bed: &Bed) {
     let Some(ground) = Ground::new(bed) else { return };
     let struck = ground.walk(|whose| whose.len() > 1, Victim::Shim, after_the_shim);
-    assert_walked(struck, 500);
+    assert_walked(struck, 350);
 }
 
 /// If a worker or an init is killed, a call may fail. The shim goes on, removes the container, and ends when asked.
@@ -398,7 +398,7 @@ fn children(bed: &Bed) {
             ground.delete(what);
         },
     );
-    assert_walked(struck, 500);
+    assert_walked(struck, 350);
 }
 
 /// `delete` may be killed at any moment, and is then repeated.

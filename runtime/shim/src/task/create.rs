@@ -63,6 +63,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         options,
         processes: Vec::from([Process::new(init, "", stdio)]),
         owns_pid_namespace: false,
+        starts_plainly: false,
         is_paused: false,
         cgroup: None,
         oom: None,
@@ -120,7 +121,7 @@ fn launch(
         let store = work.store(&place)?;
         let opened = Bundle::open(&bundle, None)?;
         let spec = opened.parse(work.trace(), warn)?;
-        let Traits { owns_pid_namespace, wants_host_root, is_scope } =
+        let Traits { owns_pid_namespace, starts_plainly, wants_host_root, is_scope } =
             Traits::of(&spec, &mounts, settings);
         let rootfs = format!("{bundle}/rootfs");
         if wants_host_root {
@@ -137,7 +138,7 @@ fn launch(
         }
         let Created { init, cgroup } = created?;
         let pid = init.pid.as_raw_pid().unsigned_abs();
-        Made { pid, owns_pid_namespace, cgroup }.encode()
+        Made { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
     })
 }
 
@@ -203,6 +204,7 @@ pub(super) fn root_mounts(mounts: &[Mount]) -> Vec<RootMount<'_>> {
 pub(crate) struct Made {
     pub pid: u32,
     pub owns_pid_namespace: bool,
+    pub starts_plainly: bool,
     pub cgroup: Option<cgroup::Location>,
 }
 
@@ -231,6 +233,8 @@ fn is_scope(path: &str) -> bool {
 pub(super) struct Traits {
     /// Whether all processes of the container end with init.
     pub owns_pid_namespace: bool,
+    /// Whether Start has no hooks to run, and no trace to write.
+    pub starts_plainly: bool,
     /// Whether the root filesystem must be mounted on the host, at `rootfs` in the bundle.
     wants_host_root: bool,
     /// Whether the cgroup is a systemd scope, according to the form of its path.
@@ -244,6 +248,9 @@ impl Traits {
         let pid = linux.and_then(|linux| linux.namespace(NamespaceKind::Pid));
         Self {
             owns_pid_namespace: pid.is_some_and(|namespace| namespace.path.is_none()),
+            starts_plainly: spec.hooks.start_container.is_empty()
+                && spec.hooks.poststart.is_empty()
+                && !spec.annotations.iter().any(|(key, _)| **key == *container::ANNOTATION),
             wants_host_root: container::wants_host_root(spec, mounts, settings.host_rootfs),
             is_scope: linux.and_then(|linux| linux.cgroups_path.as_deref()).is_some_and(is_scope),
         }

@@ -68,7 +68,8 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
         let made = store.container(id).map_err(Failed::from).and_then(|container| {
             let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
             let cgroup = container.cgroup_location().cloned();
-            Made { pid, owns_pid_namespace: traits.owns_pid_namespace, cgroup }.encode()
+            let Traits { owns_pid_namespace, starts_plainly, .. } = traits;
+            Made { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
         });
         if made.is_err() {
             // The shim will not know the container, so the container must not continue.

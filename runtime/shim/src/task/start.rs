@@ -12,7 +12,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
 
-/// Starts a worker that runs the program and waits for its execve(2).
+/// Runs the program, and waits for its execve(2).
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;
@@ -28,17 +28,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     let key = process.key;
     let started = match request.exec_id.is_empty() {
         true if is_saved => restore::prepare(shim, caller, key),
-        true => {
-            let job =
-                Job { command: "start", caller: Some(caller), kind: Kind::Start { process: key } };
-            shim.begin(&place.id, job, None, |work| {
-                let warn = work.log();
-                let warn = |message: &str| warn.warning(message);
-                let container = work.store(&place)?.container(&place.id)?;
-                container.start(sys::Args::empty(), container::Warn(&warn, &warn))?;
-                Ok(alloc::vec::Vec::new())
-            })
-        }
+        true => shim.start(caller, key, place),
         false => prepare(shim, caller, place, key),
     };
     match (&started, shim.tasks.by_key_mut(key)) {

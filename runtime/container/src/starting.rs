@@ -1,0 +1,79 @@
+//! A start that does not block its caller: the shim's loop sends the message, and reads the result when it is there.
+
+use alloc::format;
+use core::time::Duration;
+
+use launch::Waiter;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::directory::{START, is_locked, path_in};
+
+/// The start of a created container, from the message to init until init has executed its program.
+#[derive(Debug)]
+pub struct Starting {
+    directory: OwnedFd,
+    socket: OwnedFd,
+}
+
+impl Starting {
+    /// How long an init that is not frozen usually takes. After this time the caller checks the freezer.
+    pub const PROMPT: Duration = launch::PROMPT;
+
+    /// Connects to the init of container `id` in the state root `root`, without reading the container's record. Returns
+    /// `None` if [`Container::start`](crate::Container::start) must be called instead: it reports why the container
+    /// cannot be started, and waits where this function would block.
+    ///
+    /// The container must have neither startContainer nor poststart hooks: nothing here runs poststart hooks, or removes
+    /// a container whose hook has failed.
+    pub fn reach(root: &str, id: &str) -> Option<Self> {
+        let directory = open(root, id)?;
+        if is_locked(directory.as_fd()) {
+            return None;
+        }
+        let socket = launch::reach(&path_in(directory.as_fd(), START)).ok()?;
+        Some(Self { directory, socket })
+    }
+
+    /// Returns whether the init of container `id` waits to be started, even if it is frozen.
+    pub fn is_due(root: &str, id: &str) -> bool {
+        open(root, id).is_some_and(|directory| {
+            launch::waiter(&path_in(directory.as_fd(), START)) == Waiter::Waiting
+        })
+    }
+
+    /// Sends the message that starts the program. Returns whether it was sent.
+    pub fn begin(&self) -> bool {
+        launch::begin(&self.socket).is_ok()
+    }
+
+    /// Returns the descriptor that becomes readable when the start has ended.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Ends the start, after [`fd`](Self::fd) has become readable.
+    ///
+    /// # Errors
+    /// If execve(2) failed, or if init was killed.
+    pub fn finish(self) -> Result<(), Error> {
+        launch::finish(&self.socket, START)?;
+        Ok(remove_socket(self.directory.as_fd())?)
+    }
+}
+
+/// Opens the directory of a container.
+fn open(root: &str, id: &str) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, format!("{root}/{id}"), flags, Mode::empty()).ok()
+}
+
+/// Removes the socket on which init waited.
+pub(crate) fn remove_socket(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
+    match unlinkat(directory, START, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(sys::Error::new("unlink", START, errno)),
+    }
+}

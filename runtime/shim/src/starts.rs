@@ -1,0 +1,147 @@
+//! Starts that need no worker: the loop itself sends the message to the waiting init, and is told of the result by epoll.
+//!
+//! A worker starts a container whose hooks or trace need one. A worker also handles what the loop would block on, and
+//! reports failures.
+
+use alloc::vec::Vec;
+
+use cgroup::{Cgroup, FreezerState, Location};
+use container::Starting;
+use proto::ttrpc::Status;
+use sys::wait::Deadline;
+
+use crate::children::failed_as;
+use crate::poller::{Interest, Source};
+use crate::shim::Shim;
+use crate::table::Place;
+use crate::task::{Answered, Caller, Outcome};
+use crate::worker::{Failed, Job, Kind};
+
+/// A start under way.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    process: u32,
+    caller: Caller,
+    place: Place,
+    starting: Starting,
+    /// When the freezer is checked; `None` after the check.
+    prompt: Option<Deadline>,
+}
+
+impl Begun {
+    /// Returns the next time at which the loop must look at this start.
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.prompt.into_iter().chain(self.caller.deadline).min()
+    }
+}
+
+impl Shim {
+    /// Starts the program of a created container, whose init has the key `process`.
+    pub(crate) fn start(&mut self, caller: Caller, process: u32, place: Place) -> Answered {
+        let task = self.tasks.of_process(process);
+        let reached = match task.is_some_and(|task| task.starts_plainly) {
+            true => Starting::reach(&place.root, &place.id),
+            false => None,
+        };
+        let Some(starting) = reached.and_then(|starting| self.send_start(process, starting)) else {
+            return self.start_by_worker(caller, process, &place);
+        };
+        let prompt = Some(Deadline::after(Starting::PROMPT));
+        self.starts.push(Begun { process, caller, place, starting, prompt });
+        Ok(Outcome::Later)
+    }
+
+    /// Sends the start message. Returns `None` if it was not sent.
+    fn send_start(&self, process: u32, starting: Starting) -> Option<Starting> {
+        self.poller.add(starting.fd(), Source::Start(process), Interest::IN).ok()?;
+        if !starting.begin() {
+            let _ = self.poller.remove(starting.fd());
+            return None;
+        }
+        Some(starting)
+    }
+
+    /// Removes a start from the table. A worker that has just begun may have a copy of the descriptor, so it is removed
+    /// from the poller explicitly.
+    fn take_start(&mut self, at: usize) -> Begun {
+        let begun = self.starts.swap_remove(at);
+        let _ = self.poller.remove(begun.starting.fd());
+        begun
+    }
+
+    /// Handles the end of a start.
+    pub(crate) fn start_ready(&mut self, process: u32) {
+        let Some(at) = self.starts.iter().position(|begun| begun.process == process) else {
+            return;
+        };
+        let Begun { caller, place, starting, .. } = self.take_start(at);
+        let answer = match starting.finish() {
+            Ok(()) => self.started(process, Ok(None)).map_err(|status| failed_as("start", status)),
+            // The worker waits for init's exit, and reports the failure.
+            Err(error) => {
+                let job = start_job(caller, process);
+                let begun = self.begin(&place.id, job, None, |work| {
+                    work.store(&place)?.container(&place.id)?.await_end_after(&error);
+                    Err(Failed::from(error))
+                });
+                match begun {
+                    Ok(_) => return,
+                    Err(status) => self.started(process, Err(status)),
+                }
+            }
+        };
+        self.answer(caller, answer);
+    }
+
+    /// Checks the starts whose inits have not answered promptly: a frozen init is not started, as with a dayfly
+    /// command. Ends the starts whose callers' deadlines have passed.
+    pub(crate) fn check_starts(&mut self) {
+        let is_over = |deadline: Deadline| deadline.left().is_none();
+        for at in (0..self.starts.len()).rev() {
+            let Some(begun) = self.starts.get_mut(at) else { continue };
+            let process = begun.process;
+            if begun.caller.is_late() {
+                let Begun { caller, .. } = self.take_start(at);
+                let late = Status::deadline_exceeded("not done in time");
+                let answer = self.started(process, Err(late));
+                self.answer(caller, answer.map_err(|status| failed_as("start", status)));
+            } else if begun.prompt.is_some_and(is_over) {
+                begun.prompt = None;
+                let cgroup = self.tasks.of_process(process).and_then(|task| task.cgroup.as_ref());
+                if cgroup.is_some_and(is_frozen) {
+                    let Begun { caller, place, .. } = self.take_start(at);
+                    if let Err(status) = self.start_by_worker(caller, process, &place) {
+                        let answer = self.started(process, Err(status));
+                        self.answer(caller, answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether the process with this key is an init that still waits to be started.
+    pub(crate) fn is_due(&self, process: u32) -> bool {
+        let task = self.tasks.of_process(process).filter(|task| task.init().key == process);
+        task.is_some_and(|task| task.init().is_alive() && Starting::is_due(&task.root, &task.id))
+    }
+
+    fn start_by_worker(&mut self, caller: Caller, process: u32, place: &Place) -> Answered {
+        self.begin(&place.id, start_job(caller, process), None, |work| {
+            let warn = work.log();
+            let warn = |message: &str| warn.warning(message);
+            let container = work.store(place)?.container(&place.id)?;
+            container.start(sys::Args::empty(), container::Warn(&warn, &warn))?;
+            Ok(Vec::new())
+        })
+    }
+}
+
+fn start_job(caller: Caller, process: u32) -> Job {
+    Job { command: "start", caller: Some(caller), kind: Kind::Start { process } }
+}
+
+/// Returns whether the cgroup is frozen; false if this cannot be read, as the cgroup is then gone.
+fn is_frozen(location: &Location) -> bool {
+    let state = Cgroup::open(location).and_then(|cgroup| cgroup.freezer_state());
+    matches!(state, Ok(FreezerState::Frozen))
+}

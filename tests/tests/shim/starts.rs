@@ -1,0 +1,147 @@
+//! Start: of frozen containers, of programs that can't be executed, with hooks, and of inits that are killed.
+
+use super::{Task, is_missing};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::runner::Case;
+use proto::messages::events::{TaskExit, TaskStart, topic};
+use proto::messages::process::status;
+use proto::messages::task::{Method, StartRequest, StartResponse};
+use proto::ttrpc::Status;
+use proto::ttrpc::status::code;
+use serde_json::json;
+use std::fs;
+use std::time::Duration;
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(frozen_init).unlike_runc(),
+    case!(late_start_of_a_frozen_init).unlike_runc(),
+    case!(no_such_program).unlike_runc(),
+    case!(killed_init).unlike_runc(),
+    case!(with_hooks).unlike_runc(),
+    case!(without_a_process_of_its_own).unlike_runc(),
+];
+
+fn created<'a>(bed: &'a Bed, args: &[&str]) -> Task<'a> {
+    Task::created(bed.bundle().args(args).make(), None)
+}
+
+fn request(task: &Task<'_>) -> StartRequest {
+    StartRequest { id: task.id(), ..StartRequest::default() }
+}
+
+fn start(task: &Task<'_>) -> Result<StartResponse, Status> {
+    task.shim.call(Method::Start, &request(task))
+}
+
+/// A frozen init is not started, not even by the thaw; afterwards it can be started.
+fn frozen_init(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = created(bed, &["sleep", "1000"]);
+    task.shim.dayfly(&["pause", &task.id()]).run().ok();
+    let refused = start(&task).unwrap_err();
+    assert_eq!(refused.code, code::UNKNOWN, "{refused}");
+    let text = "OCI runtime start failed: cannot start a container in the paused state";
+    assert_eq!(refused.message, text);
+    task.shim.dayfly(&["resume", &task.id()]).run().ok();
+    assert_eq!(task.state().status, status::CREATED);
+    assert!(start(&task).expect("start after the thaw").pid > 0);
+    assert_eq!(task.state().status, status::RUNNING);
+    let topics = task.shim.events.topics_to(topic::TASK_START);
+    assert_eq!(topics, [topic::TASK_CREATE, topic::TASK_START]);
+    task.finish();
+}
+
+/// The caller no longer waits, so it is not known to it whether the program runs: the container is killed.
+fn late_start_of_a_frozen_init(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = created(bed, &["sleep", "1000"]);
+    task.shim.dayfly(&["pause", &task.id()]).run().ok();
+    let call = task.shim.send_within(Duration::from_millis(30), Method::Start, &request(&task));
+    let late = task.shim.answer(call).unwrap_err();
+    assert_eq!(late.code, code::DEADLINE_EXCEEDED, "{late}");
+    // In a frozen v1 cgroup, SIGKILL takes effect after the thaw.
+    if bed.view.has_v1() {
+        task.shim.dayfly(&["resume", &task.id()]).run().ok();
+    }
+    assert_eq!((task.wait(""), task.state().status), (137, status::STOPPED));
+    task.finish();
+}
+
+/// The failure is reported once init has exited, so that the container can be deleted at once.
+fn no_such_program(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    for _ in 0..10 {
+        let task = created(bed, &["/bin/sh"]);
+        // The program is there when the container is created, and gone when it is started.
+        fs::remove_file(task.container.bundle.join("rootfs/bin/sh")).expect("remove the program");
+        let failed = start(&task).unwrap_err();
+        assert_eq!(failed.code, code::UNKNOWN, "{failed}");
+        assert!(failed.message.starts_with("OCI runtime start failed: "), "{failed}");
+        assert!(failed.message.contains("no such file or directory"), "{failed}");
+        assert_eq!(task.state().status, status::STOPPED);
+        let topics = task.shim.events.topics_to(topic::TASK_EXIT);
+        assert_eq!(topics, [topic::TASK_CREATE, topic::TASK_EXIT]);
+        task.delete("");
+        task.shut_down();
+    }
+}
+
+fn killed_init(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = created(bed, &["sleep", "1000"]);
+    task.kill(9);
+    assert_eq!(task.wait(""), 137);
+    let refused = start(&task).unwrap_err();
+    assert_eq!(refused.code, code::FAILED_PRECONDITION, "{refused}");
+    task.finish();
+}
+
+/// Hooks run as ever, before and after the program's start; a program that exits at once starts before it exits.
+fn with_hooks(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let witness = bed.dir.join("witness");
+    let hook = json!([{
+        "path": "/bin/sh", "args": ["sh", "-c", format!("echo ran >> {}", witness.display())],
+    }]);
+    let bundle = bed.bundle().args(&["true"]).set("/hooks/poststart", hook);
+    let task = Task::created(bundle.make(), None);
+    let pid = start(&task).expect("start").pid;
+    assert_eq!(fs::read_to_string(&witness).expect("the hook's file"), "ran\n");
+    assert_eq!(task.wait(""), 0);
+    task.shim.events.topics_to(topic::TASK_CREATE);
+    assert_eq!(task.shim.events.next_of::<TaskStart>().pid, pid);
+    assert_eq!(task.shim.events.next_of::<TaskExit>().pid, pid);
+    task.finish();
+}
+
+/// Start creates no process: the shim has reaped no child that the container does not account for.
+fn without_a_process_of_its_own(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = created(bed, &["sleep", "1000"]);
+    let faults = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", task.shim.pid())).expect("stat");
+        // Fields 11 and 13: minor and major page faults of children that were waited for (proc_pid_stat(5)).
+        let after = stat.rsplit_once(") ").expect("name").1;
+        let fields: Vec<i64> = after.split(' ').filter_map(|field| field.parse().ok()).collect();
+        (fields[7], fields[9])
+    };
+    let before = faults();
+    start(&task).expect("start");
+    assert_eq!(faults(), before);
+    task.finish();
+}
