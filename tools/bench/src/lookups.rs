@@ -62,6 +62,7 @@ struct Answer {
 /// # Errors
 /// A file that can't be written; an interrupt.
 pub fn command(options: &Lookups) -> Result<(), Error> {
+    options.forms.check_directories()?;
     let profile = defaults::seccomp::own(CAPABILITIES);
     let archs = architectures(&profile);
     let mut names = names(&profile);
@@ -121,7 +122,7 @@ fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), 
     };
     let record =
         circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
-    session::tell(&options.forms, None, &record, out, false, outcome)
+    session::tell(&options.forms, &record, out, false, outcome)
 }
 
 impl Row {

@@ -42,7 +42,7 @@ pub fn run(
     experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
 ) -> Result<(), Error> {
     stand::check_rights()?;
-    options.check_directories()?;
+    options.forms.check_directories()?;
     let leftover::Cleared { told, failed } = leftover::clear()?;
     for left in told {
         eprintln!("warning: an experiment was killed: {left}");
@@ -126,22 +126,20 @@ fn write(
     let failures = results::failures(entrants);
     // An experiment on the host itself has no entrants.
     let nobody = !entrants.is_empty() && failures.len() == entrants.len();
-    let output = options.output.as_deref();
-    tell(&options.forms, output, record, &failures, nobody, outcome)?;
+    tell(&options.forms, record, &failures, nobody, outcome)?;
     if nobody {
         return Err(Error::Unfit("no runtime got through".to_owned()));
     }
     Ok(())
 }
 
-/// Writes an outcome in the requested forms: to `output`, or by default to standard output. If `nobody` got through,
+/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to standard output. If `nobody` got through,
 /// there is no picture and no file.
 ///
 /// # Errors
 /// A file that can't be written; a picture that can't be drawn.
 pub(crate) fn tell(
     forms: &Forms,
-    output: Option<&Path>,
     record: &Circumstances,
     failures: &[Out],
     nobody: bool,
@@ -167,7 +165,7 @@ pub(crate) fn tell(
         let out = results::failures_text(failures);
         format!("{}\n{}{out}", record.to_text(), outcome.text)
     };
-    match output.filter(|&file| file != to_stdout) {
+    match forms.output.as_deref().filter(|&file| file != to_stdout) {
         Some(_) if nobody => eprint!("{}", results::failures_text(failures)),
         Some(file) => {
             fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;

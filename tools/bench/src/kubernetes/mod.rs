@@ -34,6 +34,7 @@ pub fn command(options: &Kubernetes) -> Result<(), Error> {
     if options.interval.as_secs() == 0 && options.work.contains(&Load::Probes) {
         return Err(Error::Unfit("--interval: Kubernetes probes once a second at most".to_owned()));
     }
+    options.forms.check_directories()?;
     let cluster = Cluster::reach(options)?;
     for class in &options.classes {
         cluster.has_class(class)?;
@@ -81,7 +82,7 @@ pub fn command(options: &Kubernetes) -> Result<(), Error> {
         pictures: figures::pictures(&figures),
         ..Outcome::default()
     };
-    session::tell(&options.forms, None, &record, &out, nobody, outcome)?;
+    session::tell(&options.forms, &record, &out, nobody, outcome)?;
     match nobody {
         true => Err(Error::Unfit("no RuntimeClass got through".to_owned())),
         false => Ok(()),

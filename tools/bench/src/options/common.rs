@@ -22,6 +22,27 @@ pub struct Forms {
     /// Write a picture of the results
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write the output to FILE instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl Forms {
+    /// Checks that the directories of the output files exist: an experiment takes minutes, and its results would be lost.
+    ///
+    /// # Errors
+    /// A directory that is missing, or is none.
+    pub fn check_directories(&self) -> Result<(), Error> {
+        let files = [&self.csv, &self.svg, &self.output];
+        for directory in files.into_iter().flatten().filter_map(|file| file.parent()) {
+            // The parent of a plain name is the empty path: the working directory.
+            if directory != Path::new("") && !directory.is_dir() {
+                let shown = directory.display();
+                return Err(Error::Unfit(format!("{shown}, for the output, is not a directory")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Options of all experiments.
@@ -50,30 +71,9 @@ pub struct Common {
     /// The forms of the output.
     #[command(flatten)]
     pub forms: Forms,
-    /// Write the output to FILE instead of printing it
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
     /// Run this in containers instead of the bundle's program; it must exit by itself
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
-}
-
-impl Common {
-    /// Checks that the directories of the output files exist: an experiment takes minutes, and its results would be lost.
-    ///
-    /// # Errors
-    /// A directory that is missing, or is none.
-    pub fn check_directories(&self) -> Result<(), Error> {
-        let files = [&self.forms.csv, &self.forms.svg, &self.output];
-        for directory in files.into_iter().flatten().filter_map(|file| file.parent()) {
-            // The parent of a plain name is the empty path: the working directory.
-            if directory != Path::new("") && !directory.is_dir() {
-                let shown = directory.display();
-                return Err(Error::Unfit(format!("{shown}, for the output, is not a directory")));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The number of rounds, and pauses.
