@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 /// The longest time for which the node without pods is watched.
 const IDLE: Duration = Duration::from_secs(20);
+/// After earlier pods are removed, kubelet and containerd still have work for a while: the node is watched for windows of
+/// this length until it is calm.
+const WINDOW: Duration = Duration::from_secs(5);
+/// The longest wait for a calm node.
+const LONGEST_CALM: Duration = Duration::from_secs(120);
 /// The longest sleep between two looks for an interrupt.
 const MOMENT: Duration = Duration::from_millis(200);
 
@@ -76,6 +81,11 @@ impl Moment {
     /// Returns seconds since `first`.
     fn since(&self, first: &Self) -> f64 {
         (self.at - first.at).as_secs_f64()
+    }
+
+    /// Returns the node's CPU time since `first`, in ms per second.
+    fn rate(&self, first: &Self) -> f64 {
+        (self.cpu_ms - first.cpu_ms) / self.since(first)
     }
 }
 
@@ -188,6 +198,7 @@ fn probes(
     cluster: &Cluster,
     class: &str,
 ) -> Result<Result<Sample, String>, Error> {
+    calm(cluster)?;
     let idle = Moment::first(cluster)?;
     pause(options.span.min(IDLE))?;
     let idle_end = Moment::last(cluster)?;
@@ -211,8 +222,7 @@ fn probes(
     if let Err(reason) = cluster.delete(&["pod", "--all"], options.deadline) {
         return Ok(Err(format!("probes: {reason}")));
     }
-    let rate = |from: &Moment, to: &Moment| (to.cpu_ms - from.cpu_ms) / to.since(from);
-    let beyond = rate(&first, &last) - rate(&idle, &idle_end);
+    let beyond = last.rate(&first) - idle_end.rate(&idle);
     let probes = last.histogram(&first, CALLS, &call("exec_sync"));
     let Some(mean) = probes.mean() else {
         return Ok(Err("probes: the kubelet has counted none".to_owned()));
@@ -226,6 +236,26 @@ fn probes(
     ]))
 }
 
+/// Waits until the node's CPU time no longer falls, or for [`LONGEST_CALM`].
+fn calm(cluster: &Cluster) -> Result<(), Error> {
+    let end = Instant::now() + LONGEST_CALM;
+    let mut rates = Vec::new();
+    while !is_calm(&rates) && Instant::now() < end {
+        let first = Moment::first(cluster)?;
+        pause(WINDOW)?;
+        rates.push(Moment::last(cluster)?.rate(&first));
+    }
+    Ok(())
+}
+
+/// Returns whether two windows in a row took as much CPU time as the window before them, but for a tenth.
+fn is_calm(rates: &[f64]) -> bool {
+    match rates {
+        [.., before, first, second] => *first > before * 0.9 && *second > first * 0.9,
+        _ => false,
+    }
+}
+
 /// Waits, or returns at an interrupt.
 fn pause(time: Duration) -> Result<(), Error> {
     let due = Instant::now() + time;
@@ -235,4 +265,17 @@ fn pause(time: Duration) -> Result<(), Error> {
         sleep(left.min(MOMENT));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_calm_once_its_cpu_time_no_longer_falls() {
+        assert!(!is_calm(&[]) && !is_calm(&[500.0, 500.0]));
+        assert!(!is_calm(&[900.0, 500.0, 300.0]) && !is_calm(&[500.0, 500.0, 300.0]));
+        assert!(is_calm(&[900.0, 300.0, 290.0, 285.0]));
+        assert!(is_calm(&[100.0, 100.0, 200.0]));
+    }
 }
