@@ -10,7 +10,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether freed blocks are overwritten.
+/// Whether freed blocks are overwritten with zeros.
 static WIPES: AtomicBool = AtomicBool::new(false);
 
 /// Makes the allocator overwrite each block with zeros when the block is freed. Meant for a long-running process whose

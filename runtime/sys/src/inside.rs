@@ -269,7 +269,7 @@ struct Walk<'r> {
     /// before `start`.
     left: [u8; 2 * LONGEST],
     start: usize,
-    /// The range in `left` of the current component.
+    /// The range of the current component within `left`.
     name: (usize, usize),
 }
 

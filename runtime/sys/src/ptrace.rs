@@ -46,11 +46,11 @@ pub fn seize(pid: Pid) -> Result<(), Errno> {
 /// How far a stopped tracee runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// To the next event.
+    /// The tracee runs until the next event.
     Freely,
-    /// To the next entry to or exit from a system call.
+    /// The tracee runs until it enters or leaves a system call.
     ToCall,
-    /// For one instruction.
+    /// The tracee executes one instruction.
     ByStep,
 }
 
@@ -109,7 +109,7 @@ pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
     Ok(i32::try_from(message).ok().and_then(Pid::from_raw))
 }
 
-/// The state of a stopped tracee.
+/// The state of a stopped tracee: where it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The instruction pointer.

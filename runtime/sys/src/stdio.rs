@@ -38,8 +38,8 @@ pub fn stderr() -> BorrowedFd<'static> {
     standard(2)
 }
 
-/// Takes over a descriptor that this process has inherited, whose number comes from the command line. It is
-/// close-on-exec from then on. Of a standard stream, returns a duplicate.
+/// Takes ownership of an inherited descriptor, whose number comes from the command line, and makes
+/// it close-on-exec. For a standard stream, returns a duplicate instead.
 ///
 /// # Errors
 /// EBADF if this process has not inherited such a descriptor.
@@ -57,8 +57,8 @@ pub fn take_inherited(number: i32) -> Result<OwnedFd, Errno> {
         return fcntl_dupfd_cloexec(borrowed, 3);
     }
     fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
-    // SAFETY: all descriptors that this program opens have the flag from the beginning, so that no value owns this one.
-    // It has the flag now, so that it is not taken again.
+    // SAFETY: every descriptor that this program opens has the flag from the beginning, so no value
+    // owns this one. The flag is set now, so the descriptor cannot be taken twice.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
