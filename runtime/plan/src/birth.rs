@@ -1,4 +1,4 @@
-//! How init is created: which of the fast ways this container can use.
+//! How init is created: which fast paths this container can use.
 
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
@@ -9,21 +9,22 @@ use crate::namespaces::Namespaces;
 use crate::request::Request;
 use crate::step::Memory;
 
-/// The lowest memory limit, in bytes, with which init may share the parent's memory. With a lower limit, the OOM killer
-/// may kill init during the setup. It also kills every process that shares init's memory, including the parent, which
-/// has to report the failure.
+/// The lowest memory limit, in bytes, with which init may share the parent's memory. With a lower
+/// limit, the OOM killer may kill init during the setup. The OOM killer then also kills every
+/// process that shares init's memory, including the parent, which has to report the failure.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
 /// How init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Whether init's mount namespace starts as a copy of the template, which contains one empty file system. If not,
-    /// the host's mount table is copied and released again.
+    /// Whether init's mount namespace starts as a copy of the template, which contains one empty
+    /// file system. If not, it starts as a copy of the host's mount namespace, and init detaches
+    /// the host's mounts later.
     pub from_template: bool,
-    /// Whether another process creates init's network namespace while init is set up.
+    /// Whether the network maker creates init's network namespace while init is being set up.
     pub parallel_network: bool,
-    /// Whether init waits for that network namespace just before it mounts a sysfs of the configuration. If not, init
-    /// waits after all other mounts.
+    /// Whether init waits for the network namespace just before it mounts the first sysfs of the
+    /// configuration. If not, sysfs is mounted after all other mounts, and init waits before that.
     pub mounts_in_turn: bool,
     /// The memory that init works in.
     pub memory: Memory,
@@ -98,10 +99,11 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Returns the memory that init works in. This is the parent's memory only if no other program runs in the PID
-/// namespace until init's exec: a hook there could trace init, and so write to the parent's memory. If tmpcopyup copies
-/// data, init has memory of its own, so that the data is charged to the container: pages belong to the cgroup of the
-/// memory's owner.
+/// Returns the memory that init works in. Init shares the parent's memory only if no other program
+/// runs in init's PID namespace before init's exec: a hook in that namespace could trace init, and
+/// so write to the parent's memory. If tmpcopyup copies data, init has memory of its own: the
+/// kernel charges pages to the cgroup of the process that owns the memory, and this data must be
+/// charged to the container.
 fn memory(
     spec: &Spec<'_>,
     linux: &Linux<'_>,

@@ -1,9 +1,10 @@
 //! The caller of dayfly, and what a start without privileges on the host does differently.
 //!
-//! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
-//! mappings, unless only the caller's own ids are mapped. A *confined* caller is rootless or uid 0 of a user namespace
-//! other than the initial one (`podman unshare`): it cannot create device nodes. Init instead of the parent opens the
-//! host's mounts, in init's own copy of the mount table, which init may change.
+//! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and
+//! newgidmap(1) write its mappings, unless only the caller's own ids are mapped. A *confined*
+//! caller is rootless or uid 0 of a user namespace other than the initial one (`podman unshare`):
+//! it cannot create device nodes. For such a caller, init opens the host's mounts instead of the
+//! parent. Init does so in its own copy of the mount namespace, which it may change.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -147,7 +148,7 @@ impl Caller {
         ]))
     }
 
-    /// Returns a setuid helper, with the mappings it writes.
+    /// Returns a setuid helper together with the mappings that the helper writes.
     fn helper(&self, name: &'static str, map: String) -> Result<IdHelper, Error> {
         let path = self.find(name).ok_or(Error::NoHelper(name))?;
         Ok(IdHelper { path, name, map })

@@ -47,7 +47,7 @@ pub fn compile(
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
         let slot = builder.slot();
-        // If the namespace were the host's, the configuration's sysctls would change the host.
+        // If this namespace were the host's, the configuration's sysctls would change the host.
         let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
             Some(refusal) => {
                 let own = format!("self/ns/{}", namespace.kind.proc_name());
@@ -282,7 +282,8 @@ pub fn join_all(
     let intermediate = Intermediate {
         first: Intermediate::first(first.map(|kind| (Slot::CONTAINER, kind))),
         user: container(joins_user),
-        // Without a user namespace, the intermediate joins the PID namespace in one call with the others.
+        // Without a user namespace, the intermediate joins the PID namespace and the other
+        // namespaces in one call.
         pid: container(joins_pid && joins_user),
         time: confined && joins_time,
         steps: 0,
@@ -304,9 +305,10 @@ pub fn join_all(
     if let Some(cpus) = initial {
         builder.parent(ParentStep::RunOn(Box::new(cpus)));
     }
-    // The PID namespace is the container's: a process in it could trace a process that shares our memory, unless that
-    // is an intermediate. A container may have reached its memory limit, however high: the OOM killer kills all
-    // processes that share its victim's memory, which would include this command.
+    // The PID namespace belongs to the container: a process in it could trace an init that shares
+    // our memory, but not an intermediate. A container may have reached its memory limit, however
+    // high: the OOM killer kills all processes that share its victim's memory, which would include
+    // this command.
     let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
         && !request.memory_is_limited
         && !request.cgroup_is_asked_for;

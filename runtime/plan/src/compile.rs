@@ -74,8 +74,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent becomes undumpable only
-    // afterwards (`maps-before-undumpable`).
+    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent
+    // becomes undumpable only after they are written (`maps-before-undumpable`).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -188,7 +188,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     }))
 }
 
-/// Returns what all parts of the plan are compiled from. `root` is the path in the configuration.
+/// Returns the context from which all parts of the plan are compiled. `root` is the root's path in
+/// the configuration.
 fn context<'a>(
     spec: &'a Spec<'a>,
     request: &'a Request<'a>,
@@ -225,7 +226,8 @@ fn ignored_limits(request: &Request<'_>, linux: &Linux<'_>) -> Vec<alloc::string
     ignored.into_iter().flatten().map(warning).collect()
 }
 
-/// Adds the steps by which init makes the root filesystem its root, and those that must come directly before or after.
+/// Adds the steps by which init makes the root filesystem its root, and the steps that must
+/// directly precede or follow them.
 fn compile_root(
     builder: &mut Builder,
     request: &Request<'_>,

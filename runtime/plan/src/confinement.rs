@@ -16,7 +16,8 @@ fn profile<'a>(process: &'a Process<'_>) -> Option<&'a str> {
     process.apparmor_profile.as_deref().filter(|profile| *profile != "unconfined")
 }
 
-/// Adds a check that the kernel supports the requested modules, before anything is created.
+/// Adds the steps that check, before anything is created, whether the kernel supports the requested
+/// security modules.
 pub fn require(builder: &mut Builder, process: &Process<'_>, linux: Option<&Linux<'_>>) {
     if profile(process).is_some() {
         builder.parent(ParentStep::RequireModule(SecurityModule::AppArmor));
@@ -54,8 +55,8 @@ pub fn compile(builder: &mut Builder, process: &Process<'_>) {
     }
 }
 
-/// Returns the label for the files of a mount, with the mount option that sets it. proc and sysfs have labels of their
-/// own, mqueue is labelled after the mount.
+/// Returns the label for the files of a mount, with the mount option that sets it. proc and sysfs
+/// have labels of their own. A mqueue is labelled after the mount.
 pub fn mount_context(kind: &str, linux: &Linux<'_>) -> Result<Option<&'static CStr>, Error> {
     let label = linux.mount_label.as_deref();
     match kind {

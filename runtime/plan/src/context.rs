@@ -26,7 +26,7 @@ pub struct Context<'a, 's> {
     pub(crate) kernel: &'a Kernel,
     /// See [`Request`](crate::Request).
     pub(crate) foreign_network: bool,
-    /// Whether the start uses CPUs of its own.
+    /// Whether the start runs on its own CPUs (`--start-cpus`).
     pub(crate) has_start_cpus: bool,
 }
 
@@ -43,7 +43,7 @@ impl Context<'_, '_> {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs) || is_at_or_below(sysfs, path))
     }
 
-    /// Returns whether a matching sysfs waits for the network namespace.
+    /// Returns whether a sysfs whose destination matches `wanted` waits for the network namespace.
     fn has_sysfs(&self, wanted: impl Fn(&str) -> bool) -> bool {
         let mut kinds = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
         self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))

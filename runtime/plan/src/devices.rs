@@ -213,7 +213,7 @@ fn attach(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Adds the step with which the parent creates nodes for the container.
+/// Adds the step in which the parent creates nodes for the container.
 fn own(
     builder: &mut Builder,
     context: &Context<'_, '_>,

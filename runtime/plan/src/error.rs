@@ -5,12 +5,12 @@ use core::fmt;
 
 use crate::kernel::{DETACHED, OLDEST};
 
-/// Why a configuration has no plan. The text names the field or the object.
+/// The reason why a configuration cannot be compiled. The text names the field or the object.
 #[derive(Debug)]
 pub enum Error {
-    /// An invalid or unsupported value. Callers do not distinguish these.
+    /// An invalid or unsupported value. No caller needs to distinguish these errors.
     Config(String),
-    /// The kernel has this version, which is older than the oldest supported version.
+    /// The kernel is older than the oldest supported version. The field is the kernel's version.
     TooOld((u32, u32)),
     /// A container without a mount namespace, on a kernel that cannot attach mounts to a detached tree.
     NoDetachedMounts,

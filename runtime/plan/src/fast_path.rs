@@ -1,8 +1,8 @@
 //! The optional fast paths.
 //!
-//! A start uses all that the kernel supports. To measure the gain of a fast path (`dayfly bench ablation`), the
-//! environment variable `DAYFLY_WITHOUT` lists fast paths to leave out; the resulting container is the same, only
-//! slower to create.
+//! A start uses all fast paths that the kernel supports. To measure the gain of a fast path
+//! (`dayfly bench ablation`), list the fast paths to leave out in the environment variable
+//! `DAYFLY_WITHOUT`. The resulting container is the same; only its creation takes longer.
 
 use alloc::format;
 use alloc::string::String;
@@ -27,7 +27,7 @@ bitflags! {
         const SECCOMP_CACHE = 1 << 5;
         /// Loaded device programs are cached.
         const DEVICE_CACHE = 1 << 6;
-        /// Masked paths share the directory or file that covers them.
+        /// One directory covers all masked directories.
         const SHARED_MASKS = 1 << 7;
         /// If all CPUs are busy, init creates its network namespace itself.
         const CROWD_CHECK = 1 << 8;

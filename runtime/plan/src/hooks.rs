@@ -22,7 +22,7 @@ pub fn compile(
     list: &[spec::Hook<'_>],
     inherited: impl Fn() -> Result<Vec<CString>, Error>,
 ) -> Result<Hooks, Error> {
-    // runc passes hooks to its init without their empty lists.
+    // runc leaves out an empty `env` when it passes hooks to its init.
     let inside = matches!(kind, "createContainer" | "startContainer");
     let hooks: Result<Vec<Hook>, Error> = list
         .iter()

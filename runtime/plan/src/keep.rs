@@ -1,5 +1,5 @@
-//! Data borrowed by steps. The data is never freed: an init that shares this process's memory reads it until its exec,
-//! and the process only lives for one or two plans.
+//! Data borrowed by steps. The data is never freed: an init that shares this process's memory reads
+//! the data until init's exec, and this process compiles at most two plans.
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;

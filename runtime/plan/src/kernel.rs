@@ -5,9 +5,9 @@ use crate::{Error, FastPaths};
 /// The oldest supported kernel: the first with mount_setattr(2), which every start uses.
 pub(crate) const OLDEST: (u32, u32) = (5, 12);
 
-/// The first version that can attach mounts to a tree that is not attached itself, and can copy parts of such a tree.
-/// Before, open_tree(2) with OPEN_TREE_CLONE accepts only mounts of the caller's mount namespace (`check_mnt`,
-/// fs/namespace.c).
+/// The first version that can attach mounts to a tree that is not attached itself, and can copy
+/// parts of such a tree. On earlier versions, open_tree(2) with OPEN_TREE_CLONE accepts only mounts
+/// of the caller's mount namespace (`check_mnt`, fs/namespace.c).
 pub(crate) const DETACHED: (u32, u32) = (6, 15);
 
 /// The first version that sorts mountinfo by mount id: earlier versions list mounts in the order in which they were

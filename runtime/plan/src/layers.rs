@@ -9,8 +9,9 @@ use crate::idmap;
 use crate::namespaces::maps;
 use crate::step::ParentStep;
 
-/// Adds the steps that assemble the root's tree, detached. Ids are mapped by `ids`, if given; otherwise by a user
-/// namespace with the same mappings as the container's, because the container's does not exist before the clone.
+/// Adds the steps that assemble the root's tree, detached. Ids are mapped by `ids`, if given.
+/// Otherwise they are mapped by a separate user namespace with the same mappings as the
+/// container's, which does not exist before the clone.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

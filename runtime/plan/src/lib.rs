@@ -131,8 +131,8 @@ pub enum CgroupPlan {
     Join {
         /// The cgroup's location.
         location: cgroup::Location,
-        /// The pid of the container's init. If the location accepts no processes (any more), the cgroup of that process
-        /// is joined instead. `None` if the cgroup was requested explicitly.
+        /// The pid of the container's init. If the location accepts no processes (any more), the
+        /// cgroup of init is joined instead. `None` if the cgroup was requested explicitly.
         or_that_of: Option<i32>,
     },
 }

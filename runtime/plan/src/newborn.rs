@@ -12,10 +12,10 @@ use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep, Slot};
 
-/// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a user namespace may
-/// not trace a process whose program was executed outside.) In few configurations, a later step needs a procfs. If init
-/// may mount a procfs, it then mounts one of its own PID namespace, because the host's procfs contains a link to the
-/// host's root.
+/// Moves init's first steps to the intermediate, unless a user namespace is joined. (Processes in a
+/// user namespace may not trace a process whose program was executed outside.) In a few
+/// configurations, a later step needs a procfs. The host's procfs contains a link to the host's
+/// root, so init mounts a procfs of its own PID namespace, if it has permission.
 pub(crate) fn settle(host: &mut [ParentStep], init: &mut Vec<InitStep>, is_confined: bool) {
     let intermediate = host.iter_mut().find_map(|step| match step {
         ParentStep::Clone { intermediate, flags, .. } => Some((intermediate.as_mut()?, *flags)),

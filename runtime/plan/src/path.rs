@@ -1,4 +1,4 @@
-//! Paths of a plan: made absolute, and as C strings.
+//! Paths of a plan: functions that make them absolute and convert them to C strings.
 
 use alloc::borrow::Cow;
 use alloc::ffi::CString;
@@ -44,8 +44,8 @@ pub fn in_root(path: &InRoot<'_>) -> Result<&'static CStr, Error> {
     c_str(path.relative())
 }
 
-/// Returns the part of a clean path after `place`, or `None` unless the path is `place` or lies below it. The part is
-/// empty if the path is `place`. Nothing lies below `/`.
+/// Returns the part of a clean path after `place`, or `None` unless the path is `place` or lies
+/// below it. The part is empty if the path is `place`. No path counts as below `/`.
 pub fn below<'p>(path: &'p str, place: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(place)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)

@@ -21,7 +21,7 @@ pub(crate) const CAP_SYS_ADMIN: u64 = 1 << 21;
 /// The annotation read by [`keeps_groups`].
 pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 
-/// The input for the process's step lists besides the process itself.
+/// The input, besides the process itself, from which the process's steps are compiled.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
     /// The number of descriptors after 2 that the process inherits.
@@ -54,8 +54,9 @@ pub fn compile_inherited_oom_score(builder: &mut Builder, process: &Process<'_>,
     }
 }
 
-/// Adds the init step that limits the bounding set. It makes some thirty calls, one per capability, at a time when init
-/// would only wait. Returns the other capability sets of the process.
+/// Adds the init step that limits the bounding set. The step makes some thirty calls, one per
+/// capability, at a time when init would otherwise wait. Returns the other capability sets of the
+/// process.
 pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Option<Capabilities> {
     let (bounding, sets) = warned_sets(process.capabilities.as_ref()?, &mut builder.warnings);
     builder.init(InitStep::LimitCapabilities { drop: !bounding });
@@ -76,8 +77,9 @@ pub fn compile_identity(
     attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
-    // The path is passed as it is in the configuration, unlike the directory that is created for it: the kernel
-    // resolves `..` after symbolic links of the image, as in runc, and `cwd-verified` holds either way.
+    // The path is passed as it is in the configuration, as in runc: the kernel then resolves `..`
+    // after symbolic links of the image. The directory that is created for this path is a cleaned
+    // path. `cwd-verified` holds in either case.
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
     let skip_groups =
@@ -123,7 +125,8 @@ pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &sec
 /// the filter.
 pub fn confined(process: &Process<'_>) -> Confined {
     let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
-    // The ambient set was raised before and is not raised again: the filter may forbid prctl(2).
+    // The ambient set has been raised already, and is not raised again, because the filter may
+    // forbid prctl(2).
     Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
 }
 
@@ -269,10 +272,12 @@ fn find_program(process: &Process<'_>) -> Result<InitStep, Error> {
     }
     let path = process.env.iter().rev().find_map(|entry| entry.strip_prefix("PATH="));
     let mut candidates = Vec::new();
-    // Without PATH there is no search, as in runc and crun: the configuration must define the meaning of a name.
+    // Without PATH there is no search, as in runc and crun: the configuration must define where
+    // programs are searched.
     for directory in path.unwrap_or_default().split(':') {
-        // An empty element means the working directory. execvp(3) searches it; Go, runc and dayfly refuse to: a program
-        // must not come from an arbitrary working directory. An empty program name is refused, too.
+        // An empty element means the working directory. execvp(3) searches that directory. Go, runc
+        // and dayfly do not, because a program must not come from an arbitrary working directory.
+        // An empty program name is refused, too.
         if !directory.is_empty() && !name.is_empty() {
             candidates.push(c_str(format!("{directory}/{name}"))?);
         }

@@ -49,8 +49,9 @@ fn compile_handshake(
     process: &Process<'_>,
     memory: Memory,
 ) {
-    // If an intermediate has closed what init does not need, init no longer holds the container's lock. Then a command
-    // could enter the container before it is complete, so the parent waits until init is ready.
+    // If an intermediate has closed the descriptors that init does not need, init no longer holds
+    // the container's lock. Another command could then enter the container before the set-up is
+    // complete, so the parent waits until init is ready.
     let is_stripped = builder.parent.iter().any(
         |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
     );

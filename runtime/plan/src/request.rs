@@ -27,8 +27,8 @@ pub enum Console<'a> {
 pub struct GivenRoot<'a> {
     /// The source.
     pub source: RootSource<'a>,
-    /// An absolute path on the host. The root is attached there in the container's own mount namespace, if that
-    /// namespace begins as a copy of the host's.
+    /// The absolute path at which the root is attached in the container's own mount namespace, if
+    /// that namespace begins as a copy of the host's.
     pub place: &'a str,
 }
 
@@ -61,7 +61,7 @@ pub enum RootSource<'a> {
     Mount(&'a Mount<'a>),
 }
 
-/// The input from command line and host in addition to a configuration.
+/// The input of a compilation from the command line and the host, in addition to the configuration.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The container's id.
@@ -110,7 +110,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Returns a request without additions to the configuration.
+    /// Returns a request that adds nothing to the configuration.
     pub fn new(id: &'a str, bundle: &'a str, kernel: Kernel) -> Self {
         Self {
             id,
@@ -147,8 +147,8 @@ pub struct ExecRequest<'a> {
     pub namespaces: CloneFlags,
     /// The cgroup to join.
     pub cgroup: Option<cgroup::Location>,
-    /// Whether the cgroup was requested explicitly. If it was not, and if it accepts no processes, init's cgroup is
-    /// joined instead.
+    /// Whether the cgroup was requested explicitly. A cgroup that was not requested explicitly is
+    /// replaced by the cgroup of the container's init if it accepts no processes.
     pub cgroup_is_asked_for: bool,
     /// Whether the container's own cgroup has a memory limit, or may have one.
     pub memory_is_limited: bool,

@@ -1,4 +1,5 @@
-//! Tests the position of steps for rarely used properties, and that plans without those properties have no such steps.
+//! Tests the positions of steps for rarely used properties, and checks that plans without these
+//! properties have no such steps.
 
 mod common;
 
@@ -188,7 +189,8 @@ fn a_sysfs_waits_last_where_nobody_sees_it() {
     assert_eq!(names(&plan).iter().filter(|name| *name == "join network").count(), 1);
 }
 
-/// Before Linux 6.15 a single node of a detached file system cannot be copied, so the host's nodes are bound.
+/// Before Linux 6.15 a single node of a detached file system cannot be copied, so the host's nodes
+/// are bind-mounted.
 #[test]
 fn nodes_of_a_user_namespace_are_its_own_where_they_can_be() {
     let steps = |version, namespace: &str| {

@@ -239,7 +239,8 @@ fn patched(change: impl FnOnce(&mut serde_json::Value)) -> Plan {
     compile_text(config.to_string().as_bytes(), &unified_host(), true)
 }
 
-/// The common case is one clone for every engine, and the filter is loaded right before exec.
+/// For every engine's usual configuration, the plan has one clone, and the filter is loaded right
+/// before exec.
 #[test]
 fn what_every_plan_has() {
     use dayfly_plan::step::{InitStep, ParentStep};

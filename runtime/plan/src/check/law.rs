@@ -7,7 +7,7 @@ use crate::Plan;
 use crate::check::pick::{init, parent};
 use crate::step::{InitStep, ParentStep};
 
-/// A step of the parent or of init: one of the two fields is set.
+/// A step of the parent or of init: exactly one of the two fields is set.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
     /// The step, if it is the parent's.
@@ -27,13 +27,14 @@ pub enum Law {
     Once(Pick),
     /// Exactly one step is selected, and it is init's last.
     Last(Pick),
-    /// All steps of the first kind come before all steps of the second.
+    /// All steps of the first kind come before all steps of the second kind.
     Before(Pick, Pick),
-    /// Each step of the first kind is preceded by a step of the second.
+    /// Each step of the first kind is preceded by a step of the second kind.
     Needs(Pick, Pick),
-    /// Each step of the first kind is followed by a step of the second, with only steps of the third between them.
+    /// Each step of the first kind is followed by a step of the second kind, and all steps between
+    /// the two are of the third kind.
     Then(Pick, Pick, Pick),
-    /// Each step of the first kind is also of the second.
+    /// Each step of the first kind is also a step of the second kind.
     Each(Pick, Pick),
     /// A custom check.
     Own(fn(&Look<'_>, &mut Finding)),
@@ -42,7 +43,7 @@ pub enum Law {
 /// The result of a rule's laws for a plan.
 #[derive(Debug)]
 pub struct Finding {
-    /// Whether the plan contains steps the rule is about.
+    /// Whether the plan contains steps to which the rule applies.
     pub applies: bool,
     /// Whether the plan follows the rule.
     pub holds: bool,
@@ -110,7 +111,7 @@ static MEETINGS: [Meeting; 6] = [
     },
 ];
 
-/// The index of the last meeting, the exec of init.
+/// The index in `MEETINGS` of the last message: the exec of init.
 const END: usize = MEETINGS.len() - 1;
 
 /// A plan under examination. Its steps are numbered in one sequence, the parent's before init's.
@@ -119,7 +120,8 @@ pub struct Look<'a> {
     pub plan: &'a Plan,
     /// The number of the parent's step that creates init.
     clone: Option<usize>,
-    /// The step numbers of each meeting.
+    /// For each message of `MEETINGS`, the numbers of the step that sends it and of the step that
+    /// receives it.
     meetings: [(Option<usize>, Option<usize>); MEETINGS.len()],
 }
 
@@ -168,8 +170,8 @@ impl<'a> Look<'a> {
         self.all(pick).first().copied()
     }
 
-    /// Returns whether the first step is always complete when the second begins: because one actor runs both in this
-    /// order, or because the clone or a message is between them.
+    /// Returns whether the first step is always complete when the second begins. This is so if one
+    /// actor runs both steps in this order, or if the clone or a message orders them.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         let is_parent = |number| number < self.plan.parent.len();
         let by_parent = is_parent(first);
@@ -192,8 +194,8 @@ impl<'a> Look<'a> {
         false
     }
 
-    /// Checks that both actors have the same messages in the same order. Only init's exec, the last meeting, may lack a
-    /// step of the parent that waits for it.
+    /// Checks that the two actors send and receive the same messages in the same order. Only init's
+    /// exec, the last of them, may lack a step of the parent that waits for it.
     pub fn words_match(&self, finding: &mut Finding) {
         let mut init = self.init().filter(|number| meeting_of(self.step(*number)).is_some());
         for heard in 0..self.plan.parent.len() {
@@ -211,7 +213,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Returns the meeting that a step is part of.
+/// Returns the index in `MEETINGS` of the message that a step sends or receives.
 fn meeting_of(step: Step<'_>) -> Option<usize> {
     MEETINGS.iter().position(|meeting| (meeting.parent)(step) || (meeting.init)(step))
 }

@@ -36,7 +36,7 @@ pub struct Rule {
 pub enum Outcome {
     /// The plan follows the rule.
     Holds,
-    /// The plan has no steps that the rule is about.
+    /// The plan has no step to which the rule applies.
     DoesNotApply,
     /// These steps break the rule; the list is empty if the plan lacks a step.
     Broken(Vec<Place>),

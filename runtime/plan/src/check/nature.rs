@@ -1,7 +1,7 @@
-//! What a step does, for the rules about all steps of a kind.
+//! The kinds of init's steps, for rules that apply to all steps of one kind.
 //!
-//! Each `match` here names every step. So the compiler rejects a new step without a nature, and no rule overlooks the
-//! step.
+//! Each `match` here names every step. So the compiler rejects a new step that has no kind yet, and
+//! no rule can overlook it.
 
 use sys::clone::CloneFlags;
 
@@ -24,9 +24,9 @@ pub enum Nature<'a> {
     RootOfContainer,
     /// Makes a path masked or read-only.
     Cover,
-    /// Needs privileges which are lost with the change of user, and is none of the above.
+    /// Needs privileges that init loses when it changes the user, and is none of the above.
     Privileged,
-    /// None of the above. The rules about these steps name them.
+    /// None of the above. Rules about such a step select it by name.
     Other,
 }
 

@@ -57,7 +57,8 @@ pub fn enters_root(step: Step<'_>) -> bool {
     nature(step) == Nature::Root
 }
 
-/// Selects steps that make the root filesystem the root, also for processes added to a container.
+/// Selects steps that make the root filesystem the root, including those for processes added to a
+/// container.
 pub fn gets_root(step: Step<'_>) -> bool {
     matches!(nature(step), Nature::Root | Nature::RootOfContainer)
 }
@@ -99,7 +100,7 @@ pub fn protects(step: Step<'_>) -> bool {
     nature(step) == Nature::Cover
 }
 
-/// Selects steps that need privileges which are lost with the change of user.
+/// Selects steps that need privileges that init loses when it changes the user.
 pub fn sets_up(step: Step<'_>) -> bool {
     fills(step)
         || gets_root(step)

@@ -54,8 +54,8 @@ pub(super) fn compile(
         id_map,
     };
     if context.caller.is_confined() && *destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
-        // Below a read-only /sys, the host's cgroups are mounted too, and the caller's own cgroup would stay writable
-        // (CVE-2023-25809).
+        // The host's cgroups are mounted below /sys. If only /sys itself were read-only, the
+        // caller's own cgroup would stay writable (CVE-2023-25809).
         tree.recursive_attr.set |= attr::RDONLY;
     }
     let target = Target { path: in_root(destination)?, no_symlinks: false };

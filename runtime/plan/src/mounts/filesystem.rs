@@ -35,7 +35,7 @@ pub(super) fn compile(
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
-        // Mount points below the tmpfs, and the device nodes in /dev, are still to be created.
+        // Later steps create mount points below the tmpfs, and the device nodes in /dev.
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path));
     }

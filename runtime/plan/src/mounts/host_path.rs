@@ -3,7 +3,7 @@
 use spec::Mount;
 use spec::mount_options::MountOptions;
 
-/// fsconfig(2) accepts strings of up to 255 bytes.
+/// The maximum length in bytes of a string that fsconfig(2) accepts.
 pub(super) const LONGEST_PARAMETER: usize = 255;
 
 /// Returns whether a new file system is created from paths: a device, layers of an overlay. Sources of bind mounts are
@@ -21,8 +21,9 @@ pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
 }
 
-/// Returns whether init creates a file system from a path and so must see the host's mounts: mount(2) cannot create a
-/// detached file system, and relative paths start at the root, where init is.
+/// Returns whether init creates a file system from a path and so must see the host's mounts:
+/// mount(2) cannot create a detached file system, and relative paths are resolved from the root,
+/// which is init's working directory.
 pub fn needs_host_table(mount: &Mount<'_>) -> bool {
     let is_long = mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER);
     (is_long || has_relative_layers(mount)) && names_host_path(mount)
@@ -37,8 +38,8 @@ fn names_relative_layer(option: &str) -> bool {
     let Some((key, value)) = option.split_once('=') else { return false };
     let is_relative = |path: &str| !path.is_empty() && !path.starts_with('/');
     match key {
-        // The text after an escaped colon may be mistaken for a relative path. Then init creates the overlay instead of
-        // the parent.
+        // The text after an escaped colon may be mistaken for a relative path. In that case init,
+        // instead of the parent, creates the overlay.
         "lowerdir" => value.split(':').any(is_relative),
         "lowerdir+" | "datadir+" | "upperdir" | "workdir" => is_relative(value),
         _ => false,

@@ -58,7 +58,7 @@ pub(super) fn compile(
         // Even without options, the step checks that something is mounted there.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
-    // Mount points below the mount, and the device nodes in /dev, are still to be created.
+    // Later steps create mount points below the mount, and the device nodes in /dev.
     match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
         0 => builder.init.append(&mut steps),
         _ => later.append(&mut steps),

@@ -16,10 +16,11 @@ use crate::request::RootSource;
 use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
-/// Adds the steps for the root filesystem. It is a detached copy with its propagation, and is attached in the
-/// container's mount namespace once that namespace sends no mount events to the host's. If the container is in the
-/// host's mount namespace, its mounts are attached to the detached copy, which the host does not see and which vanishes
-/// with the last process.
+/// Adds the steps for the root filesystem. The root filesystem is a detached copy with its final
+/// propagation. It is attached in the container's mount namespace once that namespace sends no more
+/// mount events to the host's. If the container is in the host's mount namespace, its mounts are
+/// attached to the detached copy. The host does not see this copy, and the kernel removes it when
+/// the container's last process has exited.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     match context.given.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),

@@ -21,7 +21,7 @@ pub enum ParentStep {
     OpenProc,
     /// Fails if this security module is not active in the kernel.
     RequireModule(SecurityModule),
-    /// Creates a user namespace that no process stays in: only its mappings are used, for id-mapped mounts.
+    /// Creates a user namespace without processes, whose mappings are used for id-mapped mounts.
     MakeUserNamespace {
         /// The slot for the namespace.
         slot: Slot,
@@ -144,7 +144,7 @@ pub enum ParentStep {
     /// Sets resource limits of init from the host, if init is in a user namespace: root of a user namespace may not
     /// raise limits.
     LimitResources(Vec<Limit>),
-    /// Notifies init that the id mappings and limits it waits for are in place.
+    /// Notifies init that the id mappings are written and the resource limits are set.
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
@@ -156,7 +156,7 @@ pub enum ParentStep {
     RestoreOomScore,
     /// Moves init into its group of the resctrl file system.
     EnterResctrl,
-    /// Records the new process before it can run anything.
+    /// Records the new process before it can execute a program.
     RecordBirth,
     /// Runs prestart and createRuntime hooks after init reports that its namespaces exist.
     RunHooks,
@@ -188,7 +188,7 @@ pub struct Agent {
     pub metadata: String,
     /// The container's status.
     pub status: &'static str,
-    /// The container's init, if the listener belongs to another process.
+    /// The pid of the container's init, if the listener belongs to another process.
     pub init: Option<i32>,
 }
 

@@ -45,7 +45,7 @@ fn every_law_has_its_breaker() {
     assert!(rest.is_empty(), "no plan breaks these laws, counted from 0: {rest:?}");
 }
 
-/// The report of a broken rule.
+/// Checks the report of a broken rule: it names the rule and the steps.
 #[test]
 fn a_broken_rule_is_named_with_its_steps() {
     let mut plan = Case::new().plan().unwrap();

@@ -72,7 +72,7 @@ pub const RULES: &[Rule] = &[
 /// The privileges of a process when it loads the filter, and afterwards.
 struct Load {
     number: usize,
-    /// Whether no_new_privs is already set.
+    /// Whether no_new_privs is set when the filter is loaded.
     confined: bool,
     /// The capabilities while the filter is loaded.
     before: Option<Capabilities>,
