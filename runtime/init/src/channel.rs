@@ -76,7 +76,7 @@ pub fn say(fd: impl AsFd, word: Word) -> Result<(), Errno> {
     send(fd, &[word as u8], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Waits for a message from the parent.
+/// Waits for the message `word` from the parent.
 ///
 /// # Errors
 /// EPIPE if the parent is gone, EPROTO if a different message arrives.
@@ -115,8 +115,9 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Reports the number of the filter's listener. Uses write(2), the one call that a filter with a listener must not
-/// pass to its agent: the agent receives the listener only after this message.
+/// Reports the number of the filter's listener. Uses write(2), the only system call that a filter
+/// with a listener must not pass to the agent: the agent receives the listener only after this
+/// message.
 ///
 /// # Errors
 /// Those of write(2); if the parent is gone, SIGPIPE kills init.
@@ -153,8 +154,8 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     let length = loop {
         match read(fd.as_fd(), &mut bytes) {
             Err(Errno::INTR) => {}
-            // Init closed the socket before it had read all our messages. The first read returns this error; later
-            // reads return what init sent before.
+            // Init closed the socket before it had read all our messages. The first read returns
+            // this error; later reads return the messages that init sent before.
             Err(Errno::CONNRESET) if !unread => unread = true,
             result => break result?,
         }

@@ -25,7 +25,7 @@ impl Failure {
         failure
     }
 
-    /// Returns a failure reported by another process.
+    /// Returns a failure with a text that another process has reported.
     pub fn said(text: &[u8], errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(text);

@@ -10,7 +10,7 @@ pub enum Place {
     Init = 2,
     /// A command: its traced steps and other operations that can fail.
     Command = 3,
-    /// The intermediate: join, clone, handover.
+    /// The intermediate: its steps join, clone and hand over.
     Intermediate = 4,
     /// The network maker: its traced steps.
     Network = 5,
@@ -43,10 +43,11 @@ mod point {
     /// The delay in nanoseconds: longer than any other process of a start takes.
     const DELAY: i64 = 100_000_000;
 
-    /// Parses `PLACE:STEP:KIND`. PLACE is the name of a [`Place`], STEP a number from 0. KIND is `fail` (the step fails
-    /// with EIO), `kill` (its process is killed), `late` (the step begins 100 ms later) or `allocate` (the step first
-    /// allocates a block; a process that shares its maker's memory is then killed, any other continues). Returns false
-    /// for anything else.
+    /// Parses `PLACE:STEP:KIND`. PLACE is the name of a [`Place`], STEP a number from 0. KIND is
+    /// `fail` (the step fails with EIO), `kill` (its process is killed), `late` (the step begins
+    /// 100 ms later) or `allocate` (the step first allocates a block on the heap; this ends a
+    /// process that shares its creator's memory, and has no effect in any other process). Returns
+    /// false for anything else.
     pub fn arm(text: &str) -> bool {
         let mut words = text.split(':');
         let place = match words.next() {

@@ -1,7 +1,7 @@
 //! Runs hooks: programs that read the container's state from standard input and may have a time limit.
 //!
-//! Used by the parent, by init and by later commands. State and output are passed in memfds instead of pipes, which
-//! could fill up. So only the pidfd is polled.
+//! Used by the parent, by init and by later commands. State and output are passed in memfds. A pipe
+//! could fill up; with memfds, only the pidfd needs to be polled.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -95,7 +95,7 @@ impl HookFailure {
             if let Reason::NotExecuted(errno) = self.reason {
                 write_lossy(f, output)?;
                 let reason = sys::errno::describe(errno);
-                // A long path leaves no room for the reason.
+                // The reason may be cut off if the path is long.
                 return if output.ends_with(reason.as_bytes()) {
                     Ok(())
                 } else {

@@ -1,5 +1,5 @@
-//! The intermediate: a process that creates init as the parent's child (CLONE_PARENT), hands it over and exits. It is
-//! used
+//! The intermediate: a process that creates init as the parent's child (CLONE_PARENT), hands init
+//! over and exits. An intermediate is used
 //!
 //! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's user namespace,
 //!   so the caller must join the intended one first;
@@ -22,7 +22,7 @@ use crate::slots::Slots;
 use crate::step::{Intermediate, Slot};
 use crate::{actor, clock};
 
-/// The step that fails if the cgroup's PID limit leaves no room for both intermediate and init.
+/// The step that fails if the cgroup's PID limit is too low for both the intermediate and init.
 pub const CLONE: &str = "clone by intermediate";
 
 /// Runs the intermediate; returns only in init.

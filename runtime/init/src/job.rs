@@ -10,8 +10,8 @@ use sys::seccomp::Instruction;
 use crate::slots::Slots;
 use crate::step::{InitStep, Intermediate, Memory, StateText, TimeNamespace};
 
-/// Init's input. An init in the parent's memory reads it until its exec, so the data is never freed. Descriptors are
-/// numbers, which refer to init's own copies.
+/// Init's input. An init in the parent's memory reads this data until its exec, so the data is
+/// never freed. Descriptors are numbers, which refer to init's own copies.
 #[derive(Debug)]
 pub struct Job {
     /// The steps.

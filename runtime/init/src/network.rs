@@ -1,9 +1,10 @@
 //! The network maker: creates the container's network namespace while the parent and init do everything else.
 //!
-//! A network namespace takes longer to create than any other namespace, about half a millisecond, and is first needed
-//! when sysfs is mounted. The network maker shares the parent's memory, passes the namespace to init over a socket that
-//! only these two use, and exits. If a CPU is idle, the network maker works in parallel; if not, its work adds to the
-//! duration of the start.
+//! A network namespace takes longer to create than any other namespace, about half a millisecond,
+//! and is first needed when sysfs is mounted. The network maker shares the parent's memory, passes
+//! the namespace to init over a socket that only these two use, and exits. If a CPU is idle, the
+//! network maker runs in parallel with parent and init. If not, its run time adds to the duration
+//! of the start.
 
 use core::ffi::c_void;
 

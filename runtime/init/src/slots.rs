@@ -23,15 +23,15 @@ impl Default for Place {
 /// same numbers refer to init's own copies ([`Slots::of_init`]).
 #[derive(Debug)]
 pub struct Slots {
-    /// Lives as long as the process: an init that shares the memory reads the numbers until its exec, which may be long
-    /// after the parent has finished with them.
+    /// The numbers are never freed: an init that shares the memory reads them until its exec, which
+    /// may be long after the parent has stopped using them.
     numbers: &'static [Place],
     /// Whether dropping the table closes the descriptors.
     closes: bool,
 }
 
 impl Slots {
-    /// Returns an empty table on these places, one for each slot.
+    /// Returns an empty table that consists of `places`, one for each slot.
     pub fn new(places: &'static mut [Place]) -> Self {
         Self { numbers: places, closes: true }
     }

@@ -119,14 +119,14 @@ pub fn map_ids(
     })
 }
 
-/// The attributes of bound device nodes. The inode is the host's and belongs to uid 0, so without these attributes,
-/// root of the container could change the inode's mode, owner, times and attributes. A device on a read-only mount can
-/// still be written to. The mounts are not noexec, which would also forbid mmap(2) with PROT_EXEC, for example of
-/// /dev/zero and /dev/sgx_enclave.
+/// The attributes of bound device nodes. The inode is the host's and belongs to uid 0. Without
+/// these attributes, root of the container could change the inode's mode, owner, times and
+/// attributes. A device on a read-only mount can still be written to. The mounts are not noexec,
+/// which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
 
-/// The attributes of covers of masked files: nothing is executed there.
+/// The attributes of the mounts that cover masked files: those of [`LENT`], and noexec.
 pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
 
 /// Copies a device node as a mount, verified after opening.

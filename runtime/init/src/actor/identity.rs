@@ -68,7 +68,7 @@ pub(crate) fn limit_capabilities(drop: u64) -> Result<(), Failure> {
         }
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
             Ok(()) => {}
-            // Above the kernel's last capability.
+            // The number is above the kernel's last capability.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(Failure::new("prctl PR_CAPBSET_DROP", errno)),
         }
@@ -110,9 +110,9 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
 }
 
 impl Init<'_> {
-    /// Changes the directory as root first: root may enter directories that the user may not (such as a bind mount of
-    /// the caller's own directory). If root may not enter the directory (a root-squashing NFS), init tries again later
-    /// as the user.
+    /// Enters the working directory as root first: root may enter directories that the user may not
+    /// enter (such as a bind mount of the caller's own directory). If root may not enter the
+    /// directory (root-squashing NFS), init tries again later as the user.
     pub(super) fn change_directory(&mut self, path: &CStr) -> Result<(), Failure> {
         match rustix::process::chdir(path) {
             Err(Errno::ACCESS | Errno::PERM) => {

@@ -53,9 +53,9 @@ pub(crate) struct Init<'a> {
     slots: &'a Slots,
     /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
-    /// In an intermediate that runs the first steps: its socket to the parent.
+    /// The socket to the parent, in an intermediate that runs the first steps; otherwise `None`.
     intermediate: Option<&'a OwnedFd>,
-    /// New namespaces that init must create, because the intermediate does not.
+    /// New namespaces that the intermediate has not created, so that init must create them.
     left: CloneFlags,
     /// The connection of the `start` command, once accepted.
     starter: Option<OwnedFd>,
@@ -122,8 +122,8 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Runs the step that an intermediate has left to init, if any: creates the cgroup namespace once the parent has
-    /// moved init. Returns false on failure.
+    /// Runs the step that an intermediate has left to init, if any: the creation of the cgroup
+    /// namespace, once the parent has moved init. Returns false on failure.
     fn catch_up(&mut self, job: &Job) -> bool {
         let Some(number) = job.late_cgroup_namespace() else { return true };
         let unshared = self
@@ -405,8 +405,9 @@ impl<'a> Init<'a> {
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 result => result.op("accept")?,
             };
-            // If `start` was killed after it sent its message, init does not continue. If init did, the state could be
-            // "created" and later change to running without a command.
+            // If `start` was killed after it sent its message, init does not continue. Otherwise a
+            // container that was reported as "created" could start to run although no command is
+            // running.
             if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
                 let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
                 self.starter = Some(starter);

@@ -1,8 +1,9 @@
 //! The host's mounts below a root that was only moved over `/` (`--no-pivot`).
 //!
-//! No path reaches them, but the kernel considers all mounts of a namespace: if the namespace contains a fully visible
-//! procfs, a process that creates a user namespace may mount a fresh one, without the container's masks
-//! (`mount_too_revealing` in fs/namespace.c). The same holds for sysfs.
+//! No path leads to these mounts, but the kernel considers all mounts of a namespace: if the
+//! namespace contains a fully visible procfs, a process that creates a user namespace may mount a
+//! fresh one, without the container's masks (`mount_too_revealing` in fs/namespace.c). The same
+//! holds for sysfs.
 
 use core::ffi::CStr;
 
@@ -19,9 +20,9 @@ use crate::failure::{Failure, Op};
 /// The buffer size for the longest line of mountinfo: two paths, and the options of an overlay.
 const LONGEST: usize = 16 << 10;
 
-/// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`, and makes the tree private, so
-/// that the host's later mounts do not arrive. Must be called while the process's root is still the old one; `proc` is
-/// the host's procfs.
+/// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`. Also makes
+/// the tree private, so that later mounts of the host do not propagate to it. Must be called while
+/// the process's root is still the old one; `proc` is the host's procfs.
 // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
 #[inline(never)]
 pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Result<(), Failure> {

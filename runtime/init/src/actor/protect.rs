@@ -1,8 +1,8 @@
 //! Masked and read-only paths.
 //!
-//! All masks use the same two sources: /dev/null covers files, and one empty read-only tmpfs covers directories. The
-//! source itself is attached to the first path, and copies of it to the others, so that a hundred masked per-CPU
-//! directories need only one superblock (runc issue 5262).
+//! All masks use the same two sources: /dev/null covers files, and one empty read-only tmpfs covers
+//! directories. The source itself covers the first path, and copies of its mount cover the others.
+//! So a hundred masked per-CPU directories need only one superblock (runc issue 5262).
 
 use core::ffi::CStr;
 

@@ -34,8 +34,9 @@ pub(crate) struct Place {
 }
 
 impl<'a> Root<'a> {
-    /// Returns the root behind `fd`. AT_FDCWD is correct after joining an existing container: setns(2) sets the working
-    /// directory to the root of the container's mount namespace.
+    /// Returns the root behind `fd`. After init has joined an existing container, `fd` may be
+    /// AT_FDCWD: setns(2) sets the working directory to the root of the container's mount
+    /// namespace.
     pub(crate) fn new(fd: BorrowedFd<'a>) -> Self {
         Self(fd)
     }
@@ -167,8 +168,9 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Calls `make` to create a device node or another special file at `path`, where the kernel has reported an
-    /// existing file. If the existing file is a dangling link, the new file is created at the link's target.
+    /// Calls `make` to create a device node or another special file at `path`, after an attempt has
+    /// failed with EEXIST. If the existing file is a dangling link, the new file is created at the
+    /// link's target.
     pub(crate) fn make_behind_link(
         &self,
         path: &CStr,

@@ -9,8 +9,8 @@ use super::Slot;
 pub enum Memory {
     /// A copy of the parent's memory.
     Copied,
-    /// The parent's own memory. Used only if init is the first process of a PID namespace: another process there could
-    /// trace it, and write to the parent's memory.
+    /// The parent's own memory. Used only if init is the first process of a PID namespace: another
+    /// process in that namespace could trace init, and so write to the parent's memory.
     Shared,
 }
 
@@ -48,8 +48,8 @@ pub struct Intermediate {
 }
 
 impl Intermediate {
-    /// Returns the memory that the intermediate works in: `best` if possible. In the parent's memory it cannot join a
-    /// user or time namespace.
+    /// Returns the memory that the intermediate works in: `best` if possible. A process in the
+    /// parent's memory cannot join a user or time namespace.
     pub fn memory(&self, best: Memory) -> Memory {
         match self.user.is_none() && !self.time {
             true => best,

@@ -151,7 +151,8 @@ pub enum InitStep<'a> {
         uid: u32,
         /// Whether to bind-mount the terminal's slave at /dev/console.
         bind: bool,
-        /// Whether the terminal's data is relayed to the terminal of the command, which then translates line ends.
+        /// Whether the command copies the terminal's data to its own terminal, which then
+        /// translates line ends.
         carried: bool,
     },
     /// Makes a tmpfs read-only by its superblock: mount attributes cannot be changed for a mount that is in no mount
@@ -254,9 +255,10 @@ pub enum InitStep<'a> {
         /// Whether `PATH` was searched.
         searched: bool,
     },
-    /// Makes leaked descriptors close-on-exec.
+    /// Makes all descriptors from a number on close-on-exec, including descriptors leaked by the
+    /// caller.
     CloseFds {
-        /// The first descriptor to close.
+        /// The first of these descriptors.
         from: u32,
     },
     /// Reports to the parent that the set-up is complete.
@@ -284,7 +286,8 @@ pub enum InitStep<'a> {
         argv: StringArray<'a>,
         /// The program's environment.
         envp: StringArray<'a>,
-        /// If HOME must be added: the user whose home directory in the container's /etc/passwd is used.
+        /// The user whose home directory in the container's /etc/passwd becomes HOME; `None` if
+        /// HOME need not be added.
         home_of: Option<u32>,
     },
 }
@@ -402,13 +405,15 @@ pub struct Capabilities {
     pub ambient: u64,
 }
 
-/// The treatment of standard streams that are the host's /dev/null, if the container has no /dev/null, or another file
-/// there. They must not be left to the container's root, who could change the mode of the host's inode.
+/// The treatment of standard streams that are the host's /dev/null, if the container has no
+/// /dev/null, or another file there. The container's root must not get such a stream, because it
+/// could change the mode of the host's inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutNull {
     /// The container does not start.
     Refuse,
-    /// The streams stay if no such file exists: /dev is a bind mount.
+    /// The streams are left unchanged if the container has no such file, because /dev is a bind
+    /// mount.
     Keep,
     /// The streams are replaced by a private null device. Root of a user namespace cannot create one: in that case
     /// standard input becomes an empty pipe, which also returns end-of-file at once, and a start with standard output

@@ -55,7 +55,8 @@ pub struct AttachBind<'a> {
 pub enum BindSource<'a> {
     /// A tree opened on the host.
     Taken(Slot),
-    /// A path in the container, where an earlier mount covers the host's file. The slot of the tree stays empty.
+    /// A path inside the container's root, at which an earlier mount covers the host's file. The
+    /// tree's slot is not used.
     Inside(CloneTree<'a>),
 }
 
