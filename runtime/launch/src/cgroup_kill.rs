@@ -37,8 +37,9 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the error of a failed launch. If the kernel kills new processes in the cgroup, this may be the only cause of
-/// `error`, so the result is [`Error::Stillborn`]; otherwise it is `error` itself. `console` is the connection to the
+/// Returns the error to report for a launch that failed with `error`. If the kernel kills new
+/// processes in the cgroup, this may be the only cause of `error`, and the result is
+/// [`Error::Stillborn`]. Otherwise the result is `error` itself. `console` is the connection to the
 /// console socket.
 #[cold]
 pub(crate) fn reason_of(

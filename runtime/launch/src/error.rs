@@ -13,7 +13,8 @@ use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
 
-/// An error of a launch. Everything that the launch had created has been removed when the error is returned.
+/// An error of a launch. When it is returned, everything that the launch had created has been
+/// removed.
 #[derive(Debug)]
 pub enum Error {
     /// A step of the parent failed.
@@ -43,7 +44,7 @@ pub enum Error {
     },
     /// The program to run is missing or not executable.
     Program {
-        /// The message that engines look for.
+        /// The error message, in the form that engines parse.
         text: String,
         /// ENOENT, EACCES or another.
         errno: Errno,
@@ -211,7 +212,7 @@ mod tests {
     use plan::{FastPaths, Kernel, Labelled, Request};
     use trace::Tracer;
 
-    /// Returns a plan with only these steps of the parent.
+    /// Returns a plan that contains only those steps of the parent for which `keep` returns true.
     fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
         let text = r#"{"ociVersion": "1.3.0", "root": {"path": "rootfs"},
             "process": {"cwd": "/", "args": ["true"]},

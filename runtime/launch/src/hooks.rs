@@ -1,4 +1,5 @@
-//! Hooks that run outside the container (`init::hooks`); each hook gets a row on the time line of a trace.
+//! Runs hooks outside the container (`init::hooks`). Each hook gets a row on the time line of a
+//! trace.
 
 use core::ffi::CStr;
 

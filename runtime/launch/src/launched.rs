@@ -58,8 +58,8 @@ impl Pending {
         while let Err(Errno::INTR) = poll(&mut fds, None) {}
     }
 
-    /// Waits for exec and reaps the network maker, which has exited by then. To reap the network maker earlier, the
-    /// caller would have to wake up for its exit alone.
+    /// Waits for exec and reaps the network maker, which has exited by then. Reaping it earlier
+    /// would require a wake-up only for its exit.
     pub fn tidy(&mut self) {
         self.await_exec();
         self.network = None;

@@ -44,7 +44,7 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 /// A point of a launch at which the caller acts.
 #[derive(Debug, Clone, Copy)]
 pub enum Turn<'a> {
-    /// Init exists; nothing of the container runs before the callback returns.
+    /// Init exists. No program of the container runs before the callback returns.
     Born(&'a Child),
     /// Init is about to continue to its program.
     GoesOn,
@@ -65,7 +65,7 @@ pub(crate) struct Parent<'a> {
     pub cgroup: Option<Cgroup>,
     /// The process that keeps the cgroup's systemd scope alive until init is in it.
     pub holder: Option<Holder>,
-    /// Whether init could not be created in its cgroup although the plan requests it.
+    /// Whether init was created outside its cgroup, although the plan requests to create it there.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,

@@ -61,7 +61,8 @@ pub fn seal_self(
     let copy = match read_only_mount() {
         Ok(mount) if move_onto(&mount, args).is_ok() => return sealed(Some(mount)),
         Ok(mount) => mount,
-        // The running binary can be a memfd only if the other ways are not permitted, so this is checked last.
+        // The running binary can be a memfd only if the other methods are not permitted, so this is
+        // checked last.
         Err(_) if is_sealed_memfd() => return Ok(None),
         Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
     };
@@ -78,8 +79,9 @@ fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
 }
 
-/// Makes this process run from `file` from now on, at a third of the cost of a second execve(2). A second execve(2)
-/// would tear down the address space and set up another one, and the program would repeat everything up to here.
+/// Makes this process run from `file` from now on. This takes a third of the time of a second
+/// execve(2), which would replace the address space and repeat everything that the program has done
+/// so far.
 fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
     // SAFETY: the file is the target of /proc/self/exe, which cannot be written to while it runs; a command begins with
     // one thread and without children.

@@ -35,9 +35,9 @@ fn dial(path: &str, flags: SocketFlags) -> Result<OwnedFd, Errno> {
 pub enum Waiter {
     /// Init listens.
     Waiting,
-    /// A socket without a listener: the program was just started, or init is dying.
+    /// The socket has no listener: the program has just been started, or init is exiting.
     Gone,
-    /// No socket: already started, or init never waited.
+    /// There is no socket: the program has been started, or init never waited for `start`.
     None,
 }
 
@@ -131,7 +131,7 @@ pub fn finish(socket: &OwnedFd, path: &str) -> Result<(), Error> {
     match channel::listen(socket).context("read", path)? {
         Message::Closed => Ok(()),
         Message::Died => Err(Error::Died("container init was killed before it started".into())),
-        // A failed hook: the text describes it.
+        // A hook failed; the text describes the failure.
         Message::Failed { failure, .. } => Err(match (failure.errno, words(&failure)) {
             (Errno::CANCELED, text) => Error::Hook(text),
             (errno, detail) => Error::Init { step: "start".into(), detail, errno },

@@ -1,4 +1,5 @@
-//! The ways to create init. If an attempt fails for a reason that another way avoids, that way is tried next.
+//! The methods of creating init. If an attempt fails, and another method avoids the reason of the
+//! failure, that method is tried next.
 //!
 //! | rung | reason of the failure | alternative |
 //! |---|---|---|
@@ -194,8 +195,8 @@ fn by_itself(
     Ok(true)
 }
 
-/// Handles a user who lacks permission to move processes out of the session's cgroup, if the user's systemd can move
-/// init.
+/// Handles a caller without permission to move processes out of the session's cgroup: the user's
+/// systemd moves init, if possible.
 fn by_systemd(
     parent: &mut Parent<'_>,
     _: Wanted,
@@ -210,8 +211,9 @@ fn by_systemd(
     Ok(helps)
 }
 
-/// Handles a cgroup whose PID limit allows the intermediate, but not init as well. Both start outside the cgroup, and
-/// init is moved, because the PID limit does not apply to moved processes. This takes longer.
+/// Handles a cgroup whose PID limit allows the intermediate, but not init as well. Both start
+/// outside the cgroup, and init is moved, because the PID limit does not apply to moved processes.
+/// Such a start takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
     wanted: Wanted,

@@ -67,7 +67,8 @@ impl Parent<'_> {
         if self.plan.parent.iter().all(|step| !matches!(step, ParentStep::AwaitExec)) {
             self.await_message(&Message::Closed)?;
         }
-        // Errors are ignored: the kernel may forbid a score lower than init's, and the container is already running.
+        // Errors are ignored: the kernel may forbid setting a score lower than init's, and the
+        // container is already running.
         let _ = rustix::io::pwrite(&file, &own, 0);
         Ok(())
     }
