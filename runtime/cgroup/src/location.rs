@@ -192,7 +192,7 @@ impl Location {
         }
     }
 
-    /// Returns the v2 directory, or the first v1 directory if there is none on v2.
+    /// Returns the v2 directory, or the first v1 directory if there is no v2 directory.
     pub fn directory(&self) -> &str {
         let legacy = self.legacy.first().map(|legacy| &legacy.place);
         self.unified.as_ref().or(legacy).map_or("", Place::directory)
@@ -238,7 +238,7 @@ impl Location {
                 None => return false,
             },
         };
-        // The root of a hierarchy is skipped: it stands for the whole host and has no limit.
+        // The root of a hierarchy is skipped: it is the cgroup of the whole host and has no limit.
         let mut above = place.ancestors().skip(1);
         is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
     }

@@ -101,7 +101,8 @@ pub struct Pool {
 pub struct Taken {
     /// The location of the cgroup.
     pub location: Location,
-    /// The memory limit, if the start must set it itself because the pool was empty.
+    /// The memory limit that the start must set itself, because the pool was empty; otherwise
+    /// `None`.
     pub limit: Option<i64>,
     kept: bool,
 }
@@ -162,8 +163,8 @@ pub fn replace(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(
     Ok(())
 }
 
-/// Returns the directory in which a file is deleted whenever the pool loses a cgroup. The caller can watch it with
-/// inotify(7).
+/// Returns a directory that the caller can watch with inotify(7): a file in it is deleted whenever
+/// the pool loses a cgroup.
 pub fn watched(size: &Size) -> String {
     size.directory("taken")
 }

@@ -17,8 +17,8 @@ const SIGKILL: i32 = 9;
 const FREEZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Cgroup {
-    /// Returns the directory from which the container's processes are read: on v1, the one in the hierarchy of the
-    /// devices controller, as in runc.
+    /// Returns the directory from which the container's processes are read. On v1, this is the
+    /// directory in the hierarchy of the devices controller, as in runc.
     pub(crate) fn primary(&self) -> Result<&Directory, Error> {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))

@@ -124,7 +124,8 @@ impl Cgroup {
     /// the files.
     pub(crate) fn set_unit(&self, unit: &Unit, resources: &Resources) -> Result<Resources, Error> {
         if let (Some(directory), Some(memory)) = (self.only_unified(), &resources.memory) {
-            // systemd would not check the usage, and the kernel would then kill processes of the container.
+            // systemd does not check the usage. If the limit were below the usage, the kernel would
+            // kill processes of the container.
             limits::check_usage(directory, memory)?;
         }
         let mut resources = resources.clone();

@@ -80,7 +80,7 @@ pub struct Throttling {
     /// The number of periods in which the quota was used up.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_periods: u64,
-    /// The throttled time, in nanoseconds.
+    /// The time for which tasks were throttled, in nanoseconds.
     #[serde(skip_serializing_if = "is_default")]
     pub throttled_time: u64,
 }
@@ -148,10 +148,10 @@ pub struct MemoryUsage {
 /// The number of tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PidsStats {
-    /// The current number.
+    /// The current number of tasks.
     #[serde(skip_serializing_if = "is_default")]
     pub current: u64,
-    /// The limit; 0 if there is none.
+    /// The maximum number of tasks; 0 if there is no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub limit: u64,
 }

@@ -84,8 +84,8 @@ fn limits_reach_the_kernel() {
         assert_eq!(value(Controller::Cpuset, "cpuset.cpus"), "0");
         assert_eq!(value(Controller::Pids, "pids.max"), "30");
 
-        // Limits are raised and lowered, so that a new memory limit is above the old limit with swap, and the other way
-        // round.
+        // Limits are raised and lowered. The new memory limit is first above and later below the
+        // old limit of memory and swap together.
         for (limit, swap) in [(268435456, 268435456), (8388608, 16777216), (-1, -1), (8388608, -1)]
         {
             let json = format!(r#"{{"memory": {{"limit": {limit}, "swap": {swap}}}}}"#);

@@ -67,8 +67,8 @@ fn is_same_device(a: &Rule, b: &Rule) -> bool {
 /// exceptions.
 ///
 /// # Errors
-/// [`Error::DeviceHole`]; failing writes, for example EPERM if the parent cgroup does not allow as much, or EINVAL if
-/// the cgroup already has child cgroups.
+/// [`Error::DeviceHole`]; failing writes, for example EPERM if the rules allow an access that the
+/// parent cgroup denies, or EINVAL if the cgroup already has child cgroups.
 pub(crate) fn apply(directory: &Directory, rules: &[Rule]) -> Result<(), Error> {
     let policy = Policy::new(rules)?;
     let file = |allow| if allow { "devices.allow" } else { "devices.deny" };

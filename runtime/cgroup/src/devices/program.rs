@@ -160,9 +160,9 @@ pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }
 
-/// Makes `program` the only device program of a cgroup. If exactly one program is attached, as usual, it is replaced
-/// atomically. Otherwise, the new program is attached before the others are detached. In both cases, the kernel checks
-/// every access throughout.
+/// Makes `program` the only device program of a cgroup. If exactly one program is attached, as
+/// usual, it is replaced atomically. Otherwise, the new program is attached before the others are
+/// detached. In both cases, device rules are in force at every moment.
 pub(crate) fn attach(
     directory: &Directory,
     program: BorrowedFd<'_>,

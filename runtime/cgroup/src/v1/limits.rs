@@ -61,7 +61,7 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
     Ok(())
 }
 
-/// Treats the given errno as success.
+/// Returns `result`, but treats the error `errno` as success.
 fn ignore(errno: Errno, result: Result<(), sys::Error>) -> Result<(), Error> {
     match result {
         Err(error) if error.errno == errno => Ok(()),
@@ -166,7 +166,7 @@ fn memory_limit(directory: &Directory, bytes: i64) -> Result<(), Error> {
     }
 }
 
-/// Returns the part of `cpu` that is about CPU time; `None` if none of it is specified.
+/// Returns the settings of `cpu` that limit CPU time; `None` if no such setting is specified.
 fn time(cpu: &Cpu) -> Option<Cpu> {
     let time = Cpu {
         shares: given(cpu.shares),

@@ -165,7 +165,8 @@ pub(crate) fn check_usage(directory: &Directory, memory: &Memory) -> Result<(), 
     Ok(())
 }
 
-/// Returns the current memory limit, or 0 if there is none. It is needed if only the swap limit is updated.
+/// Returns the current memory limit, or 0 if there is none. The current limit is needed if only the
+/// swap limit is updated.
 fn present_limit(directory: &Directory) -> Result<i64, Error> {
     let bytes = directory.read_number("memory.max").map_err(|error| match error {
         Error::System(error) => explain(directory, "memory.max", error),

@@ -42,9 +42,9 @@ impl View {
 
 const VIEW: &str = "DAYFLY_TEST_VIEW";
 
-/// Runs `test`, the body of the test called `name`, with `view`. For this, the test program is executed again as a
-/// child process in a new mount namespace, to run only this test. If the host cannot provide the view, prints a
-/// message, and the test passes.
+/// Runs `test`, the body of the test called `name`, with `view`. The test program executes itself
+/// again as a child process in a new mount namespace, and the child runs only this test. If the
+/// host cannot provide the view, prints a message, and the test passes.
 pub fn run(view: View, name: &str, test: impl FnOnce()) {
     if env::var_os(VIEW).is_some() {
         return test();
