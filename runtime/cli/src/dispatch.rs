@@ -190,8 +190,9 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(message, ProgramUsage)
 }
 
-/// Returns the failure for an invalid command line: runc's message, and the option that was probably meant, the place of a
-/// global option, or what to do instead of an option of engines.
+/// Returns the failure for an invalid command line. It has runc's message and, where possible,
+/// advice: the option that was probably meant, where a global option belongs, or what to use in
+/// place of an engine's option.
 fn incorrect(
     error: &UsageError<'_>,
     command: Option<&str>,
@@ -213,7 +214,8 @@ fn incorrect(
     }
 }
 
-/// Returns the failure for a wrong number of arguments. Engines' `run IMAGE COMMAND` is `run --image IMAGE COMMAND` here.
+/// Returns the failure for a wrong number of arguments. If the command line looks like an engine's
+/// `run IMAGE COMMAND`, the message mentions `run --image IMAGE COMMAND`.
 fn miscounted(error: &UsageError<'_>, command: &'static Command, arguments: &[&str]) -> Failure {
     match arguments {
         [image, _, ..] if command.name == "run" => Failure::usage(

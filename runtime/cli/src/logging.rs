@@ -78,8 +78,8 @@ impl Log {
         }
     }
 
-    /// Reports a setting that is not applied as requested. The warning goes to the log file if one is open, otherwise
-    /// to standard error.
+    /// Reports, for example, a setting that is not applied as requested. The warning goes to the
+    /// log file if one is open, otherwise to standard error.
     pub fn warning(&self, message: &str) {
         let record = record(self.format, "warning", message, &now());
         let _ = match &self.file {

@@ -51,7 +51,7 @@ impl StateRoot {
         })
     }
 
-    /// Returns whether this is the default directory for root although the caller is not root.
+    /// Returns whether the state root is root's default directory although the caller is not root.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
     }

@@ -14,7 +14,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     // must not delete another container whose id only begins with this text.
     let found = if force { store.container(id) } else { store.by_beginning(id) };
     if found.as_ref().is_ok_and(container::Container::has_layers) {
-        // Files in the container's layers may have owners other than the calling user.
+        // Files in the container's upper layer may have owners other than the calling user.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
     match store.delete_found(id, found, force, Warn(invocation.warn, invocation.tell))? {

@@ -1,4 +1,4 @@
-//! `features`: prints dayfly's features.
+//! `features`: prints the features of this build of dayfly.
 
 use super::print;
 use crate::failure::Failure;

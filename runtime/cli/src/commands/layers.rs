@@ -136,7 +136,8 @@ pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
     }
 }
 
-/// Refuses options that need layers or an image. Called if the command line requests neither.
+/// Refuses options that are valid only with layers or an image. Called if the command line requests
+/// neither.
 fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
     const OF_LAYERS: [&Opt; 6] =
         [&STORE, &USERNS, &EPHEMERAL, &EPHEMERAL_SIZE, &ROOTFS_STATS, &ROOTFS_MODE];

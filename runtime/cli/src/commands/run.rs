@@ -75,7 +75,7 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     Ok(status)
 }
 
-/// Returns what to do if this command has no terminal for a container with one.
+/// Returns the advice for the error that the container needs a terminal and this command has none.
 fn no_terminal(is_image: bool) -> &'static str {
     match is_image {
         true => "this command has no terminal; leave -t out",

@@ -44,7 +44,7 @@ fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
 
 /// Returns the resources that options set. All other resources are absent in the result, so they stay unchanged.
 fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
-    // These two options are parsed only to report invalid values, since the kernel has removed both limits.
+    // The kernel has removed both limits. The two options are parsed only to report invalid values.
     size_in(values, &KERNEL_MEMORY)?;
     size_in(values, &KERNEL_MEMORY_TCP)?;
     let memory = Memory {

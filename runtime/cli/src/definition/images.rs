@@ -14,12 +14,13 @@ pub static IMAGE: Opt = Opt::text(
 /// The id of a container that runs an image.
 pub static CONTAINER_NAME: Opt =
     Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
-/// Returns once the process runs; the process writes to the standard output and standard error of `run`.
+/// Makes `run` return once the process is running. The process inherits standard output and
+/// standard error of `run`.
 pub static RUN_DETACH: Opt = Opt::flag(
     "detach",
     "return once the process runs; its output goes where that of this command goes",
 );
-/// Returns once the process runs; the process's output is written to a log.
+/// Makes `run` return once the process is running. The process's output is written to a log.
 pub static BACKGROUND: Opt = Opt::flag(
     "background",
     "return once the process runs; of an image's container print the id, and keep the output for \"dayfly logs\"",
@@ -111,7 +112,8 @@ pub const OF_IMAGES: &[&Opt] = &[
     &LOG_SIZE,
 ];
 
-/// Options that `run` of Podman and Docker has and dayfly does not have, and what to do instead.
+/// Options of Podman's and Docker's `run` that dayfly does not have, each with the advice what to
+/// do instead.
 pub const OF_ENGINES: &[(&[&str], &str)] = &[
     (
         &["p", "publish", "P", "publish-all"],
@@ -177,7 +179,7 @@ two files grant to that user.",
     )
 };
 
-/// Prints further output until the program exits.
+/// Continues to print new output until the program exits.
 pub static FOLLOW: Opt =
     Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
 /// The number of lines to print from the end of the log.

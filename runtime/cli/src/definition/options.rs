@@ -64,7 +64,7 @@ pub static PIDFD_SOCKET: Opt =
     Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
 /// The file for the pid.
 pub static PID_FILE: Opt = Opt::text("pid-file", "FILE", "write the process's pid to this file");
-/// Does not call pivot_root(2), for a root filesystem on a ramdisk.
+/// Avoids pivot_root(2), which fails if the host's root filesystem is a ramdisk.
 pub static NO_PIVOT: Opt = Opt::flag(
     "no-pivot",
     "enter the root filesystem without pivot_root, as needed when it is on a ramdisk",
@@ -102,11 +102,11 @@ pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
 /// The options of `create` and `run` that control the start of the container.
 pub const OF_STARTS: &[&Opt] =
     &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS];
-/// Returns once the program is running.
+/// Makes the command return once the program is running.
 pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
 /// Keeps the container after its exit.
 pub static KEEP: Opt = Opt::flag("keep", "do not delete the container when its process has ended");
-/// Does not become the reaper of orphaned descendants.
+/// Prevents the command from becoming the reaper of orphaned descendants.
 pub static NO_SUBREAPER: Opt =
     Opt::flag("no-subreaper", "do not become the parent of the container's orphans");
 /// The trace file.
@@ -370,7 +370,7 @@ pub static TCP_ESTABLISHED: Opt = Opt::flag("tcp-established", "keep open TCP co
 /// Omits TCP connections that are being established.
 pub static TCP_SKIP_IN_FLIGHT: Opt =
     Opt::flag("tcp-skip-in-flight", "leave out TCP connections that are being made");
-/// Gives open files that were unlinked a temporary name.
+/// Gives a temporary name to each file that is open but unlinked.
 pub static LINK_REMAP: Opt =
     Opt::flag("link-remap", "give unlinked files that are open a name for the time being");
 /// Permits UNIX sockets that are connected to sockets outside the container.
@@ -379,17 +379,17 @@ pub static EXT_UNIX_SK: Opt =
 /// Permits sessions and terminals from outside the container.
 pub static SHELL_JOB: Opt =
     Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
-/// Transfers pages when they are accessed.
+/// Transfers memory pages when the restored processes access them.
 pub static LAZY_PAGES: Opt =
     Opt::flag("lazy-pages", "transfer memory only when it is touched (userfaultfd)");
-/// The descriptor to which a byte is written when pages are served.
+/// The descriptor to which a byte is written once memory pages can be fetched.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
     "descriptor that gets a NUL byte when the memory of --lazy-pages can be fetched",
 );
-/// The server of pages.
+/// The address of the page server.
 pub static PAGE_SERVER: Opt = Opt::text(
     "page-server",
     "ADDRESS:PORT",
@@ -400,7 +400,7 @@ pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
 /// Saves only the memory; not supported.
 pub static PRE_DUMP: Opt =
     Opt::flag("pre-dump", "save memory alone and leave the container running; not supported yet");
-/// The mode of handling cgroups.
+/// How cgroups are saved and restored.
 pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
     "manage-cgroups-mode",
     "MODE",

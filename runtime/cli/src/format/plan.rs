@@ -10,7 +10,7 @@ use trace::Label;
 
 use crate::failure::Failure;
 
-/// Returns one line per step: actor, phase, action and object.
+/// Returns one line per step, with the step's actor, phase, name and object.
 pub fn text(plan: &Plan) -> String {
     let (parent, init) = plan::labels(plan);
     let mut text = String::new();
