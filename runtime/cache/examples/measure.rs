@@ -1,5 +1,5 @@
-//! Prints the cost of opening the cache's entries, compared with creating them: `unshare -m --propagation private cargo
-//! run --release -p dayfly-cache --example measure -- CONFIG.json`
+//! Measures how long it takes to open the cache's entries, and how long to create them: `unshare -m
+//! --propagation private cargo run --release -p dayfly-cache --example measure -- CONFIG.json`
 //!
 //! The cache is created in a separate directory and removed at the end.
 

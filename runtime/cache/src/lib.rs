@@ -10,8 +10,9 @@
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
 //!
-//! The cache is optional. Entries that are missing, damaged or not the cache's own are created again. A start that
-//! cannot use the cache continues without it, and logs the reason, an [`Error`].
+//! The cache is optional. Entries that are missing, damaged or not made by the cache are created
+//! again. A start that cannot use the cache continues without it, and logs the reason, an
+//! [`Error`].
 //!
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
 //! as a full file system or a killed writer, not attackers.

@@ -1,4 +1,4 @@
-//! The cache's tmpfs, on which entries that are mounts or pins lie.
+//! The cache's tmpfs, which contains the entries that are mounts or pins.
 //!
 //! The tmpfs has private propagation. The kernel refuses to bind a mount namespace where the mount would propagate into
 //! other namespaces, and the cache's other mounts should not propagate either. A mount namespace created later has a

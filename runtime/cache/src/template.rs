@@ -82,9 +82,9 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
 /// Moves this process to a new mount namespace (on the nth CPU if a number is given), empties the namespace, and
 /// returns it. Must be called in a process that exits afterwards.
 ///
-/// The namespace is owned by a new user namespace. A container's copy of it has another owner, so the kernel locks its
-/// initial mounts (mount_namespaces(7)). A container with CAP_SYS_ADMIN that escapes its root can then neither make the
-/// file system writable nor unmount it to uncover what is below.
+/// The namespace is owned by a new user namespace. A container's copy of it has another owner, so
+/// the kernel locks its initial mounts (mount_namespaces(7)). So a container with CAP_SYS_ADMIN
+/// that escapes from its root can neither make the file system writable nor unmount it.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
         move_to_cpu(nth)?;
@@ -98,7 +98,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
         map_own_ids(&this_process)?;
     }
     mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // Any directory would do; /proc certainly exists.
+    // Any existing directory is suitable; /proc certainly exists.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"dayfly", c"/proc", c"tmpfs", flags, c"mode=0555,size=4k,nr_inodes=2")?;
     chdir(c"/proc")?;

@@ -143,7 +143,8 @@ fn many_at_once_all_get_theirs() {
         });
         assert_eq!(mounts().len(), before + 2);
         let cache = scratch.open();
-        // A request that found the lock taken did not cache its program. These requests cache such programs.
+        // A request that found the lock taken has not cached its program. The following requests
+        // cache these programs.
         let _: Vec<bool> = (0..7).map(|minor| ask(&cache, minor)).collect();
         assert!((0..7).all(|minor| !ask(&cache, minor)));
         assert_eq!(scratch.entries(PINS).len(), 7);
