@@ -38,8 +38,8 @@ pub struct Schemata {
 }
 
 impl Schemata {
-    /// Returns the limits that a configuration contains: first for the cache, then for the memory bandwidth, then all
-    /// others.
+    /// Returns the limits of a configuration: first those of the cache, then those of the memory
+    /// bandwidth, then all others.
     pub fn of(rdt: &IntelRdt<'_>) -> Self {
         let mut schemata = Self::default();
         for line in rdt.l3_cache_schema.iter().chain(&rdt.mem_bw_schema) {

@@ -1,8 +1,8 @@
 //! Intel RDT: controls cache and memory bandwidth through groups in the resctrl file system
 //! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
 //!
-//! If the configuration does not contain `linux.intelRdt`, this crate is not called, and no file of the host is read
-//! for it.
+//! If the configuration does not contain `linux.intelRdt`, dayfly does not call this crate, and
+//! reads no file of the host.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
