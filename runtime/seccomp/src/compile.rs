@@ -99,7 +99,8 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
         entries.push((*token, builder.push(LOAD, OFFSET_NR)));
     }
     let mut next = builder.ret(KILL_THREAD);
-    // The native architecture is put last here, so that the program tests it first.
+    // The program is generated backwards: the native architecture comes last in this list, so that
+    // the program tests it first.
     entries.sort_by_key(|(token, _)| *token == support.native.token());
     for (token, entry) in entries {
         next = builder.branch(JUMP_EQUAL, token, entry, next);
@@ -135,8 +136,8 @@ fn add_rule(
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
-            // A rule whose action is the default has no effect, and must not hide a later rule. So it is skipped, as in
-            // runc.
+            // A rule whose action is the default has no effect, and must not hide a later rule. So
+            // such a rule is skipped, as in runc.
             if value == default {
                 continue;
             }
@@ -323,7 +324,8 @@ impl Tree {
                 let middle = middle.map_or(0, |(from, _)| *from);
                 let yes = self.node(upper, builder)?;
                 let no = self.node(lower, builder)?;
-                // The lower half's code is now in between, so the jump may not reach the return any more.
+                // The code of the lower half now lies between the jump and the return, which may be
+                // too far away for the jump.
                 let yes = match upper {
                     [[(_, Verdict::Always(value))]] => builder.ret(*value),
                     _ => yes,

@@ -63,8 +63,8 @@ pub(crate) const JUMP_EQUAL: u16 = 0x15;
 pub(crate) const JUMP_GREATER: u16 = 0x25;
 pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 
-/// A jump target closer than this number of instructions can still be reached after a long jump or a return was
-/// inserted.
+/// A jump target that is less than this number of instructions away is still in reach after a long
+/// jump or a return has been inserted.
 const NEAR: usize = 250;
 
 /// The position of an instruction, counted from the end of the program.

@@ -1,4 +1,4 @@
-//! Generated profiles.
+//! Generates random profiles.
 
 use crate::{ARCHS, ours_of};
 use dayfly_seccomp::Insn;

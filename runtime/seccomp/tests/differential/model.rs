@@ -1,4 +1,4 @@
-//! A model of profiles, for those whose rules overlap.
+//! An evaluator for profiles whose rules overlap.
 
 use crate::interpreter::Data;
 use crate::{ARCHS, list};

@@ -98,8 +98,8 @@ fn condition(arg: &Value) -> ScmpArgCompare {
     ScmpArgCompare::new(number("index") as u32, operator, datum)
 }
 
-/// Removes names that we know, but the installed libseccomp does not know on at least one architecture. Returns the
-/// number of removed names.
+/// Removes names that dayfly knows, and that the installed libseccomp does not know on at least one
+/// architecture. Returns the number of removed names.
 pub fn drop_newer(profile: &mut Value) -> usize {
     let mut dropped = BTreeSet::new();
     for rule in profile["syscalls"].as_array_mut().unwrap() {
@@ -116,8 +116,8 @@ pub fn drop_newer(profile: &mut Value) -> usize {
     dropped.len()
 }
 
-/// Returns whether libseccomp has the same numbers for a name as we have. libseccomp's pseudo numbers for multiplexed
-/// calls of x86 (−100 to −300) correspond to our rules for socketcall and ipc.
+/// Returns whether libseccomp's numbers for a name equal dayfly's. libseccomp's pseudo numbers for
+/// multiplexed calls of x86 (−100 to −300) correspond to our rules for socketcall and ipc.
 fn is_known_alike(name: &str) -> bool {
     ARCHS.iter().all(|(arch, theirs)| {
         let ours = dayfly_seccomp::number(name, *arch);

@@ -18,8 +18,8 @@ const NO_SUCH_CALL: u32 = 0x0005_0026;
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {
-    /// Finds the highest numbers, in libseccomp's tables. If the default action allows calls or passes them to a
-    /// tracer, there are no such numbers, and the code does nothing.
+    /// Finds the highest numbers in libseccomp's tables. If the default action allows calls or
+    /// passes them to a tracer, the code does nothing, so no numbers are needed.
     pub fn new(profile: &Value) -> Self {
         let mut last = BTreeMap::new();
         let lenient = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE"];
