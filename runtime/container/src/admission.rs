@@ -8,11 +8,12 @@ use trace::Phase;
 
 use crate::{Error, Trace, Warn};
 
-/// Waits for a permit if the host has a limit. Dropping the returned permit lets another start continue. After the
-/// host's maximum waiting time, returns no permit, and the start continues without one.
+/// Waits for a permit if the host has a limit of concurrent starts. Dropping the returned permit
+/// lets another start continue. After the maximum waiting time of the limit, returns `None`, and
+/// the start continues without a permit.
 ///
 /// # Errors
-/// Only faults injected by tests.
+/// Fails only if a test injects a fault.
 pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Error> {
     while let Some(limit) = Limit::find() {
         trace.point("await", "permit")?;

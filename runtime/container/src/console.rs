@@ -10,7 +10,7 @@ use sys::Context;
 
 use crate::{Error, Trace};
 
-/// Where init sends the master of a process's terminal.
+/// The destination to which init sends the master of a process's terminal.
 #[derive(Debug)]
 pub(crate) enum Console<'a> {
     /// The process has no terminal.

@@ -133,8 +133,8 @@ fn try_run(
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
     let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
-    // If nothing here depends on the program's start, this process need not be woken at the start: it learns of the
-    // start at the program's exit.
+    // If no action depends on the program's start, the kernel need not wake this process at that
+    // time: the process learns at the program's exit that the program was started.
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()
@@ -183,7 +183,7 @@ fn try_run(
     }
     if (!options.detach && !options.keep) || status.is_err() {
         let removed = made.container.remove(true, create.warn);
-        // If both fail, the failure of the run is reported.
+        // If both fail, the error of the run is returned.
         return status.and_then(|code| removed.map(|()| code));
     }
     status

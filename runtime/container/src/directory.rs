@@ -42,7 +42,8 @@ pub(crate) fn remove(
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // This is not dayfly's file but a directory. It is removed below with everything else.
+            // This name is a directory that dayfly did not create. It is removed below with all
+            // other files.
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(sys::Error::new("unlink", format!("{id}/{name}"), errno)),
         }
@@ -80,8 +81,8 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 /// Locks a container's directory until `directory` and its duplicates are closed.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // No command works on the container: another command only checks the lock, for which it holds the lock in
-        // shared mode for a moment.
+        // No command works on the container: another command is just checking the lock, and for
+        // that holds it in shared mode for a moment.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }

@@ -47,7 +47,7 @@ pub enum Error {
     NoConfiguration(String),
     /// A detached command with a terminal, but without a console socket.
     NoConsoleSocket,
-    /// A console socket that would receive nothing.
+    /// A console socket was given, but no terminal would be sent to it.
     UnwantedConsoleSocket,
     /// The configuration sets limits, but the caller may not create the cgroup for them.
     LimitsWithoutCgroup {

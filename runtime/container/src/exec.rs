@@ -31,7 +31,8 @@ pub enum ProcessDocument<'a> {
     Text(&'a str),
 }
 
-/// The options of `exec`. The container's own process (config.json) provides the values of omitted options.
+/// The options of `exec`. Omitted options have the values of the container's own process
+/// (config.json).
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
     /// The JSON of the whole process, in place of the options for single attributes. Capabilities, labels, rlimits and
@@ -272,8 +273,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Fills in attributes that a process file omits with those of the container's own process, so that an omission never
-/// gives the new process more privileges.
+/// Adds the attributes that a process file omits, with the values of the container's own process.
+/// So omitting an attribute never gives the new process more privileges.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

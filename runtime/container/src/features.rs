@@ -13,9 +13,10 @@ use crate::checkpoint::CONFIG_ANNOTATION;
 /// The version of this build.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Prefixes of annotations that dayfly obeys: properties of a systemd scope; dayfly's own, for pinning, pools and
-/// traces; crun's annotation that keeps the caller's groups; runc's that names a file of options for criu, which may
-/// have programs to execute.
+/// Prefixes of annotations that change dayfly's behaviour: properties of a systemd scope; dayfly's
+/// own annotations, for pinning, pools and traces; crun's annotation that keeps the caller's
+/// groups; and runc's annotation that names a file of options for criu, which can make criu execute
+/// programs.
 const OBEYED_ANNOTATIONS: [&str; 4] =
     ["org.systemd.property.", "run.dayfly.", plan::KEEP_GROUPS, CONFIG_ANNOTATION];
 

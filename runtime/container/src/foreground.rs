@@ -14,7 +14,7 @@ use crate::console::Terminal;
 use crate::notify::Relay;
 use crate::{Error, Trace};
 
-/// The time after which a `run` reaps the helpers that created its container.
+/// The time after which a `run` reaps the helper processes of its start.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
@@ -162,8 +162,8 @@ impl<'a> Carrier<'a> {
     /// Stores the descriptors that must be polled in the last two entries of `fds`; returns the number of entries used.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
-        // A descriptor that is not to be read now is left out: poll(2) would report a hang-up of its pipe even if no
-        // events are requested.
+        // A descriptor that must not be read now is left out, because poll(2) reports a hang-up
+        // even if no events are requested.
         if self.input_open && self.length == 0 {
             *input = PollFd::from_borrowed_fd(stdin(), PollFlags::IN);
         }

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use crate::record::{self, Found, Record};
 
-/// Parses `bytes` as the record of a container, once with that container's id and once with another id.
+/// Parses `bytes` as the record of a container, once with the id in the record and once with
+/// another id.
 ///
 /// # Panics
 /// If the parsed record differs from the original, or if an altered field that `delete` uses is not detected.

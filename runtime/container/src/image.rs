@@ -103,7 +103,8 @@ impl<'a> ImageRun<'a> {
         }
         spec.annotations.insert(Str::new(NAME), Str::from(self.name.clone()));
         if sys::user_namespace::is_nested() && !sys::user_namespace::has_group(TTY) {
-            // As in `spec --rootless`: terminals cannot belong to an unmapped group.
+            // As in `spec --rootless`, the option `gid` of devpts is removed: terminals cannot
+            // belong to an unmapped group.
             for mount in spec.mounts.iter_mut().filter(|mount| *mount.kind == *"devpts") {
                 mount.options.retain(|option| **option != *"gid=5");
             }
@@ -249,7 +250,7 @@ impl Limits {
     }
 }
 
-/// The annotation of an image's configuration that has no seccomp filter on purpose.
+/// The annotation of a configuration that intentionally has no seccomp filter.
 const SECCOMP: &str = "run.dayfly.seccomp";
 
 /// Refuses a configuration without a seccomp profile, unless an annotation shows that this is intended: images imported

@@ -142,7 +142,7 @@ pub(crate) fn prepare(
     };
     let upper = match spec.root.as_ref().is_some_and(|root| root.readonly) {
         _ if options.ephemeral => Upper::Tmpfs { size: options.size },
-        // Only missing mount points are created in this upper layer.
+        // This upper layer will contain only missing mount points.
         true if !matches!(mode, Mode::Path | Mode::Copy) => Upper::Tmpfs { size: Some(PLACES) },
         _ => Upper::Directory,
     };

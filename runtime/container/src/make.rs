@@ -40,7 +40,7 @@ pub(crate) struct Made {
     pub container: Container,
     pub child: Child,
     pub pending: Option<Pending>,
-    /// The time at which the program began; 0 if the command is not traced.
+    /// The time at which the program began, for the trace; 0 if the command is not traced.
     pub program_since: u64,
     /// The socket that receives the container's notifications, if this command forwards them to the service manager.
     pub notify: Option<OwnedFd>,

@@ -15,7 +15,8 @@ use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
 use crate::{Error, Store, Trace};
 
-/// The data for all stages of a creation: `begin`, `console`, `ask`, then `make` (make.rs).
+/// The data of a creation, which takes place in four stages: `begin`, `console`, `ask`, and `make`
+/// (make.rs).
 pub(crate) struct Making<'a> {
     pub store: &'a Store,
     pub trace: &'static Trace,

@@ -1,8 +1,8 @@
 //! NOTIFY_SOCKET (sd_notify(3)): notifications of a container to the service manager that started the command.
 //!
-//! The container gets a socket of its own in place of the manager's. Of its messages, only READY=1 is forwarded; dayfly
-//! adds MAINPID=. The container cannot control the host's service in any other way. A detached command waits until the
-//! container is ready.
+//! The container gets a socket of its own in place of the manager's. dayfly forwards only the
+//! message READY=1, and adds MAINPID=. The container cannot control the host's service in any other
+//! way. A detached command waits until the container is ready.
 
 use alloc::format;
 use alloc::string::String;
@@ -76,9 +76,9 @@ impl Manager {
         Ok(socket)
     }
 
-    /// Waits until the container is ready, and tells the manager so. Returns once the manager has read the message,
-    /// because the manager accepts messages only from processes that still exist. If the container exits before it is
-    /// ready, nothing is sent.
+    /// Waits until the container is ready, and notifies the manager. Returns once the manager has
+    /// read the message, because the manager accepts messages only from processes that still exist.
+    /// If the container exits before it is ready, nothing is sent.
     ///
     /// # Errors
     /// If the manager is missing.

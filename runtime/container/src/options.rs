@@ -133,7 +133,8 @@ pub enum UserNamespace {
     Host,
     /// The ids are mapped to a range that no other container uses.
     Auto,
-    /// As `Auto`, but only to the range with this first id: a restored container keeps its ids.
+    /// Like `Auto`, but the range must be the one with this first id, because a restored container
+    /// keeps its ids.
     Range(u32),
     /// The ids are mapped to one range that all containers with this setting share.
     Shared,

@@ -137,7 +137,7 @@ impl Container {
     /// If the container has no log, or if standard output cannot be written to.
     pub fn print_log(&self, tail: Option<u64>, follow: bool) -> Result<(), Error> {
         let log = self.open_log()?;
-        // Begins before the first read, so that no output is missed.
+        // The watch begins before the first read, so that no output is missed.
         let watch = if follow { Some(self.watch_log()?) } else { None };
         let start = bound::start(self.directory.as_fd());
         let mut at = match tail {

@@ -1,5 +1,5 @@
-//! User names from /etc/passwd, without nscd and NSS: two milliseconds for a look-up are too long for the owner column
-//! of `list`.
+//! Looks up user names in /etc/passwd. nscd and NSS are not used: a look-up through them takes two
+//! milliseconds, too long for the owner column of `list`.
 
 use alloc::string::{String, ToString};
 

@@ -26,7 +26,7 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Opt
 /// already lists CPUs, only CPUs of this list are chosen; memory nodes that the configuration lists stay unchanged.
 ///
 /// # Errors
-/// If the words are invalid, or if they stand for CPUs that do not exist.
+/// If the words are invalid, or if they select CPUs that do not exist.
 pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
     let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
     let wrong = |error| Error::Pin { option: "pin", error };

@@ -176,7 +176,7 @@ impl Store {
     /// with the same name.
     pub(crate) fn claim(&self, id: &str) -> Result<Claim, Error> {
         let object = || format!("{}/{id}", self.path);
-        // Twice: the second time after removing leftovers.
+        // Tries at most twice: the second time after leftovers have been removed.
         for _ in 0..2 {
             match mkdirat(&*self.root, id, Mode::from_raw_mode(0o700)) {
                 Ok(()) => {
@@ -329,7 +329,8 @@ impl Store {
         Ok(names)
     }
 
-    /// Prints why a container cannot be listed, unless it is just being created or removed.
+    /// Prints the reason why a container cannot be listed, unless the container is being created or
+    /// removed.
     fn complain(&self, id: &str, error: &Error) {
         let Ok(directory) = self.directory(id) else { return };
         if is_locked(directory.as_fd()) {

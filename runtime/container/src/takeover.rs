@@ -36,7 +36,8 @@ impl Takeover {
         Self { changes, deadline: Deadline::after(identity::PATIENCE), next: FIRST }
     }
 
-    /// Discards all events until now, because this process itself has caused one by reading the record.
+    /// Discards all pending events, because this process itself has caused one of them by reading
+    /// the record.
     pub fn forget(&self) {
         let mut events = [0; 1024];
         if let Some(changes) = &self.changes {

@@ -30,9 +30,10 @@ pub struct Trace {
     command: &'static str,
     args: sys::Args,
     destination: RefCell<Option<Destination>>,
-    /// The time of the program's first instruction.
+    /// The time of the program's first instruction, in nanoseconds; 0 if the clock was not read
+    /// then.
     entered: u64,
-    /// Times from before the command executed itself again; `None` if it did not.
+    /// The times from before the command executed itself again; `None` if it has not done so.
     sealed: Option<Sealed>,
     /// The creation time of the process, once known.
     began: Cell<Option<u64>>,
@@ -184,7 +185,8 @@ impl Trace {
 
     /// Returns the time of this execution's first instruction.
     fn entered(&self) -> u64 {
-        // If an annotation requests the trace, the clock was not read at entry.
+        // If an annotation requests the trace, the clock was not read at the program's first
+        // instruction.
         if self.entered > 0 { self.entered } else { self.turned_on() }
     }
 

@@ -1,11 +1,11 @@
 //! The cgroups of a container that a checkpoint saves.
 //!
-//! criu saves the cgroup of the container's init in each hierarchy, with all cgroups below it, and the restore creates
-//! those that are missing. If the container has no cgroup of its own in a hierarchy, its processes are in a cgroup that
-//! others use as well, often the root. This is also possible in a hierarchy that dayfly uses: dayfly skips hierarchies
-//! in which it cannot create a cgroup. criu would then save the cgroups of other programs, and the restore would create
-//! them again even if those programs have removed them. criu therefore receives the list of hierarchies that it may
-//! save.
+//! In each hierarchy, criu saves the cgroup of the container's init with all cgroups below it, and
+//! a restore creates the saved cgroups that are missing. If the container has no cgroup of its own
+//! in a hierarchy, its processes share a cgroup with other programs, often the root. This is also
+//! possible in a hierarchy that dayfly uses, because dayfly skips hierarchies in which it cannot
+//! create a cgroup. criu would then save the cgroups of other programs, and a restore would create
+//! them again. criu therefore receives a list of the hierarchies that it may save.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -38,9 +38,10 @@ fn own_hierarchies(location: Option<&Location>, text: &str) -> Vec<String> {
     if own.is_empty() { [NO_HIERARCHY.to_string()].into() } else { own }
 }
 
-/// Returns whether the cgroup `path`, from /proc/PID/cgroup, is the container's or below it: init may have moved
-/// itself. `own` is the container's cgroup below the mount point. If the mount shows only a part of the hierarchy,
-/// `path` begins with the path of this part.
+/// Returns whether the cgroup `path`, from /proc/PID/cgroup, is the container's cgroup or below it.
+/// Init may have moved to a cgroup below the container's. `own` is the container's cgroup below the
+/// mount point. If the mount shows only a part of the hierarchy, `path` begins with the path of
+/// this part.
 fn is_at_or_below(path: &str, own: &str) -> bool {
     !own.is_empty() && format!("{path}/").contains(&format!("{own}/"))
 }

@@ -1,5 +1,6 @@
-//! The changes of a container to a root filesystem from layers. They are removed with the container, so a checkpoint
-//! contains a copy of them, which a restore puts into the new upper layer.
+//! The changes of a container to a root filesystem from layers. They are removed together with the
+//! container. Therefore a checkpoint contains a copy of the changes, and a restore copies them into
+//! the new upper layer.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +18,8 @@ use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::{Container, Error};
 
-/// The copy's name in the directory of images, and its name until it is complete.
+/// The names in the directory of images of the complete copy, and of a copy that is not complete
+/// yet.
 const CHANGES: &str = "changes";
 const INCOMPLETE: &str = "changes.incomplete";
 /// The upper layer's name in the container's directory of the store.
@@ -31,8 +33,8 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Removes the changes of an earlier checkpoint. Prepares a copy if the container has an upper layer on disk: until
-    /// `save`, the checkpoint is incomplete.
+    /// Removes the changes of an earlier checkpoint. If the container has an upper layer on disk,
+    /// prepares a copy; the checkpoint is then incomplete until [`Self::save`] has been called.
     pub fn begin(container: &Container, images: &Directory) -> Result<Option<Self>, Error> {
         remove(images, CHANGES)?;
         remove(images, INCOMPLETE)?;
@@ -48,7 +50,8 @@ impl Changes {
         Ok(Some(Self { upper, copy }))
     }
 
-    /// Copies the changes. The container's processes must be stopped, and stay so while `criu`, a pidfd, has not ended.
+    /// Copies the changes. The container's processes must be stopped, and must stay stopped until
+    /// the process of the pidfd `criu` has exited.
     pub fn save(&self, images: &Directory, criu: &OwnedFd) -> Result<(), Error> {
         copy_upper(self.upper.as_fd(), self.copy.as_fd())?;
         if has_exited(criu) {
@@ -60,7 +63,7 @@ impl Changes {
     }
 }
 
-/// Removes what a failed checkpoint has copied.
+/// Removes the files that a failed checkpoint has copied.
 pub(super) fn discard(images: &Directory) -> Result<(), Error> {
     remove(images, INCOMPLETE)
 }

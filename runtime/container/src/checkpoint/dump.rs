@@ -49,7 +49,8 @@ impl Container {
         self.refuse(&spec, options)?;
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("open", "/dev/null")?;
-        // Root of the container's user namespace reads the images at a restore. Their directory is the caller's alone.
+        // At a restore, root of the container's user namespace reads the images. Their directory is
+        // accessible only to the caller.
         let in_user_namespace = self.is_in_user_namespace();
         let hidden = match in_user_namespace {
             true => Mode::WGRP | Mode::WOTH,
@@ -90,11 +91,12 @@ impl Container {
         self.trace.point("checkpoint", self.id())?;
         entering::wait(&self)?;
         process.check()?;
-        // criu receives a pid, and keeps the process with this pid until after this notice. If init still exists now,
-        // the pid has been init's all the time.
+        // criu receives a pid, and stops the process with this pid before it sends this notice. If
+        // init still exists now, the pid has belonged to init all the time.
         let criu = session.pidfd()?;
         let mut guard = None;
-        // criu writes the inventory before these notices, but goes on only if they succeed.
+        // criu writes the inventory before it sends these notices, but continues only if this
+        // process handles them without an error.
         let mut is_incomplete = false;
         let save = |changes: &mut Option<Changes>| {
             changes.take().map_or(Ok(()), |changes| changes.save(&images, &criu))
@@ -130,7 +132,8 @@ impl Container {
             if state == Status::Running {
                 self.resume_quietly();
             }
-            // A restore must not take the images for whole. If they are, they stay: criu may have ended the processes.
+            // A restore must not mistake incomplete images for a checkpoint. Complete images are
+            // kept, because criu may already have ended the processes.
             let forgotten = if is_incomplete { images.forget() } else { Ok(()) };
             if let Err(error) = forgotten.and_then(|()| changes::discard(&images)) {
                 (options.warn.0)(&format!("the images are incomplete, and not removed: {error}"));
@@ -159,7 +162,8 @@ impl Container {
         self.record.namespaces & CloneFlags::NEWUSER.bits() != 0
     }
 
-    /// Refuses unsupported properties of the container, including properties that only the record shows.
+    /// Refuses unsupported properties of the container, including properties that are in the record
+    /// but not in the configuration.
     fn refuse(&self, spec: &Spec<'_>, options: &CheckpointOptions<'_>) -> Result<(), Error> {
         const WHAT: &str = "checkpoint";
         let in_user_namespace = self.is_in_user_namespace();
@@ -200,8 +204,9 @@ impl Container {
             cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), process)?,
             freeze_cgroup: self.freezer(session)?,
             page_server: page_server(&options.criu.pages),
-            // The lock keeps the state of connections unchanged during a dump. To set it, and to remove it again at each
-            // restore, criu executes iptables-restore(8) several times, which takes longer than most other things it does.
+            // The lock keeps the state of TCP connections unchanged during a dump. To set the lock,
+            // and to remove it at each restore, criu executes iptables-restore(8) several times,
+            // which takes longer than most other steps.
             network_lock: match options.criu.tcp_established || !session.is(31900) {
                 true => network_lock::DEFAULT,
                 false => network_lock::SKIP,
@@ -222,13 +227,14 @@ impl Container {
     }
 }
 
-/// Returns the page server in criu's form. As with runc, port 0 means none.
+/// Returns the page server in criu's format. As with runc, port 0 means that there is no page
+/// server.
 fn page_server(pages: &Pages<'_>) -> Option<PageServer> {
     let (address, port) = pages.server.filter(|(_, port)| *port != 0)?;
     Some(PageServer { address: address.to_string(), port })
 }
 
-/// Takes over the descriptor of `--status-fd`, with runc's errors.
+/// Takes ownership of the descriptor of `--status-fd`. The error messages are runc's.
 fn status_of(number: i32, session: &Session) -> Result<OwnedFd, Error> {
     let invalid = |why: &str| Error::Text(format!("invalid --status-fd argument {number}: {why}"));
     let fd = take_inherited(number).map_err(|_| invalid("bad file descriptor"))?;
@@ -240,7 +246,8 @@ fn status_of(number: i32, session: &Session) -> Result<OwnedFd, Error> {
     Ok(fd)
 }
 
-/// Refuses `option`, which needs a kernel that tracks written pages. The message tells whether this kernel does.
+/// Refuses `option`, which needs a kernel that tracks written pages. The message says whether this
+/// kernel does so.
 fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     let features = session.features()?;
     Err(Error::Text(match features.mem_track {

@@ -1,6 +1,7 @@
-//! Processes that are about to enter a container in a user namespace, or have just made one that has (`exec`). They are
-//! in the container's cgroup, but in the caller's namespaces. criu would save such a process if the container's init is
-//! its parent, and could not restore it.
+//! Processes of `exec` that have not entered the container's user namespace yet, or that have just
+//! created a process in it. They are in the container's cgroup, but in the caller's namespaces. If
+//! the container's init is the parent of such a process, criu would save the process, and could not
+//! restore it.
 
 use alloc::format;
 use core::time::Duration;
@@ -15,13 +16,13 @@ use sys::wait::{Deadline, ready};
 
 use crate::{Container, Error};
 
-/// The time that such processes get to end, all together. They do nothing more.
+/// The maximum time to wait for the exit of all such processes. They have no other work left.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Waits until all processes of the container are in its user namespace.
 ///
 /// # Errors
-/// As [`check`], if they take too long; those of pidfd_open(2).
+/// Those of [`check`], if the processes take too long; those of pidfd_open(2).
 pub(super) fn wait(container: &Container) -> Result<(), Error> {
     let deadline = Deadline::after(PATIENCE);
     while let Some(pid) = found(container)? {

@@ -1,5 +1,6 @@
-//! A process that ends a criu which serves pages if the command is killed. criu would go on to wait for a restore that
-//! asks for pages, and keep the container stopped meanwhile.
+//! A process that kills criu if the command is killed while criu serves memory pages. Without this
+//! process, criu would wait for a restore that fetches pages, and the container would remain
+//! stopped.
 
 use core::time::Duration;
 
@@ -14,10 +15,10 @@ use sys::signal::{SignalSet, set_mask};
 
 use crate::Error;
 
-/// The time that a killed criu gets to end.
+/// The maximum time to wait for the exit of a killed criu.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The guard. It is ended on drop.
+/// The guard process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Guard(Child);
 
@@ -28,11 +29,11 @@ impl Guard {
         match copy_process().context("clone3", "guard of criu")? {
             Clone::Parent(child) => Ok(Self(child)),
             Clone::Child => {
-                // A terminal's signals reach this process as well.
+                // Signals from a terminal are sent to this process, too.
                 let _ = set_mask(SignalSet::ALL);
                 if ends_before(&command, criu) {
                     let _ = sys::signal::send(criu.as_fd(), 9);
-                    // Even if the kernel keeps criu, this process ends.
+                    // This process exits even if criu, in uninterruptible sleep, does not.
                     let _ = sys::pidfd::wait_for_exit(criu, PATIENCE);
                     resume();
                 }
@@ -49,7 +50,7 @@ impl Drop for Guard {
     }
 }
 
-/// Waits until one of two processes has ended; returns whether it is the first.
+/// Waits until one of two processes has exited; returns whether the first one has exited.
 fn ends_before(first: &OwnedFd, second: &OwnedFd) -> bool {
     let mut fds = [first, second].map(|pidfd| PollFd::new(pidfd, PollFlags::IN));
     loop {

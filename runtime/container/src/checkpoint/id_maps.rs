@@ -1,5 +1,6 @@
-//! The id mappings of a container in a user namespace: those in the images must be those of the configuration, because
-//! criu restores the saved ones, and the root filesystem belongs to the configured ones.
+//! The id mappings of a container in a user namespace. criu restores the mappings in the images,
+//! and the files of the root filesystem belong to the ids of the configuration's mappings, so the
+//! two must be equal.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -49,7 +50,8 @@ pub(super) fn check(saved: Option<&UserNamespace>, spec: &Spec<'_>) -> Result<()
     }
 }
 
-/// Returns the options for layers with the saved range of ids in place of any free range.
+/// Returns the options for layers, changed so that the container gets the saved range of ids
+/// instead of a free range.
 pub(super) fn with_saved_range<'a>(
     options: &LayeredOptions<'a>,
     saved: Option<&UserNamespace>,

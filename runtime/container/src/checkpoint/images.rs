@@ -32,7 +32,8 @@ const SIZES: &str = "sizes.json";
 
 /// The beginning of the name of a user namespace's image.
 const USER_NAMESPACE: &str = "userns-";
-/// The first bytes of a user namespace's image: those of all images, and its own.
+/// The first bytes of a user namespace's image: the magic number of all images, and that of this
+/// type of image.
 const USER_NAMESPACE_MAGIC: [[u8; 4]; 2] =
     [0x5456_4319_u32.to_le_bytes(), 0x5547_4906_u32.to_le_bytes()];
 
@@ -52,8 +53,8 @@ impl Directory {
             let part = path.get(..end).unwrap_or_default();
             match mkdir(part, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                // The parent cannot be created on a read-only file system or in another user's directory. It may exist
-                // already; if it does not, a later call fails.
+                // On a read-only file system, or in another user's directory, the parent cannot be
+                // created. It may exist already; if not, a later call fails.
                 Err(Errno::ROFS | Errno::ACCESS) if end < path.len() => {}
                 Err(errno) => return Err(sys::Error::new("mkdir", part, errno).into()),
             }
@@ -169,7 +170,7 @@ impl Directory {
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Writes the length of each image to the file of sizes.
+    /// Writes the length of each image to [`SIZES`].
     pub fn write_sizes(&self) -> Result<(), Error> {
         let mut sizes = BTreeMap::new();
         for name in self.names()? {
@@ -221,19 +222,21 @@ impl Directory {
             .try_for_each(|name| self.remove(name))
     }
 
-    /// Keeps other checkpoints out of the directory as long as this value lives: they would remove this one's files.
+    /// Locks the directory against other checkpoints until this value is dropped. They would remove
+    /// the files of this checkpoint.
     pub fn lock(&self) -> Result<(), Error> {
         match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Text(format!(
                 "another checkpoint writes to {}: wait until it has ended, or take another directory",
                 self.path
             ))),
-            // Not every file system has locks.
+            // Some file systems do not support locks.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// Refuses a directory that others may search, for files that others must not reach there but may read or execute.
+    /// Refuses a directory that other users may search. Needed for files whose own modes allow
+    /// other users to read or execute them.
     pub fn check_closed(&self) -> Result<(), Error> {
         let mode = fstat(&self.fd).context("fstat", &self.path)?.st_mode;
         if mode & 0o011 == 0 {

@@ -93,8 +93,8 @@ pub(super) fn cgroups(location: &cgroup::Location, place: &str) -> Vec<ExternalM
     bound.collect()
 }
 
-/// Returns the name in the images of a device node that is a mount. As with runc it is the path, but for the path that
-/// is the name of the mask.
+/// Returns the name in the images of a device node that is a mount. As with runc, the name is the
+/// path, except for the path that is the name of the mask ([`MASK`]).
 pub(super) fn device_name(path: &str) -> String {
     match path {
         MASK => "device /dev/null".to_string(),

@@ -27,12 +27,13 @@ pub(super) struct Stages<'a> {
     pub console: Option<Console<'a>>,
     /// The container's init, from criu's first notice that names it.
     pub begun: Option<OwnedFd>,
-    /// The container's init, once the record contains it.
+    /// The container's init, once it has been added to the record.
     pub child: Option<(Child, Header)>,
 }
 
 impl Stages<'_> {
-    /// Does the work that a notice requests. After an error criu ends the restore.
+    /// Does the work that a notice requests. If this function returns an error, criu aborts the
+    /// restore.
     pub fn hear(&mut self, notice: &Notice, handed: Option<OwnedFd>) -> Result<(), Error> {
         match notice.script.as_str() {
             "setup-namespaces" => {
@@ -76,7 +77,8 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Completes the record with init. The processes exist and are stopped; other commands now see the container.
+    /// Completes the record with init. The processes exist and are stopped; from now on, other
+    /// commands see the container.
     fn add_to_record(&mut self, pid: i32) -> Result<(), Error> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;

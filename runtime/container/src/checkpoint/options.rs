@@ -31,10 +31,12 @@ pub struct CriuOptions<'a> {
 /// How memory pages are transferred.
 #[derive(Debug, Clone, Default)]
 pub struct Pages<'a> {
-    /// Whether criu keeps the pages of a checkpoint until a restore asks for them, and whether a restored process gets
-    /// pages only when it accesses them (userfaultfd(2)).
+    /// For a checkpoint, whether criu serves the memory pages instead of writing them to a file.
+    /// For a restore, whether a process gets a page only when it accesses the page
+    /// (userfaultfd(2)).
     pub lazy: bool,
-    /// Address and TCP port of the page server: with `lazy` those of criu itself, otherwise those of another criu.
+    /// Address and TCP port of the page server. With `lazy`, this is the criu of this checkpoint,
+    /// otherwise another criu.
     pub server: Option<(&'a str, i32)>,
     /// The number of the inherited descriptor to which a NUL byte is written when criu serves pages.
     pub status_fd: Option<i32>,
@@ -91,7 +93,7 @@ pub struct CheckpointOptions<'a> {
     pub leave_running: bool,
     /// Whether TCP connections that are being established are left out.
     pub tcp_skip_in_flight: bool,
-    /// Whether open, unlinked files get a temporary name.
+    /// Whether files that are open but unlinked get a temporary name.
     pub link_remap: bool,
     /// The name of the command-line option, if any, that requests to save only changed memory.
     pub tracked: Option<&'static str>,

@@ -12,8 +12,8 @@ use sys::Context;
 use crate::Error;
 use crate::identity::has_exited;
 
-/// A process and its directory in /proc. The directory stays that of this process: after the exit, reads fail with
-/// ESRCH or ENOENT, even if another process has got the pid.
+/// A process and its open directory in /proc. The descriptor always refers to this process: after
+/// its exit, reads fail with ESRCH or ENOENT, even if another process has the same pid by then.
 #[derive(Debug)]
 pub(super) struct Process {
     pub pid: i32,
@@ -30,7 +30,7 @@ impl Process {
         let pid = pid.as_raw_nonzero().get();
         let path = format!("/proc/{pid}");
         let opened = sys::fs::open_dir(CWD, path.as_str());
-        // The directory may be another process's only if this one has exited.
+        // If the process has exited, the directory may belong to another process.
         if has_exited(&pidfd) {
             return Err(Error::NotRunning);
         }
@@ -103,7 +103,7 @@ mod tests {
         let (mut child, _, pidfd) = sleeping();
         child.kill().unwrap();
         child.wait().unwrap();
-        // The pid now belongs to another process: this one.
+        // The pid of the directory now belongs to another process: the test process.
         let other = rustix::process::getpid();
         assert!(matches!(Process::open((other, pidfd)), Err(Error::NotRunning)));
     }

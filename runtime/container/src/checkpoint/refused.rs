@@ -10,11 +10,11 @@ use spec::{IdMapping, Linux, NamespaceKind, Spec};
 use crate::Error;
 use crate::request::foreign_network;
 
-/// The id as which a process appears in a user namespace before it takes on an id of it.
+/// The overflow id, as which a process appears in a user namespace in which its id is not mapped.
 const OVERFLOW_ID: u32 = 65534;
 
-/// Refuses an unsupported configuration. `in_user_namespace` tells whether the container is in a user namespace; it may
-/// be in one that its configuration does not have (`--userns`).
+/// Refuses an unsupported configuration. `in_user_namespace` is true if the container is in a user
+/// namespace, even one that its configuration does not contain (`--userns`).
 ///
 /// # Errors
 /// If the configuration has an unsupported property, which the error names.
@@ -63,8 +63,9 @@ pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> 
     Ok(())
 }
 
-/// Refuses what criu cannot save or restore in a user namespace: it saves only namespaces that belong to it, and its
-/// first process sends messages before it takes on an id of the namespace.
+/// Refuses properties that criu cannot save or restore in a user namespace. criu saves only
+/// namespaces that this user namespace owns. At a restore, criu's first process in the namespace
+/// sends messages before its id is mapped there.
 fn check_user_namespace(linux: &Linux<'_>, command: &str) -> Result<(), Error> {
     if let Some(joined) = linux.namespaces.iter().find(|namespace| namespace.path.is_some()) {
         let kind = joined.kind;
@@ -89,7 +90,7 @@ fn check_user_namespace(linux: &Linux<'_>, command: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses lazy pages in a user namespace: there, userfaultfd(2) fails even for root.
+/// Refuses lazy pages in a user namespace, where userfaultfd(2) fails even for root.
 ///
 /// # Errors
 /// If the container is in a user namespace.
@@ -107,11 +108,11 @@ pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {
     Err(Error::Text(format!("{command} of {what} is not supported yet")))
 }
 
-/// How restored processes join a namespace whose path is in the configuration.
+/// How restored processes join a namespace that the configuration gives by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// The namespace is external to criu, which receives it as a descriptor. Contains the first version of criu that
-    /// supports this.
+    /// criu receives the namespace as a descriptor of an external file. The field is the first
+    /// version of criu that supports this.
     External(i32),
     /// criu joins the namespace by its path.
     ByPath,

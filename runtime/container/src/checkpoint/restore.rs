@@ -39,9 +39,10 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
 
-/// Restores a container from images and a bundle. Waits for the program's exit and returns its exit status; with
-/// `detach`, returns once the program is running. The signals of [`sys::signal::SignalSet::INTERRUPTS`] interrupt the
-/// restore until criu has ended. All signals stay blocked when this function returns: the caller is about to exit.
+/// Restores a container from images and a bundle. Waits for the program's exit and returns its exit
+/// status; with `detach`, returns once the program is running. The signals of
+/// [`sys::signal::SignalSet::INTERRUPTS`] interrupt the restore until criu has ended. All signals
+/// are still blocked when this function returns, because the caller is about to exit.
 ///
 /// # Errors
 /// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or
@@ -87,7 +88,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let status = hooks::after_start(&container).and_then(|()| match options.detach {
         true => Ok(0),
         false => {
-            // If the program has closed its terminal, the container sends no terminal.
+            // If the program has closed its terminal, no terminal is received.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 signals.wait(&child, terminal.as_ref(), None, None)
@@ -99,7 +100,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
             pid_file::remove(path);
         }
         let removed = container.remove(true, create.warn);
-        // The first error is returned.
+        // If both fail, the first error is returned.
         return status.and_then(|code| removed.map(|()| code));
     }
     status
@@ -154,12 +155,13 @@ impl Restoration<'_> {
         console: Console<'_>,
     ) -> Result<(Record, Child, Header), Error> {
         let making = self.making;
-        // Since version 3.14 criu creates a time namespace, so that the processes' clocks continue. An older one leaves
-        // them in that of the host, which another process may join as well.
+        // Since version 3.14 criu creates a time namespace, so that the clocks of the processes
+        // continue. An older criu leaves the processes in the host's time namespace.
         if access("/proc/self/ns/time", Access::EXISTS).is_ok() {
             record.namespaces |= CloneFlags::NEWTIME.bits();
         }
-        // Before anything else is made, so that what a killed restore leaves can be found and removed.
+        // The record is written before anything else is created, so that `delete` can find and
+        // remove everything that a killed restore leaves.
         let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
         if let Some(prepared) = &making.prepared {
             making.trace.point("make", "directory of changes")?;

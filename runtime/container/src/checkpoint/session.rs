@@ -23,16 +23,17 @@ use sys::wait::Deadline;
 
 use crate::Error;
 
-/// The variable that sets criu's path.
+/// The environment variable that contains criu's path.
 pub const PROGRAM: &str = "DAYFLY_CRIU";
 /// The oldest criu that reports its version.
 const OLDEST: i32 = 30000;
 /// The largest size of an answer, in bytes.
 const LONGEST: usize = 1 << 16;
-/// The time that criu gets to tell its version or its features. It does not touch the container for that.
+/// The maximum time for criu to report its version or its features. For these requests, criu does
+/// not access the container.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What has failed.
+/// The cause of a failed operation.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// An error of this process.
@@ -64,15 +65,17 @@ pub(super) struct Session {
     ended: Ended,
     /// Yields the signals that interrupt the operation, if this process has blocked them.
     interrupts: Option<OwnedFd>,
-    /// When criu must have answered.
+    /// The time by which criu must have answered.
     deadline: Option<Deadline>,
 }
 
 impl Session {
-    /// Starts criu and asks for its version. `streams` become its standard streams; `others` follow from descriptor 4
-    /// on. With `own_group`, criu gets its own process group, so that a terminal's signals do not reach criu: an
-    /// interrupted criu would leave processes modified. Without `own_group`, the caller has blocked signals: criu
-    /// starts with [`SignalSet::INTERRUPTS`] blocked, and this process ends criu when it receives one of these signals.
+    /// Starts criu and requests its version. `streams` become its standard streams; `others` follow
+    /// from descriptor 4 on. With `own_group`, criu gets its own process group, so that a
+    /// terminal's signals do not reach criu: an interrupted criu would leave processes modified.
+    /// Without `own_group`, the caller must have blocked signals: criu starts with
+    /// [`SignalSet::INTERRUPTS`] blocked, and this process kills criu when it receives one of these
+    /// signals.
     ///
     /// # Errors
     /// If criu is missing or too old.
@@ -186,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Asks criu which optional features this kernel supports.
+    /// Requests from criu which optional features this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {
             kind: kind::FEATURE_CHECK,
@@ -206,8 +209,9 @@ impl Session {
     /// Makes criu perform the operation `what` with `options`, and waits until criu's process ends.
     ///
     /// # Errors
-    /// If criu fails. If `on_notice` returns an error; criu then stops. If a signal interrupts this process before
-    /// criu's process has ended; criu is then killed, even after its answer.
+    /// If criu fails. If `on_notice` returns an error, in which case criu aborts. If a signal
+    /// interrupts this process before criu's process has ended, in which case criu is killed, even
+    /// if it has already answered.
     pub fn run(
         mut self,
         what: i32,
@@ -228,7 +232,8 @@ impl Session {
         }
     }
 
-    /// Sends a request that criu answers by itself, and waits for the answer no longer than [`PATIENCE`].
+    /// Sends a request that criu can answer without accessing a container, and waits for the answer
+    /// no longer than [`PATIENCE`].
     fn ask_soon(&mut self, request: &Request) -> Result<Response, Trouble> {
         self.deadline = Some(Deadline::after(PATIENCE));
         let answer = self.ask(request, &mut |_, _| Ok(()));
@@ -318,7 +323,7 @@ impl Session {
                 return Ok(true);
             }
             if ended {
-                // criu may have answered and ended after poll(2) looked at the socket.
+                // criu may have answered and exited after poll(2) checked the socket.
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 if matches!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&now)), Ok(1..)) {
                     return Ok(true);

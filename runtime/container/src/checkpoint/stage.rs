@@ -43,7 +43,7 @@ pub(super) struct Stage {
     home: OwnedFd,
     here: OwnedFd,
     is_left: bool,
-    /// The directory of the mounts. `hide` may move it.
+    /// The directory of the mounts. `expose` may move it.
     base: String,
     /// The path of the root filesystem, a mount point.
     pub root: String,
@@ -51,14 +51,15 @@ pub(super) struct Stage {
     pub mounts: Vec<ExternalMount>,
 }
 
-/// The inputs of a stage.
+/// The input from which a [`Stage`] is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub spec: &'a Spec<'a>,
     pub bundle: &'a str,
     pub rootfs: &'a str,
     pub cgroup: Option<&'a cgroup::Location>,
-    /// The mounts that the plan makes: device nodes, and the root filesystem if it consists of layers.
+    /// The mounts that the plan's steps make: device nodes, and the root filesystem if it consists
+    /// of layers.
     pub made: &'a launch::Mounts,
     /// Whether criu opens the mounts as root of a user namespace, and so needs permission to search directories.
     pub in_user_namespace: bool,
@@ -82,12 +83,13 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Returns a directory that every user may search, with a mount of each image: the restored processes read images
-    /// themselves, after they have entered the user namespace. Its mapping is written meanwhile, so that they read some
-    /// as the host's root without capabilities, and others as the container's root.
+    /// Returns a directory that every user may search, with a mount of each image. The restored
+    /// processes read images themselves, after they have entered the user namespace. The id mapping
+    /// is written in the meantime, so they read some images as the host's root without
+    /// capabilities, and others as the container's root.
     ///
     /// # Errors
-    /// If others than the owner may not read an image.
+    /// If an image is not readable by users other than its owner.
     pub fn show_images(&self, images: &Directory) -> Result<Directory, Error> {
         let shown = format!("{}/images", self.base);
         mkdir(shown.as_str(), MADE).context("mkdir", shown.as_str())?;
@@ -114,8 +116,8 @@ impl Stage {
         Ok(Directory { fd, path: images.path.clone() })
     }
 
-    /// Moves the mounts to a directory that every user may search, if `scene` needs that. The directories below it are
-    /// then hidden from criu.
+    /// Moves the mounts to a directory that every user may search, if `scene` requires it. The
+    /// mounts then cover that directory, so criu cannot see the directories below it.
     pub fn expose(&mut self, scene: Scene<'_>) -> Result<Option<String>, Error> {
         let place = match scene.in_user_namespace {
             true => closed_directory(&self.base)?,
@@ -158,7 +160,7 @@ impl Stage {
     }
 
     fn make(&mut self, directory: &str, scene: Scene<'_>) -> Result<(), Error> {
-        // Mounts propagate from the host, not to it.
+        // Mount events propagate from the host, and not to the host.
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
             .context("mount MS_SLAVE|MS_REC", "/")?;
         let base = format!("{directory}/{NAME}");
@@ -194,7 +196,8 @@ impl Stage {
         Ok(mount_bind_recursive(rootfs, place).context("bind", rootfs)?)
     }
 
-    /// Attaches the mount that covers masked files, through which the container's root cannot change the device.
+    /// Attaches the mount that covers masked files. Through this mount, the container's root cannot
+    /// change the device.
     fn add_mask(&mut self, scene: Scene<'_>) -> Result<(), Error> {
         let Some(tree) = scene.made.mask() else { return Ok(()) };
         let place = format!("{}/null", self.base);
@@ -308,8 +311,9 @@ fn is_in_own(scene: Scene<'_>, destination: &str) -> bool {
     matches!(nearest, Some((_, Sort::Own | Sort::Cgroups)))
 }
 
-/// Returns the first directory on the way to `path` that not every user may search, if there is one. Directories of
-/// mounts are left out of account: `path` is the mount point of a file system of ours.
+/// Returns the first directory in `path` that not every user may search, if there is one.
+/// Directories inside mounts need not be checked, because `path` is the mount point of a file
+/// system that this process has made.
 fn closed_directory(path: &str) -> Result<Option<String>, Error> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for end in ends {
@@ -331,7 +335,7 @@ fn copy(source: &str, recursive: bool) -> Result<OwnedFd, Error> {
     Ok(open_tree(CWD, source, flags).context("open_tree", source)?)
 }
 
-/// Sets the configured attributes on a detached copy of a mount.
+/// Sets the configured attributes on `tree`, a detached copy of a mount.
 fn give(tree: &OwnedFd, options: &MountOptions<'_>, destination: &str) -> Result<(), Error> {
     for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
         let attr = MountAttr { set: change.set, clear: change.clear, ..MountAttr::default() };

@@ -42,8 +42,8 @@ impl LayeredRecord {
         Owner { since: self.since, directory: self.owner.clone() }
     }
 
-    /// Creates the container's directory in the store. First removes a directory that a killed command with the same id
-    /// left.
+    /// Creates the container's directory in the store. First removes a directory that a killed
+    /// command left for the same id.
     pub fn make_directory(&self) -> Result<(), sys::Error> {
         if self.directory.is_empty() {
             return Ok(());

@@ -22,7 +22,7 @@ pub(crate) fn line(recipe: &Recipe, counts: Counts) -> String {
 
 /// Returns a detailed description, with times from the trace.
 pub(crate) fn text(recipe: &Recipe, counts: Counts, timeline: &Timeline) -> String {
-    /// Steps that a container needs only because of layers.
+    /// The names of steps that only a root filesystem from layers needs.
     const OWN: [&str; 10] = [
         "prepare layers",
         "make directory",
