@@ -20,8 +20,8 @@ use crate::table::{Clearing, Exit, Stage};
 use crate::task::{self, Made};
 use crate::worker::{Job, Kind, Report, Worker, made};
 
-/// Returns whether the status means that the worker was killed before it finished, so that it is unknown how far it
-/// got.
+/// Returns whether the status means that the worker was killed before it finished. In that case it
+/// is unknown which steps it has completed.
 fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
@@ -142,7 +142,8 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Handles the Create of a container that Start will restore: its root filesystem is mounted.
+    /// Handles the end of the Create of a container that Start will restore: its root filesystem
+    /// has been mounted.
     pub(crate) fn admitted(&mut self, key: u32) -> Vec<u8> {
         if let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) {
             self.set_stage(init, Stage::Created);
@@ -167,7 +168,8 @@ impl Shim {
         }
     }
 
-    /// Handles the end of a restore. After a success, init and all other processes of the container run.
+    /// Handles the end of a restore. If the restore succeeded, init and all other processes of the
+    /// container are running.
     fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
         let made = result.and_then(|answer| Made::decode(&answer));
         let task = self.tasks.of_process(key).map_or(0, |task| task.key);
@@ -202,7 +204,8 @@ impl Shim {
         Ok(init)
     }
 
-    /// Handles the end of a start. After a success, init runs its program, or the process of an exec was created.
+    /// Handles the end of a start. If the start succeeded, init runs its program, or the process of
+    /// an exec was created.
     pub(crate) fn started(
         &mut self,
         key: u32,
@@ -234,8 +237,8 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // The process was started while the container's other processes were being killed, so the killing must be
-            // repeated.
+            // This process was started while the container's other processes were being killed, so
+            // they must be killed again.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -261,7 +264,8 @@ impl Shim {
         }
     }
 
-    /// Handles a failed start: an init has exited or is about to exit; for an exec or a restore no process was created.
+    /// Handles a failed start. After a start of a container, init has exited or is about to exit.
+    /// After an exec or a restore, no process was created.
     pub(crate) fn not_started(&mut self, key: u32) {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         if process.pid != 0 {
@@ -431,7 +435,8 @@ impl Shim {
         }
     }
 
-    /// Answers the Delete calls for processes whose output has been copied to the end, or whose time limit has passed.
+    /// Answers the Delete calls of processes whose output has been copied to the end, and Delete
+    /// calls whose time limit has passed.
     pub(crate) fn end_drained(&mut self) {
         let mut at = 0;
         while let Some((ending, deadline)) = self.endings.get(at).copied() {

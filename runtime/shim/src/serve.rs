@@ -24,7 +24,7 @@ use crate::worker::Worker;
 const CONNECTIONS: usize = 1024;
 /// Maximum time for sending the last events and answers at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long a shim that has neither containers nor connections runs before it exits.
+/// The time after which a shim without containers and connections exits.
 const IDLE: Duration = Duration::from_secs(60);
 const SIGTERM: u32 = 15;
 
@@ -44,7 +44,8 @@ pub(crate) fn serve(daemon: Daemon) -> i32 {
 }
 
 fn run(shim: &mut Shim) -> Result<(), sys::Error> {
-    // Signals are read in the loop; a write to a closed pipe fails with EPIPE, without a signal.
+    // All signals are blocked and read in the loop. A write to a closed pipe therefore fails with
+    // EPIPE and does not kill the shim.
     set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
     sys::signal::hear_of_children();
     let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;

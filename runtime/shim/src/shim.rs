@@ -45,7 +45,7 @@ pub(crate) struct Shim {
     /// Exits of children that match no known process. The answer of a running worker may still report such a child as a
     /// process.
     pub strays: Vec<(u32, Exit)>,
-    /// Processes to delete once their output is read.
+    /// Processes to delete once their output has been read.
     pub endings: Vec<(Ending, Deadline)>,
     pub is_shutting_down: bool,
     /// The lowest key of the connections made after the shutdown began.

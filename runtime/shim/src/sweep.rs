@@ -53,7 +53,7 @@ impl Shim {
     ) {
         match result {
             Ok(_) => self.set_unswept(key, false),
-            // Delete tries again.
+            // Delete will try to sweep again.
             Err(status) => {
                 self.daemon.log.warning(format_args!("sweep: {}", status.message));
             }
@@ -61,7 +61,8 @@ impl Shim {
         self.swept(key, of, caller, why);
     }
 
-    /// Answers the call whose creation or restore of a container failed, after the parts of the container were removed.
+    /// Answers a call that failed to create or restore a container, after the parts of the
+    /// container were removed.
     fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
         match self.tasks.by_key(key).map(Task::init) {
             Some(init) if init.stage == Stage::Starting => self.not_started(init.key),

@@ -170,9 +170,10 @@ pub(crate) struct Task {
     pub oom: Option<oom::Watch>,
     /// The event to publish once the container is created.
     pub created: Option<TaskCreate>,
-    /// The progress of killing the processes that do not end with init.
+    /// The progress of killing the processes that the kernel does not kill when init exits.
     pub clearing: Clearing,
-    /// What Start restores the container from; `None` for a container that Create creates.
+    /// The checkpoint from which Start restores the container; `None` for a container that Create
+    /// creates.
     pub restoration: Option<Restoration>,
     /// Whether a killed worker has left parts of this container that were not removed.
     pub is_unswept: bool,
@@ -187,7 +188,8 @@ pub(crate) struct Restoration {
     pub rootfs: Vec<Mount>,
 }
 
-/// The progress of killing those processes of a container that do not end with init.
+/// The progress of killing those processes of a container that the kernel does not kill when init
+/// exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clearing {
     /// The killing has not begun.
@@ -254,7 +256,8 @@ impl Tasks {
         self.0.iter().flat_map(|task| &task.processes).flat_map(|process| &process.waiters)
     }
 
-    /// Removes the callers that wait for the exit of a process and for which `is_such` returns true, and returns them.
+    /// Removes and returns the callers that wait for the exit of a process, if `is_such` returns
+    /// true for them.
     pub fn take_waiters(&mut self, is_such: impl Fn(&Caller) -> bool) -> Vec<Caller> {
         let processes = self.0.iter_mut().flat_map(|task| &mut task.processes);
         let taken = processes.flat_map(|process| process.waiters.extract_if(.., |c| is_such(c)));

@@ -33,23 +33,23 @@ pub(crate) struct Job {
     pub command: &'static str,
     /// The caller to answer.
     pub caller: Option<Caller>,
-    /// What the shim does when the worker has exited.
+    /// The action of the shim when the worker has exited.
     pub kind: Kind,
 }
 
-/// What the shim does when a worker has exited: sends the worker's answer, or handles the result of a certain
-/// operation.
+/// The action of the shim when a worker has exited: it sends the worker's answer, or handles the
+/// result of an operation.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Sends the worker's answer to the caller.
     Answer,
     /// A container was created, or its creation failed.
     Create { task: u32 },
-    /// Init runs its program, or could not be started and has exited.
+    /// Init runs its program, or the start failed and init has exited.
     Start { process: u32 },
     /// A root filesystem was mounted, for a container that Start will restore.
     Admit { task: u32 },
-    /// Init was restored with all other processes of the container, or could not be restored.
+    /// Init and all other processes of the container were restored, or the restore failed.
     Restore { process: u32 },
     /// A program runs in the container, or failed to start.
     Exec { process: u32 },
@@ -103,7 +103,7 @@ impl Worker {
         let mut buffer = alloc::vec![0; LONGEST];
         let mut length = self.receive(&mut buffer);
         let mut has_claimed = false;
-        // A creation that repeats its start claims the id twice.
+        // A creation that starts init a second time claims the id twice.
         while buffer.get(..length) == Some(&[CLAIMED]) {
             has_claimed = true;
             length = self.receive(&mut buffer);

@@ -1,4 +1,5 @@
-//! The bundle state: the file `dayfly.json`, which a shim writes to a bundle. If the shim dies, the clean-up reads it.
+//! The bundle state: the file `dayfly.json`, which a shim writes to a bundle. If the shim dies, the
+//! clean-up reads this file.
 //!
 //! The shim writes the file when it creates a container, and again when the container's init has exited. The action
 //! `delete` reads the file.
@@ -27,7 +28,7 @@ const LONGEST: usize = 1 << 16;
 pub struct BundleState {
     /// The root of the state, from [`state_root`].
     pub root: String,
-    /// The exit of the container's init; `None` until it has exited.
+    /// The exit of the container's init; `None` until init has exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
 }

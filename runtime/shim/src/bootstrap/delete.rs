@@ -124,7 +124,7 @@ fn remove_socket(bundle: &str) -> Result<(), sys::Error> {
     Ok(())
 }
 
-/// The needed part of bootstrap.json.
+/// The part of bootstrap.json that `delete` needs.
 #[derive(Deserialize)]
 struct Bootstrap {
     address: String,

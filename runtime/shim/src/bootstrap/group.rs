@@ -33,7 +33,7 @@ pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
             core::hint::black_box(&mut bytes);
             group.map_err(|error| format!("{path}: {error}").into())
         }
-        // A sandbox that the shim itself implements has no configuration.
+        // For a sandbox that the shim itself implements, there is no config.json.
         Err(Errno::NOENT) => Ok(id.to_string()),
         Err(errno) => Err(sys::Error::new("read", path, errno).into()),
     }

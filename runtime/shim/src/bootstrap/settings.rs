@@ -1,5 +1,6 @@
-//! `/etc/dayfly/shim.toml`: the administrator's settings for every shim of a host. containerd passes options only to
-//! some shims and in some formats; this file applies whatever containerd passes.
+//! `/etc/dayfly/shim.toml`: the administrator's settings for every shim of a host. containerd
+//! passes options only to some shims and in some formats; this file applies whether or not
+//! containerd passes options.
 
 use alloc::format;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -16,8 +17,8 @@ const VARIABLE: &str = "DAYFLY_SHIM_SETTINGS";
 /// The settings of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `HostRootfs`: whether every container's root filesystem is mounted at its place in the bundle, where the host
-    /// sees it, as containerd's own shim does.
+    /// `HostRootfs`: whether every container's root filesystem is mounted in the bundle, where the
+    /// host sees it, as containerd's own shim does.
     pub host_rootfs: bool,
 }
 

@@ -144,7 +144,7 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
     }
 }
 
-/// Which of the two processes this is after the clone.
+/// The two processes after the clone.
 #[derive(Debug)]
 enum Side {
     /// The original process, with the result of printing the answer. The socket now belongs to the daemon.
@@ -155,7 +155,8 @@ enum Side {
 
 /// Creates the daemon by a clone. Returns in both processes.
 fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, Failure> {
-    // After a restart, containerd reads this file to find a shim whose address it did not receive or did not record.
+    // After a restart, containerd reads this file to find a shim whose address it has not received
+    // or not recorded.
     write_whole(&daemon.bundle, ADDRESS, reached.as_bytes())?;
     // The daemon inherits the following settings. This process, which they also affect, exits soon.
     join(&daemon.options.shim_cgroup)?;

@@ -9,7 +9,7 @@ use sys::fs::{Owned, read_owned_at};
 
 use super::Failure;
 
-/// Maximum bytes of a file.
+/// The maximum size of a file in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// A TOML value.

@@ -151,7 +151,7 @@ impl Publisher {
         self.queue.is_empty()
     }
 
-    /// Returns the warning that should be logged, if any, and forgets it.
+    /// Removes and returns the warning that should be logged, if any.
     pub fn take_warning(&mut self) -> Option<String> {
         self.warning.take()
     }

@@ -1,4 +1,4 @@
-//! A descriptor of which workers get no copy.
+//! A file without a descriptor, so that workers get no copy of it.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

@@ -29,10 +29,12 @@ use crate::poller::{Interest, Poller, Source};
 
 /// The number of seconds within which a logger must be ready.
 const READY: i64 = 10;
-/// The number of seconds after the end of its input within which a logger may exit by itself. Then it is sent SIGTERM.
-/// Go's shim sends SIGTERM at once, so a logger without a handler loses unread data.
+/// The number of seconds after the end of its input within which a logger may exit by itself. After
+/// this time, the shim sends SIGTERM. Go's shim sends SIGTERM at once, so a logger without a
+/// handler loses unread data.
 const READS_OUT: i64 = 1;
-/// The number of seconds after SIGTERM within which a logger must exit; then it is sent SIGKILL, as by Go's shim.
+/// The number of seconds after SIGTERM within which a logger must exit. After this time, the shim
+/// sends SIGKILL, as Go's shim does.
 const ENDS: i64 = 12;
 
 const SIGKILL: i32 = 9;
@@ -219,8 +221,8 @@ impl Logger {
         }
     }
 
-    /// Sends SIGTERM, or SIGKILL if SIGTERM was already sent, and does not wait for the logger's exit. Its descriptors
-    /// are removed from the poller.
+    /// Sends SIGTERM, or SIGKILL if SIGTERM was already sent, and does not wait for the logger's
+    /// exit. Removes the logger's descriptors from the poller.
     pub fn abandon(&mut self, poller: &Poller) {
         match self.state {
             State::Over => {}

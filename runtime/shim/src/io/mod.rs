@@ -118,9 +118,10 @@ pub struct Streams {
     carriers: [Option<Carrier>; 3],
     /// The shim's own writing end of standard input's FIFO, open until Task.CloseIO.
     stdin_writer: Option<OwnedFd>,
-    /// The shim's own reading ends of the output FIFOs: standard output's, then standard error's.
+    /// The shim's own reading ends of the output FIFOs, first of standard output, then of standard
+    /// error.
     readers: [Option<Held>; 2],
-    /// The FIFOs that wait for a reader: standard output's, then standard error's.
+    /// The FIFOs that wait for a reader, first of standard output, then of standard error.
     partings: [Option<Parting>; 2],
     /// The source and sink for a future terminal; `None` once the terminal is connected.
     outlook: Option<Outlook>,
@@ -320,8 +321,8 @@ impl Streams {
         }
     }
 
-    /// Handles the beginning of Task.Delete, at which a logger must exit. The logger has one second to exit by itself;
-    /// then it gets SIGTERM, and 12 seconds later SIGKILL.
+    /// Handles the beginning of Task.Delete, when a logger must exit. The logger has one second to
+    /// exit by itself; then it gets SIGTERM, and 12 seconds later SIGKILL.
     pub fn settle(&mut self, poller: &Poller) {
         if let Some(logger) = &mut self.logger {
             logger.settle(poller);

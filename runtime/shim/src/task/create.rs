@@ -110,7 +110,7 @@ fn launch(
     let task = shim.tasks.task(&request.id)?;
     let (place, options, bundle) = (task.place(), task.options.clone(), task.bundle.clone());
     let (fast_paths, settings) = (shim.daemon.fast_paths, shim.daemon.settings);
-    // Other variables are containerd's own: its NOTIFY_SOCKET, for example.
+    // All other variables, for example NOTIFY_SOCKET, are meant for containerd itself.
     let env = shim.daemon.args.with_only("DBUS_SYSTEM_BUS_ADDRESS");
     let job = Job { command: "create", caller: Some(caller), kind: Kind::Create { task: key } };
     shim.begin(&request.id, job, Some(streams), |work| {
@@ -142,7 +142,7 @@ fn launch(
     })
 }
 
-/// Everything except the configuration that determines how a container is created.
+/// All input of a container's creation except the configuration.
 pub(super) struct Making<'a> {
     pub place: &'a Place,
     pub bundle: &'a str,

@@ -15,9 +15,10 @@ use crate::worker::Job;
 
 const SIGKILL: u32 = 9;
 
-/// Sends a signal through the process's pidfd. For an init that is being restored, SIGKILL ends the restore. A worker
-/// sends SIGKILL to init in two cases: if the container is frozen, and if the container has no PID namespace of its
-/// own, so that its other processes would not end with init.
+/// Sends a signal through the process's pidfd. For an init that is being restored, SIGKILL ends the
+/// restore. A worker sends SIGKILL to init in two cases: if the container is frozen, and if the
+/// container has no PID namespace of its own, because init's exit then does not end the other
+/// processes.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = KillRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;

@@ -1,6 +1,7 @@
 //! Restore: Create and Start of a container whose processes criu has saved.
 //!
-//! As with containerd's own shim, Create only adds the container to the table, with pid 0. Start restores it.
+//! As with containerd's own shim, Create only adds the container to the table, with pid 0, and
+//! Start restores the container.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -72,7 +73,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
             Made { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
         });
         if made.is_err() {
-            // The shim will not know the container, so the container must not continue.
+            // The shim will have no entry for the container, so the container must not continue.
             store.delete(id, true, container::Warn(&warn, &warn))?;
         }
         made
@@ -123,7 +124,8 @@ impl Saved {
             images: &self.restoration.images,
             work: Some(named_work.unwrap_or(&own_work)),
             shell_job: self.has_terminal,
-            // Whoever saved the container has decided what the images may contain.
+            // The options of the checkpoint have determined what the images may contain, so
+            // everything is allowed here.
             file_locks: true,
             ext_unix_sk: true,
             tcp_established: true,
@@ -142,7 +144,7 @@ impl Saved {
         if named_work.is_none()
             && let Err(Failed(_, text)) = remove_work(own_work.clone())
         {
-            // The container runs.
+            // The container is running, so this error is only a warning.
             log.warning(&text);
         }
         Ok(())

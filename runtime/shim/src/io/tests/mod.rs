@@ -31,8 +31,9 @@ struct Rig {
     _turn: Turn,
 }
 
-/// The lock that a test holds. A logger starts as a copy of this process, and has copies of all its descriptors for a
-/// moment. No other test may run during that time, since a descriptor that it closes would stay open in the copy.
+/// The lock that a test holds: shared, or exclusive for tests with loggers. A logger starts as a
+/// copy of this process, and for a moment has copies of all descriptors. No other test may run
+/// during that time, because a descriptor that it closes would stay open in the logger.
 enum Turn {
     WithOthers(#[allow(dead_code, reason = "to be dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[allow(dead_code, reason = "to be dropped")] RwLockWriteGuard<'static, ()>),
