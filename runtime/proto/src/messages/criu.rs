@@ -46,9 +46,9 @@ pub mod cgroups {
     pub const DEFAULT: i32 = 6;
 }
 
-/// The ways in which a dump keeps packets away.
+/// How a dump blocks network packets.
 pub mod network_lock {
-    /// As criu was built, or as its file of options requests: by rules of iptables(8) or nft(8).
+    /// By rules of iptables(8) or nft(8), as criu was built, or as its file of options requests.
     pub const DEFAULT: i32 = 0;
     /// Not at all (criu 3.19).
     pub const SKIP: i32 = 3;
@@ -125,7 +125,7 @@ message! {
         13 => root: String,
         /// The client's descriptor of the work directory.
         17 => work_dir_fd: Option<i32>,
-        /// Whether open files that were unlinked get a temporary name.
+        /// Whether files that are open but unlinked get a temporary name.
         18 => link_remap: bool,
         /// External mounts.
         23 => external_mounts: Vec<ExternalMount>,
@@ -164,8 +164,8 @@ message! {
         53 => lsm_profile: String,
         /// The SELinux context of the mounts.
         63 => lsm_mount_context: String,
-        /// How a dump keeps packets away from the processes' network namespaces: one of [`network_lock`]. A restore
-        /// removes what the images' dump has set.
+        /// How a dump blocks packets of the processes' network namespaces: one of [`network_lock`].
+        /// A restore removes the rules that the dump of the images has set.
         64 => network_lock: i32,
     }
 

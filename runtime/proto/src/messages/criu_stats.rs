@@ -3,7 +3,7 @@
 message! {
     /// `stats_entry`.
     pub struct Statistics {
-        /// The statistics of a restore, if the file is of one.
+        /// The statistics of the restore, if the file is about a restore.
         2 => restore: Option<RestoreStatistics>,
     }
 
