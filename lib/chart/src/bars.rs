@@ -37,7 +37,8 @@ pub struct Bars {
     pub series: Vec<(String, Vec<Option<f64>>)>,
     /// The interval of each value, by series and group, as far as known.
     pub intervals: Vec<Vec<Option<[f64; 2]>>>,
-    /// The number of series at the front that are drawn in greys: values that are not of this host.
+    /// The number of series at the front of the list that are drawn in greys: published values,
+    /// which were not measured on this host.
     pub others: usize,
     /// Whether the bars of a group are stacked instead of side by side.
     pub stacked: bool,
@@ -45,7 +46,7 @@ pub struct Bars {
 
 type Context<'a, D> = ChartContext<'a, D, Cartesian2d<Ruler, Ruler>>;
 
-/// A bar: its place, and what it shows.
+/// A bar: its edges, its values, and its colour.
 #[derive(Debug, Clone, Copy)]
 struct Bar {
     /// The left and the right edge, in groups.
@@ -54,7 +55,7 @@ struct Bar {
     values: (f64, f64),
     interval: Option<[f64; 2]>,
     colour: RGBColor,
-    /// Whether the value is published: it is shown with the digits that it has.
+    /// Whether the value is a published one, which is printed with all its digits.
     is_published: bool,
 }
 
@@ -79,8 +80,8 @@ impl Bars {
         greys.chain(COLOURS.iter().cycle()).copied()
     }
 
-    /// Lays out the bars. Those of a group are side by side in its middle, without gaps for series that have no value
-    /// in the group.
+    /// Lays out the bars. The bars of a group are side by side in the middle of the group, without
+    /// gaps for series that have no value in the group.
     fn layout(&self) -> Vec<Bar> {
         let present = |group: usize| -> Vec<usize> {
             (0..self.series.len()).filter(|of| self.value(*of, group).is_some()).collect()
@@ -149,7 +150,8 @@ impl Bars {
         self.name_groups(&area, &chart, group)
     }
 
-    /// Draws the bars, their intervals and their figures. A group is this many pixels wide.
+    /// Draws the bars, their intervals, and their values as text. The last argument is the width of
+    /// a group in pixels.
     fn draw_bars<D: DrawingBackend>(
         &self,
         chart: &mut Context<'_, D>,
@@ -204,7 +206,7 @@ impl Bars {
         let (left, top) = area.get_base_pixel();
         let words = self.labels.iter().flat_map(|label| label.split([' ', '-', '+']));
         let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
-        // Names are smaller if the longest word is too wide otherwise.
+        // If the longest word is too wide, the names are smaller.
         let size = [LABEL.0, 9, 8].into_iter().find(|size| longest <= letters(group, *size));
         let size = size.unwrap_or(8);
         let bottom = chart.plotting_area().get_pixel_range().1.end;
@@ -221,16 +223,16 @@ impl Bars {
     }
 }
 
-/// The colour of intervals.
+/// The colour of the lines that show intervals.
 const ENDS: RGBColor = RGBColor(40, 40, 40);
 
 impl Bar {
-    /// Returns the figure at the bar.
+    /// Returns the text of the bar's value.
     fn text(&self) -> String {
         if self.is_published { tick(self.values.1) } else { whole_or_digits(self.values.1) }
     }
 
-    /// Returns the lowest and the highest value, the interval included.
+    /// Returns the lowest and the highest value of the bar and its interval.
     fn extremes(&self) -> (f64, f64) {
         let (from, to) = self.values;
         let [low, high] = self.interval.unwrap_or([to, to]);
@@ -238,7 +240,7 @@ impl Bar {
     }
 }
 
-/// Returns the range of the vertical axis: there is room for figures beyond the bars.
+/// Returns the range of the vertical axis, including space for the values above and below the bars.
 fn range(bars: &[Bar]) -> Range<f64> {
     let extremes = || bars.iter().map(Bar::extremes);
     let low = extremes().map(|(low, _)| low).fold(0.0, f64::min);
@@ -249,7 +251,7 @@ fn range(bars: &[Bar]) -> Range<f64> {
     start - below..if high > 0.0 { end + room } else { end }
 }
 
-/// Returns the horizontal position of a place on the axis of groups, in pixels.
+/// Returns the horizontal position, in pixels, of `place` on the axis of groups.
 fn left_of<D: DrawingBackend>(chart: &Context<'_, D>, place: f64) -> i32 {
     chart.plotting_area().map_coordinate(&(place, 0.0)).0
 }
@@ -263,7 +265,7 @@ fn centred(place: VPos, size: u32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, place))
 }
 
-/// Returns the style of a figure that is written from the bottom to the top, above its bar or below it.
+/// Returns the text style of a value that is written vertically, above or below its bar.
 fn upright(is_below: bool) -> TextStyle<'static> {
     let font = ("sans-serif", LABEL.0).into_font().transform(FontTransform::Rotate270);
     let place = if is_below { HPos::Right } else { HPos::Left };

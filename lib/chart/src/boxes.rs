@@ -291,7 +291,7 @@ fn write<D: DrawingBackend>(
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
 }
 
-/// Returns the colour of a kind of cell. It is light enough for text to be readable on it.
+/// Returns the colour of a kind of cell. The colour is light enough that text on it is readable.
 fn colour(kind: usize) -> plotters::style::RGBAColor {
     match kind {
         0 => COLOURS[5].mix(0.45),
@@ -305,7 +305,7 @@ fn letters(text: &str) -> i32 {
 }
 
 fn to_pixels(count: usize) -> i32 {
-    // No picture is large enough for a larger count.
+    // A larger count would not fit into any picture.
     i32::try_from(count).unwrap_or(i32::MAX).min(1 << 20)
 }
 

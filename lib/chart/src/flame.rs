@@ -25,12 +25,13 @@ pub struct Flame {
     pub title: String,
     /// The sampled stacks, each with its number of samples. The outermost function of a stack comes first.
     pub stacks: Vec<(Vec<String>, u64)>,
-    /// The classes by which functions are coloured. A class is a name for the legend, and substrings of function names.
-    /// All callees of a matching function have its colour too, except those that an earlier class matches.
+    /// The classes by which functions are coloured. A class is a name for the legend, and
+    /// substrings of function names. All callees of a matching function have the same colour,
+    /// except callees that match an earlier class.
     pub classes: Vec<(String, Vec<String>)>,
 }
 
-/// A function at a certain place in the call chain.
+/// A function, called through a certain chain of callers.
 #[derive(Debug, Default)]
 struct Node {
     samples: u64,

@@ -1,4 +1,4 @@
-//! The legend, which is beside the picture.
+//! The legend, which is drawn to the right of the picture.
 
 use crate::{Error, failed};
 use plotters::coord::Shift;

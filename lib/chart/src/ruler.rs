@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// The maximum number of ticks on an axis.
 const MOST: usize = 9;
-/// The number of ticks below which an axis can't be read.
+/// The minimum number of ticks; an axis with fewer ticks cannot be read.
 const FEWEST: usize = 3;
 
 /// The ticks within a decade of a logarithmic axis, in order of decreasing density.
@@ -36,8 +36,8 @@ impl Ruler {
         Self { scale, range, ticks }
     }
 
-    /// Makes an axis that shows these values; `None` if there are no values. A logarithmic axis of few whole numbers, such
-    /// as numbers of starts in flight, has its ticks at these.
+    /// Makes an axis that shows these values; `None` if there are no values. A logarithmic axis of
+    /// a few whole numbers, such as numbers of starts in flight, has its ticks at these numbers.
     pub(crate) fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -99,7 +99,7 @@ fn logarithmic(range: &Range<f64>) -> Vec<f64> {
     let fitting = DECADES.iter().map(ticks).find(|ticks| ticks.len() <= MOST);
     match fitting {
         Some(ticks) if ticks.len() >= FEWEST => ticks,
-        // Less than a decade.
+        // The range is less than a decade.
         Some(_) => round(range),
         None => {
             let each = decades.clone().count().div_ceil(MOST);
@@ -122,7 +122,8 @@ impl Ranged for Ruler {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // There are no lines between the ticks, and no ticks on the axis of a bar chart.
+        // There are no grid lines between the ticks, and no ticks on the horizontal axis of a bar
+        // chart.
         let has_none = hint.weight().allow_light_points() || hint.max_num_points() == 0;
         if has_none { Vec::new() } else { self.ticks.clone() }
     }
@@ -138,7 +139,7 @@ impl ValueFormatter<f64> for Ruler {
     }
 }
 
-/// Formats the label of a tick with only as many digits as it has.
+/// Formats the label of a tick without trailing zeros.
 pub(crate) fn tick(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -151,7 +152,8 @@ pub(crate) fn tick(value: f64) -> String {
     }
 }
 
-/// Formats a figure with three significant digits, and whole numbers from 100 on with all of theirs.
+/// Formats a number with three significant digits, and a number from 100 on as a whole number with
+/// all its digits.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
@@ -162,7 +164,7 @@ pub fn digits(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// Formats a figure that may be a whole number: a whole number without decimals.
+/// Formats a number like [`digits`], but a whole number without decimals.
 #[must_use]
 pub fn whole_or_digits(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { digits(value) }
