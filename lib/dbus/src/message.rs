@@ -177,7 +177,7 @@ impl Message {
                 (ERROR_NAME, "s") => message.error_name = reader.string()?.to_string(),
                 (SIGNATURE, "g") => message.signature = reader.signature()?.to_string(),
                 (REPLY_SERIAL, "u") => reply_to = reader.u32()?,
-                // A known field whose value has the wrong type.
+                // The value of a known field has the wrong type.
                 (INTERFACE | MEMBER | ERROR_NAME | SIGNATURE | REPLY_SERIAL, _) => return None,
                 (_, other) => reader.skip(other)?,
             }

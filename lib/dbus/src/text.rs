@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the character that a backslash and `c` represent.
+/// Returns the character that is written as a backslash followed by `c`.
 fn control(c: char) -> char {
     match c {
         'a' => '\x07',
