@@ -38,7 +38,8 @@ impl Error {
         What::System { op, object: object.to_string(), cause: cause.into() }.into()
     }
 
-    /// Returns a function for `map_err`, which converts a cause to the error that `op` failed on `path`.
+    /// Returns a function for `map_err`, which converts a cause to an error of the operation `op`
+    /// on `path`.
     pub fn of<E: Into<io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |cause| Self::system(op, path.display(), cause)
     }

@@ -6,7 +6,7 @@
 //! | [`statistics`], [`bootstrap`] | summaries of samples, confidence intervals |
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
-//! | [`count`], [`size`] | counted nouns; sizes as users write them |
+//! | [`count`], [`size`] | numbers with nouns in singular or plural; sizes in the form in which users write them |
 //! | [`usage`], [`Format`] | parsing of command lines, and its errors; the form of the output |
 //! | [`interrupt`] | signals that end a program at its next step |
 //! | [`program`] | the path of dayfly itself |

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Returns the path of the dayfly to which this tool belongs: the one beside this program, the one at the place where
-/// `make install` puts it, or else the first one in $PATH.
+/// Returns the path of the dayfly to which this tool belongs: the one in the same directory as this
+/// program, the one where `make install` installs it, or else the first one in $PATH.
 #[must_use]
 pub fn dayfly() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;

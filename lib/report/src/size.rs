@@ -3,11 +3,11 @@
 /// The units of a size in human-readable form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
-    /// `kB`, `MB`, … with a factor of 1000, and `B`: the units in which engines and registries show the sizes of
-    /// images.
+    /// `B`, `kB`, `MB`, … with a factor of 1000: engines and registries show the sizes of images in
+    /// these units.
     Decimal,
-    /// `K`, `M`, … with a factor of 1024, and nothing for bytes: the units of limits on memory and block devices, as
-    /// [`bytes`] parses them.
+    /// `K`, `M`, … with a factor of 1024; bytes have no unit. [`bytes`] parses these units, which
+    /// are used for limits on memory and block devices.
     Binary,
 }
 

@@ -30,8 +30,8 @@ impl Table {
         self
     }
 
-    /// If lines are longer than `width`, shortens the cells of the first column in the middle, to no fewer than 12
-    /// characters.
+    /// Limits the length of lines to `width`: cells of the first column are shortened in the
+    /// middle, to at least 12 characters.
     #[must_use]
     pub fn within(mut self, width: Option<usize>) -> Self {
         let widths = self.widths();
