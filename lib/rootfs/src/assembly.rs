@@ -228,7 +228,7 @@ impl<'a> Assembly<'a> {
             }
         }
         if recipe.layers.parents.len() > 1 {
-            // Combines the inode numbers of several filesystems into one number space.
+            // Makes inode numbers unique even if layers are on several filesystems.
             fsconfig_set_string(context, c"xino", c"auto")?;
         }
         if recipe.volatile && recipe.upper == Upper::Directory {

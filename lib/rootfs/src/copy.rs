@@ -1,5 +1,6 @@
-//! The mode of last resort: copies all files and changes their owners to the container's id range. It is slow, but
-//! works on every kernel and filesystem. The copy contains what an overlayfs mount of the layers would show.
+//! The mode `copy`, which is used if no other mode works: copies all files and changes their owners
+//! to the container's id range. This mode is slow, but works on every kernel and filesystem. The
+//! copy contains what an overlayfs mount of the layers would show.
 
 use alloc::collections::BTreeMap;
 use alloc::ffi::CString;
@@ -126,8 +127,9 @@ struct Copier<'a> {
 }
 
 impl Copier<'_> {
-    /// Copies the entries of a directory. `path` is the directory's path in the copy; it is used for hard links and in
-    /// errors. It consists of bytes: names of files need not be UTF-8, and no other name may take their place.
+    /// Copies the entries of a directory. `path` is the directory's path in the copy; it is used
+    /// for hard links and in errors. The path consists of bytes, because names of files need not be
+    /// UTF-8, and a lossy conversion would change a name.
     fn directory(
         &mut self,
         from: BorrowedFd<'_>,
@@ -195,7 +197,7 @@ impl Copier<'_> {
         remove_at(to, name).context("replace", object())?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind == FileType::CharacterDevice && stat.st_rdev == 0 && !self.keeps_marks {
-            // A whiteout.
+            // The entry is a whiteout.
             return Ok(false);
         }
         if stat.st_nlink > 1 {
@@ -312,7 +314,8 @@ fn shown(path: &[u8]) -> String {
     format!("/{}", String::from_utf8_lossy(path))
 }
 
-/// Makes `name` another name of the file with the path `first` in the copy. Follows no link on the way to it.
+/// Creates `name` as a hard link to the file with the path `first` in the copy. Symbolic links in
+/// `first` are not followed.
 fn link(root: BorrowedFd<'_>, first: &CStr, to: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let mut names = first.to_bytes().split(|byte| *byte == b'/');
     let last = names.next_back().unwrap_or_default();
@@ -340,7 +343,7 @@ fn contents(
     name: &CStr,
     stat: &Stat,
 ) -> Result<(), Errno> {
-    // A named pipe that has taken the file's place would block open(2).
+    // If a named pipe has replaced the file, open(2) would block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::NONBLOCK;
     let from = openat(from, name, flags | OFlags::CLOEXEC, Permissions::empty())?;
     let opened = fstat(&from)?;
@@ -438,7 +441,7 @@ mod tests {
         fs::remove_dir_all(dir).unwrap();
     }
 
-    /// A path that is too long is an error, not the end of the stack.
+    /// A path that is too long causes an error, not a stack overflow.
     #[test]
     fn depth_has_a_bound() {
         let dir = std::env::temp_dir().join(format!("dayfly-deep-{}", std::process::id()));
@@ -467,7 +470,7 @@ mod tests {
         assert_eq!(three[..4], 0x0300_0001u32.to_le_bytes());
         assert_eq!(three[4..20], [7u8; 16]);
         assert_eq!(three[20..], 100_000u32.to_le_bytes());
-        // Capabilities of a nested user namespace.
+        // These capabilities are for a nested user namespace.
         let mut nested = three.clone();
         nested[20..].copy_from_slice(&5u32.to_le_bytes());
         assert_eq!(owned_by(&nested, 100_000)[20..], 100_005u32.to_le_bytes());

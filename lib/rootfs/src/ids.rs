@@ -36,8 +36,8 @@ pub const RANGE: u32 = 65536;
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the owner's directory: the record of a container. A directory with this file remains an owner after the
-/// process that created the directory has ended.
+/// A file in the owner's directory: the record of a container. A directory that contains this file
+/// is still an owner after the process that created the directory has ended.
 const RECORD: &str = "record";
 
 /// The owner of a range: a directory. The process that creates the directory holds a lock on it (flock(2)) until the
@@ -56,8 +56,8 @@ impl Owner {
         format!("{} {mount_namespace} {}", self.since, self.directory)
     }
 
-    /// Returns the state of the owner's directory. The state is `NotSeen`, too, if the owning process was killed before
-    /// it created the directory.
+    /// Returns the state of the owner's directory. The state is also `NotSeen` if the owning
+    /// process was killed before it created the directory.
     fn is_there(&self) -> Presence {
         match open_directory(
             CWD.as_fd(),

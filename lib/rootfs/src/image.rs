@@ -31,7 +31,8 @@ pub struct Found {
     pub directory: String,
     /// The name by which the image was found; `None` if it was found by a digest.
     pub name: Option<String>,
-    /// Whether the reference is only the last part of the name, so that it does not determine the registry.
+    /// Whether the reference is only the last part of the name, and so does not determine the
+    /// registry.
     pub by_end: bool,
 }
 
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(find(store, &format!("sha256:{one}")), path);
         let many = |names| Error::AmbiguousImage { reference: "aaaaaaaa".into(), names };
         assert_eq!(find(store, "aaaaaaaa"), Err(many(vec![one.clone(), two.clone()])));
-        // Two forms of an image have the same configuration.
+        // Two manifests of an image have the same configuration.
         let (three, four) = ("c".repeat(64), "d".repeat(64));
         for digest in [&three, &four] {
             let directory = dir.join("images").join(digest);

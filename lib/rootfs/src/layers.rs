@@ -34,8 +34,9 @@ pub struct Layer {
 }
 
 impl Layers {
-    /// Parses a list of layers: one absolute directory per line, the bottom layer first. All layers are assumed to be
-    /// on the mount of their common directory. That is true of an image store, because nothing is mounted below it.
+    /// Parses a list of layers: one absolute directory per line, the bottom layer first. All layers
+    /// are assumed to be on the mount of their common directory. This is true for an image store,
+    /// because nothing is mounted below a store.
     ///
     /// # Errors
     /// If there are no layers, too many layers, or a path that is not absolute.

@@ -1,4 +1,5 @@
-//! The modes in which a container's layers are mounted or copied, in order of preference: the best first.
+//! The modes in which a container's layers are mounted or copied, in order of preference, beginning
+//! with the best.
 
 use core::ffi::CStr;
 

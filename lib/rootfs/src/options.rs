@@ -10,9 +10,10 @@ use crate::files::EtcFile;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
-/// Options of overlayfs other than its layers. Metadata-only copies and directory redirects are stored in the upper
-/// layer, which is discarded with the container. There is no index, which NFS export needs, and which keeps the hard
-/// links of a file when the file is copied up.
+/// Options of overlayfs other than its layers. Metadata-only copies and directory redirects are
+/// stored in the upper layer, which is discarded with the container. The option `index` is off: an
+/// index is needed only for NFS export, and to preserve the hard links of a file when the file is
+/// copied up.
 const SETTINGS: [(&CStr, &CStr); 3] =
     [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 
@@ -50,7 +51,8 @@ pub struct Foreign {
     pub source: CString,
     /// Options of overlayfs besides its directories, `key` or `key=value`, in order.
     pub options: Vec<(CString, Option<CString>)>,
-    /// Whether the filesystem itself is read-only, so that remounting the mount point cannot make it writable.
+    /// Whether the superblock is read-only, so that remounting the mount point cannot make the
+    /// filesystem writable.
     pub read_only: bool,
     /// Attributes of the mount.
     pub attr: MountAttr,

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 const PROCESSES: usize = 1000;
-/// The number of concurrent processes: more than there are ranges.
+/// The number of concurrent processes, which is larger than the number of ranges.
 const AT_A_TIME: usize = 100;
 const RANGES: u32 = 64;
 /// The environment variable that passes the test's directory to its children.
@@ -86,7 +86,7 @@ fn a_thousand_processes() {
             oldest.wait().expect("wait");
         }
         running.push(spawn());
-        // Kill some halfway.
+        // Kill some of the processes before they are done.
         if number.is_multiple_of(4) {
             let victim = number % running.len();
             let _ = running[victim].kill();

@@ -48,8 +48,9 @@ impl Census {
             let Ok(name) = name.to_str() else { continue };
             let Some(pid) = name.parse().ok().and_then(Pid::from_raw) else { continue };
             if census.add(&proc, name, pid).is_err() {
-                // An error for a process that has ended does not make the snapshot incomplete. The errors for such a
-                // process vary: EINVAL from uid_map, EACCES from ns/mnt, and ENOENT or ESRCH from both.
+                // An error for a process that has ended does not make the snapshot incomplete. For
+                // such a process, reading uid_map fails with EINVAL, reading ns/mnt fails with
+                // EACCES, and both may fail with ENOENT or ESRCH.
                 let found = statat(&proc, name, AtFlags::empty());
                 census.is_whole &= matches!(found, Err(Errno::NOENT));
             }
@@ -149,7 +150,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// pthread_exit(3) in the first thread leaves the process running.
+    /// After pthread_exit(3) in the first thread, the other threads of the process continue.
     #[test]
     fn a_first_thread_that_exited_hides_nothing() {
         const CODE: &str = "import ctypes, sys, threading\n\

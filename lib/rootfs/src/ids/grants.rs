@@ -12,15 +12,15 @@ use crate::Error;
 /// The default range if nothing is configured. It overlaps no range that useradd(8) assigns to users by default, and
 /// lies within the ids that systemd reserves for containers (systemd.io/UIDS-GIDS).
 const DEFAULT: (u32, u32) = (0x4000_0000, 0x2fff_0000);
-/// The users whose grants apply if none is configured: those of the first user to whom both files grant at least one
-/// whole range.
+/// The users whose grants are used if no user is configured. The grants of the first user apply to
+/// whom both files grant at least one whole range.
 const USERS: [&str; 2] = ["dayfly", "containers"];
 
 /// The files and the user from which the granted ids are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Config<'a> {
-    /// A user's name or number. `None` means `dayfly`; if that user has no grants, `containers`; if neither has any,
-    /// the default range.
+    /// A user's name or number. `None` means the user `dayfly` or, if that user has no grants, the
+    /// user `containers`. If neither has grants, the default range is used.
     pub user: Option<&'a str>,
     /// The path of subuid(5).
     pub subuid: &'a str,
@@ -74,7 +74,7 @@ impl Grants {
         Ok(granted)
     }
 
-    /// Returns the ranges within spans of ids; a span is a first id and a count.
+    /// Returns the whole ranges that fit into spans of ids; a span is a first id and a count.
     pub fn of(spans: &[(u32, u32)]) -> Self {
         let blocks = spans.iter().map(|(first, count)| {
             let count = (*count).min(u32::MAX - first);
