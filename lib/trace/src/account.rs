@@ -1,4 +1,4 @@
-//! Self times of spans, which count each moment only once.
+//! Self times of spans, in which no time is counted twice.
 
 use alloc::vec;
 use alloc::vec::Vec;

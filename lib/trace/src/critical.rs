@@ -37,7 +37,7 @@ pub struct PathSum<'a> {
     pub row: usize,
     /// The name of the steps; `None` for the time between steps.
     pub name: Option<&'a str>,
-    /// The total time of the row's steps with this name, as far as they are on the path, in nanoseconds.
+    /// The total time in nanoseconds that the row's steps with this name contribute to the path.
     pub took: u64,
     /// The number of pieces of the path.
     pub pieces: usize,
@@ -99,9 +99,9 @@ pub(crate) fn path(timeline: &Timeline, cuts: &[Vec<Stretch>]) -> Vec<Stretch> {
     path
 }
 
-/// Returns the time at which `row` let a waiting row continue: the time at which `row` ended or sent a message. If
-/// `row` did neither during the wait, returns the end of the last work of `row` during the wait, but at most the end of
-/// the wait.
+/// Returns the time at which `row` ended a wait of another row: the time at which `row` ended or
+/// sent a message. If `row` did neither during the wait, returns the end of the last work of `row`
+/// during the wait, but at most the end of the wait.
 fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     if row.end > from && row.end <= to {
         return Some(row.end);

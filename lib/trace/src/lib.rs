@@ -6,7 +6,7 @@
 //! | [`Recorder`] | records the spans of a process between clone and exec, in shared memory |
 //! | [`Timeline`] | the common time line: a [`Row`] per process, with its [`Span`]s |
 //! | [`Account`] | the self times: work, waits and the time between them add up to the wall time |
-//! | [`critical_path`] | what the end had to wait for |
+//! | [`critical_path`] | the sequence of steps that determined when the command ended |
 //! | [`Format`] | the time line as a table, picture or file |
 //!
 //! Tracing is always compiled in. A span costs two clock readings if tracing is on, and a branch if it is off. The

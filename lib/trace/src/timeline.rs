@@ -33,7 +33,7 @@ pub struct Row {
     pub parent: Option<usize>,
     /// The time at which the process was created.
     pub start: u64,
-    /// The time when the process ended, or when it had done its part in the command.
+    /// The time when the process ended, or when it had completed its part of the command.
     pub end: u64,
     /// The spans of the process, ordered by start; they may be nested.
     pub spans: Vec<Span>,

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use crate::Row;
 use crate::critical::order;
 
-/// The position of a span in the drawing. Two spans in the same lane are either nested or disjoint. A span that begins
-/// during another span but ends after it, as spans of threads do, is drawn in the next lane.
+/// The position of a span in the drawing. Two spans in the same lane are either nested or disjoint.
+/// A span that begins during another span and ends after it, which is possible with threads, is
+/// drawn in the next lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// The index of the lane; most rows have only one lane.

@@ -261,7 +261,8 @@ impl Table<'_> {
         }
     }
 
-    /// Begins a note. If it is the first note after the text that begins at `start`, a blank line is printed before it.
+    /// Begins a note. Prints a blank line before the first note; `start` is the length of the
+    /// output before the first note.
     fn note(&mut self, start: usize, text: &str) {
         let gap = if self.out.len() == start { "\n" } else { "" };
         self.out.text(gap);
