@@ -7,9 +7,10 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` with the smallest edit distance to `word`. The distance must be at most half the number of
-/// letters of `word`, and at most a third of that number, rounded up; this third counts as at least 2 and at most 4.
-/// Of several words at the same distance, the first in alphabetical order is returned.
+/// Returns the word of `known` with the smallest edit distance to `word`. The distance must be at
+/// most half the number of letters of `word`. It must also be at most a third of that number,
+/// rounded up, but this second limit is never less than 2 or more than 4. Of several words at the
+/// same distance, the first in alphabetical order is returned.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
