@@ -1,9 +1,10 @@
 //! `dayfly-libseccomp PASSES ARCHITECTURE...`: times the lookup of names in libseccomp.
 //!
-//! `dayfly bench lookups` executes this separate program, so that the other tools do not need the library. Names are
-//! read from standard input, one per line. All names are looked up PASSES times for each architecture, given by its
-//! name in the runtime specification. The output is JSON: the library's version, the names that the library does not
-//! know, and the time of all passes in nanoseconds for each architecture.
+//! `dayfly bench lookups` executes this program. It is a separate program, so that the other tools
+//! need not link with libseccomp. Names are read from standard input, one per line. All names are
+//! looked up PASSES times for each architecture, given by its name in the runtime specification.
+//! The output is JSON: the library's version, the names that the library does not know, and the
+//! time of all passes in nanoseconds for each architecture.
 
 use libseccomp::{ScmpArch, ScmpSyscall, ScmpVersion};
 use serde_json::json;
