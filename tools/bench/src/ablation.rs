@@ -1,4 +1,5 @@
-//! `ablation`: measures what each fast path, or each of the three levers of optimization, is worth on this host.
+//! `ablation`: measures how much time each fast path, or each of the three levers of optimization,
+//! saves on this host.
 //!
 //! The environment variable [`plan::WITHOUT`] names the fast paths that dayfly omits. It exists for this experiment
 //! only.
@@ -61,8 +62,8 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants: dayfly with all fast paths; dayfly without each of the fast paths or levers that `options`
-/// names, by default of all; and dayfly without all of these together.
+/// Returns the entrants: dayfly with all fast paths; for each fast path or lever that `options`
+/// names (by default all), dayfly without it; and dayfly without all of them.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {

@@ -1,17 +1,21 @@
 //! Whether this kernel can separate a short command's user time from its system time.
 //!
-//! The sum of user and system time that wait4(2) reports is exact on every kernel: it comes from the scheduler's clock
-//! (`sum_exec_runtime`, in nanoseconds) of all threads, including those that have ended, and of all children that were
-//! waited for. The division of the sum is less exact. With CONFIG_TICK_CPU_ACCOUNTING, which most kernels have, a timer
-//! tick comes every 1 to 10 ms. Each tick counts the mode, user or system, in which it finds the process, and the
-//! kernel divides the sum in proportion to these counts. If a command saw no tick or a single one, all of its time is
-//! counted on one side. Kernels that account at each change of mode (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE, or _GEN on CPUs
-//! of `nohz_full=`) divide exactly.
+//! The sum of user and system time that wait4(2) reports is exact on every kernel: it comes from
+//! the scheduler's clock (`sum_exec_runtime`, in nanoseconds) of all threads, including those that
+//! have ended, and of all children that were waited for. The division of the sum is less exact.
+//! With CONFIG_TICK_CPU_ACCOUNTING, which most kernels have, a timer tick comes every 1 to 10 ms.
+//! Each tick counts the mode, user or system, in which it finds the process, and the kernel divides
+//! the sum in proportion to these counts. If at most one tick comes while a command runs, all of
+//! its time is counted as user time, or all of it as system time. Kernels that account at each
+//! change of mode (CONFIG_VIRT_CPU_ACCOUNTING_NATIVE, or _GEN on CPUs of `nohz_full=`) divide the
+//! sum exactly.
 //!
-//! The times of all system calls could be added up instead, but measuring them costs more than it would show: under
-//! ptrace(2) a start takes several times as long, and each of its 400 system calls appears tens of microseconds longer
-//! (`trace --outside` prints both). Tracepoints take a microsecond per call, which is 0.4 ms for 400 calls, a fifth of a
-//! 2 ms run; and they count page faults and interrupts as user time. So reports omit user and system time where the kernel can't separate them.
+//! The times of all system calls could be added up instead, but measuring them distorts the result:
+//! under ptrace(2) a start takes several times as long, and each of its 400 system calls appears
+//! tens of microseconds longer (`trace --outside` prints both). Tracepoints take a microsecond per
+//! call, which is 0.4 ms for 400 calls, a fifth of a 2 ms run; and they count page faults and
+//! interrupts as user time. So reports omit user and system time where the kernel can't separate
+//! them.
 
 use crate::process;
 use std::process::{Command, Stdio};

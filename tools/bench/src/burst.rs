@@ -23,7 +23,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 
-/// Returns the entrants: all runtimes, and each dayfly once more for every limit of starts in flight.
+/// Returns the entrants: all runtimes and, for every limit of starts in flight, each dayfly with
+/// this limit.
 #[must_use]
 pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
     let mut entrants = runtimes;

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The time after which a killed process counts as stuck, on a busy host.
+/// The time after which a killed process that still exists counts as stuck, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The parent cgroup; emptied and removed when dropped.

@@ -1,6 +1,7 @@
 //! The config.json that Podman 4 and 5 write by default, and variations of it.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration contains nothing newer.
+//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration contains no
+//! property of a later version.
 
 use crate::Error;
 use clap::ValueEnum;

@@ -54,9 +54,9 @@ pub struct Container<'a> {
     made: Cell<bool>,
     /// The pid of the container's program, from the container's creation until the program has been waited for.
     pid: Cell<Option<Pid>>,
-    /// The way the container's commands are executed.
+    /// How the container's commands are executed.
     way: Cell<Way>,
-    /// The time lines of commands, if `way` is one that records them.
+    /// The time lines of commands, if `way` records time lines.
     observed: RefCell<Vec<Observed>>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Container<'a> {
         })
     }
 
-    /// Sets the way in which all further commands are executed.
+    /// Sets how all further commands are executed.
     pub fn execute_by(&self, way: Way) {
         self.way.set(way);
     }

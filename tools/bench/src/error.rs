@@ -18,7 +18,7 @@ pub enum Error {
         /// The reason.
         cause: io::Error,
     },
-    /// Something is missing or unsuitable; the text says what to do.
+    /// A requirement of the experiment is missing or unsuitable; the text says what to do.
     Unfit(String),
     /// An error of the helpers shared by all tools.
     Report(report::Error),
@@ -33,7 +33,7 @@ impl Error {
         move |cause| Self::System { op, object, cause }
     }
 
-    /// Like [`Self::at`], for a call that fails with an errno.
+    /// Returns a function like [`Self::at`], for a call that fails with an errno.
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::at(op, path)(errno.into())
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `schedule`, `azure`, `csv_lines` | the workload: functions at an interval, or a trace |
 //! | `replay`, `replay/placing`, `instance` | a replay, the assignment of invocations to containers, and a container |
-//! | `histogram` | predicts when a function's container is needed |
+//! | `histogram` | predicts when a container of a function is needed |
 //! | `meter` | the memory of containers |
 //! | `figures` | tables, CSV and pictures |
 
@@ -55,7 +55,8 @@ struct Row {
     failed: usize,
     /// The reason of the first failure.
     reason: Option<String>,
-    /// The number of started containers, including those of the stock and those started ahead of their invocation.
+    /// The number of started containers, including containers of the stock and containers that were
+    /// started before their invocation.
     started: usize,
     /// The maximum number of containers at a time.
     most: usize,
@@ -65,9 +66,9 @@ struct Row {
     idle_late: usize,
     /// The minimum number of containers needed, computed from the functions' intervals and the median cold start.
     least: Option<usize>,
-    /// The containers' total time, in seconds per round.
+    /// The sum of the containers' lifetimes, in seconds per round.
     container_s: f64,
-    /// The containers' memory multiplied by their time, in MiB·s per round.
+    /// The containers' memory multiplied by their lifetime, in MiB·s per round.
     memory_mib_s: Option<f64>,
     /// How memory was measured.
     memory_by: Option<By>,
@@ -272,7 +273,8 @@ mod tests {
 
     #[test]
     fn containers_that_must_be_there_are_counted() {
-        // The paper's example: at 1.25 s, a container that began at 0 is free for the invocation at 1.3 s.
+        // In the paper's example, a container that began to serve at 0 s becomes free at 1.25 s,
+        // and serves the invocation at 1.3 s.
         let requests = workload(&["--function", "100ms/1s", "--duration", "10s"]);
         assert_eq!(least(&requests, 250.0), Some(13));
         assert_eq!(least(&requests, 5.0), Some(11));
@@ -313,7 +315,7 @@ mod tests {
         let parts: Vec<_> = row.parts(&workload).collect();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
-        // If a figure is unknown for one round, it is unknown for all.
+        // If a figure is unknown for one round, it is unknown for the whole row.
         row.add(Replayed::default(), &workload);
         assert_eq!(row.memory_mib_s, None);
     }

@@ -1,4 +1,5 @@
-//! `favordynmods`: measures which operations this mount option of cgroup v2 makes cheaper, and which more expensive.
+//! `favordynmods`: measures which operations become cheaper, and which become more expensive, by
+//! this mount option of cgroup v2.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
 //! changes nothing unless requested. If requested, it turns the option on and off with `dayfly host favordynmods auto`:
@@ -169,7 +170,7 @@ impl Host {
         let mut on = On(child);
         let mut line = String::new();
         if let Some(stdout) = on.0.stdout.take() {
-            // A buffered reader is fine, since the command prints only this line.
+            // A buffered reader loses no output, because the command prints only this line.
             BufReader::new(stdout)
                 .read_line(&mut line)
                 .map_err(Error::at("read from", &self.dayfly))?;

@@ -58,7 +58,7 @@ impl Drop for OwnCache {
     fn drop(&mut self) {
         let _ = unmount(CACHE, UnmountFlags::DETACH);
         if self.made {
-            // Fails if the directory is in use by now.
+            // This fails if another process has used the directory in the meantime.
             let _ = fs::remove_dir(CACHE);
         }
     }
@@ -68,7 +68,8 @@ impl Drop for OwnCache {
 struct Profiles(u32);
 
 impl Profiles {
-    /// Starts at a value that no experiment of the last hour has used, in case the host's caches are in use.
+    /// Starts at a value that no experiment of the last hour has used, because the experiment may
+    /// use the host's caches.
     fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)
@@ -96,7 +97,7 @@ fn add(config: &mut Value, rule: &Value) {
     }
 }
 
-/// Whether and where a runtime caches the filter of a profile.
+/// The cache of a runtime for filters of profiles.
 #[derive(Debug, Serialize)]
 struct Kept {
     runtime: String,
@@ -183,7 +184,8 @@ fn run(stand: &Stand, racer: &Entrant, rule: &Value) -> Result<Result<Sample, St
     Ok(container.run().map_err(|fault| fault.to_string()))
 }
 
-/// Finds where the runtime caches the filter of a profile: in files that appear when the profile is first used.
+/// Finds the directory in which the runtime caches filters: the directory in which files appear
+/// when a profile is first used.
 fn keeps(
     stand: &Stand,
     racer: &Entrant,

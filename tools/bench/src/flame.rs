@@ -1,7 +1,7 @@
 //! `flame`: shows where CPUs spend their time in a burst, including the kernel's functions.
 //!
-//! perf(1) samples the stacks of all processes of a burst: the results are a flame graph for each runtime, the share of
-//! each subject, and the share of time spent spinning for locks.
+//! perf(1) samples the stacks of all processes of a burst. The results are a flame graph for each
+//! runtime, the share of each subject, and the share of time in which CPUs wait for locks.
 
 mod perf;
 mod stacks;

@@ -51,7 +51,7 @@ struct Change {
     percent: f64,
 }
 
-/// A figure over time.
+/// The values of a figure over time.
 #[derive(Debug, Serialize)]
 struct Curve {
     #[serde(rename = "use")]
@@ -97,8 +97,8 @@ impl Shown {
     }
 }
 
-/// Leaves the view in which this program was started if the cpu controller is missing there, and no view is requested
-/// by an option: on a hybrid host, controllers belong to v1, and the v2 view lacks them.
+/// Leaves the view in which this program was started, if that view has no cpu controller and no
+/// option requests a view. On a hybrid host, controllers belong to v1, so the v2 view has none.
 ///
 /// # Errors
 /// Those of making a mount namespace.

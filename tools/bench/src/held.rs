@@ -1,4 +1,4 @@
-//! Memory, threads and descriptors of processes.
+//! Measures memory, threads and descriptors of processes.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use std::path::Path;
 pub(crate) struct Held {
     /// Private memory that is not backed by files (Private_Dirty), in KiB.
     pub(crate) private_kib: f64,
-    /// Resident memory, with shared pages in proportion (PSS), in KiB.
+    /// Resident memory in KiB, where a shared page counts in proportion to the number of its users
+    /// (PSS).
     pub(crate) pss_kib: f64,
     /// The number of threads.
     pub(crate) threads: f64,

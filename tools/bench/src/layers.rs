@@ -1,4 +1,5 @@
-//! `layers`: times starts from root filesystems with few and with many layers, assembled in every way.
+//! `layers`: times starts from root filesystems with few and with many layers, in every mode of
+//! assembling them.
 
 mod figures;
 mod operations;

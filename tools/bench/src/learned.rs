@@ -1,5 +1,5 @@
-//! `learned`: times a start with the bundle's seccomp profile, with one learned from the container's calls, and without
-//! any.
+//! `learned`: times a start with the bundle's seccomp profile, with a profile learned from the
+//! container's calls, and without a profile.
 //!
 //! Hall and Ramachandran ask whether a profile reduced to a function's calls would make it start sooner, and leave the
 //! question open.

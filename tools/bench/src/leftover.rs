@@ -1,4 +1,4 @@
-//! What a killed experiment has left on the host: directories, cgroups, mounts.
+//! Removes directories, cgroups and mounts that killed experiments have left on the host.
 //!
 //! A test stand has one name, used for its directory of bundles, its state directory, and the parent of its cgroups in
 //! each hierarchy. Both directories are locked while the experiment runs, and marked once they are locked; the state
@@ -54,7 +54,7 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
 /// The state of a stand's path.
 #[derive(Debug)]
 enum Found {
-    /// Nothing, or something that no stand of this user made.
+    /// The path does not exist, or no stand of this user has made it.
     Foreign,
     /// A directory with a live owner.
     Living,

@@ -11,7 +11,7 @@
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
 //! | [`groups`] | what control groups do for applications that share a host |
-//! | [`trace`], [`mod@flame`] | where the time of a start goes: by dayfly's own trace, by the system calls seen from outside, by samples of a burst |
+//! | [`trace`], [`mod@flame`] | where the time of a start goes, according to dayfly's own trace, to system calls observed from outside, and to samples of a burst |
 //! | [`mod@report`] | all experiments on one page, beside published figures |
 //! | [`circumstances`], [`results`] | the circumstances, and the output formats |
 //!

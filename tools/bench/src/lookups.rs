@@ -36,7 +36,7 @@ const LINEAR: &str = "one name after the other";
 /// The timeout of a round with libseccomp.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The times of one way of lookup for one architecture.
+/// The times of one method of lookup for one architecture.
 #[derive(Debug, Serialize)]
 struct Row {
     by: String,

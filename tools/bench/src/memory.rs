@@ -1,5 +1,5 @@
-//! `memory`: finds the smallest limit that a container starts with, the peak memory of a runtime's commands, and what
-//! remains while a container is idle.
+//! `memory`: finds the smallest memory limit with which a container starts, the peak memory of a
+//! runtime's commands, and the resources in use while a container is idle.
 
 mod idle;
 mod limit;
@@ -178,7 +178,7 @@ fn summed_up<T>(
             bases.iter().find(|base| base.figure == row.figure && base.runtime != row.runtime);
         let ratio =
             base.and_then(|base| bootstrap::ratio(&base.rounds, &row.rounds, Pairing::Independent));
-        // 0 ÷ 0 is not a ratio.
+        // 0 ÷ 0 is not a number.
         row.ratio = ratio.filter(|ratio| ratio.value.is_finite() && ratio.high.is_finite());
     }
     rows

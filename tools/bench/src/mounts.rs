@@ -30,7 +30,8 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     view::own_mounts()?;
-    // A runtime's first start may add mounts that stay, such as those that dayfly keeps. They count from the beginning.
+    // A runtime's first start may add permanent mounts, such as those of dayfly's cache. After this
+    // first start, they are part of the length.
     race(stand, entrants, Operation::Run, Rounds { warm_up: 1, timed: 0, pause: Duration::ZERO })?;
     let mut lengths = Length::distinct(&options.mounts, table()?);
     for timed in passes(options.rounds) {
@@ -65,7 +66,7 @@ fn passes(rounds: usize) -> impl Iterator<Item = usize> {
 /// A length of the mount table, and the samples taken with it.
 #[derive(Debug, Default)]
 struct Length {
-    /// The length that the table is given.
+    /// The length to which the table is extended.
     least: usize,
     /// The maximum length that it had.
     most: usize,
@@ -74,7 +75,8 @@ struct Length {
 }
 
 impl Length {
-    /// Returns the lengths that a table of `table` mounts can be given, each once: it cannot be shortened.
+    /// Returns the lengths to which a table of `table` mounts can be extended, each once. A length
+    /// below `table` becomes `table`, because the table cannot be shortened.
     fn distinct(wanted: &[usize], table: usize) -> Vec<Self> {
         let mut lengths: Vec<Self> = Vec::new();
         for least in wanted.iter().map(|&wanted| wanted.max(table)) {
@@ -93,7 +95,8 @@ impl Length {
         }
     }
 
-    /// Returns the series, named by the length. A runtime can make the table longer meanwhile.
+    /// Returns the series, named by the length. The name contains a range if runtimes made the
+    /// table longer during the measurement.
     fn named(self) -> impl Iterator<Item = Series> {
         let step = match self.most > self.least {
             true => format!("run, {} to {}", self.least, counted(self.most, "mount")),

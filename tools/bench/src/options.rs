@@ -40,39 +40,46 @@ pub struct Options {
 /// The experiments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Time the commands of a container's life, runtime by runtime
+    /// Time the commands of a container's life cycle, for each runtime
     ///
-    /// CPU times are exact, by the scheduler's clock, and include children that were waited for. User and system time
-    /// are omitted where the kernel divides the CPU time by timer ticks.
+    /// CPU times come from the scheduler's clock and are exact. They include children that were
+    /// waited for. User and system time are omitted where the kernel divides the CPU time by timer
+    /// ticks.
     Start(Start),
     /// Run many containers with several in flight, and probe the host's responsiveness meanwhile
     Burst(Burst),
     /// Start a container at a fixed interval, and measure the time until it reports that it runs
     Spaced(Spaced),
-    /// Replay invocations of functions, and show what each way of keeping containers ready costs and saves
+    /// Replay invocations of functions, and show the cost and the benefit of each policy of keeping
+    /// containers ready
     ///
-    /// An invocation is due at its time, whether or not earlier ones are done. A container's program waits on its
-    /// standard input for invocations, reports the time when one begins, waits for its duration, and reports the time
-    /// again. By default, the functions are three from a paper; --trace replays any trace in the format of Azure's.
+    /// Each invocation is due at a fixed time, whether or not earlier invocations are done. A
+    /// container's program waits on its standard input for invocations, reports the time when one
+    /// begins, waits for its duration, and reports the time again. By default, three functions of a
+    /// paper are replayed; --trace replays any trace in the format of Azure's trace.
     Faas(Box<Faas>),
     /// Time the same start with short and long mount tables
     Mounts(Mounts),
-    /// Start containers from root filesystems with few and many layers, assembled in every way
+    /// Start containers from root filesystems with few and many layers, in every mode of assembling
+    /// them
     Layers(Layers),
-    /// Time the first start with a seccomp profile that no cache contains, and the next one
+    /// Time the first start with a seccomp profile that no cache contains, and the next start with
+    /// it
     ///
-    /// In every round each runtime runs two containers with the same profile: the bundle's with an additional rule that
-    /// no earlier round had. The first time the runtime compiles it; the second time it may use a cached filter. dayfly
-    /// caches filters in /run/dayfly-cache, which the experiment covers by a tmpfs in its own mount namespace; crun
-    /// below its --root, which is the experiment's anyway; runc compiles each time. The report shows which runtimes
-    /// cached one.
+    /// In every round each runtime runs two containers with the same profile: the bundle's with an
+    /// additional rule that no earlier round had. The first time, the runtime compiles the profile;
+    /// the second time, it may use a cached filter. dayfly caches filters in /run/dayfly-cache,
+    /// which the experiment covers by a tmpfs in its own mount namespace. crun caches filters below
+    /// its --root, which belongs to the experiment. runc compiles the profile each time. The report
+    /// shows which runtimes have cached a filter.
     FirstUse(Steps),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
-    /// Shows what each of these costs a start, by each runtime: in every round it runs the container as it is, then
-    /// without each of them, then without all of them.
+    /// Shows how much time each of these costs a start, for each runtime. Every round runs the
+    /// unchanged container, then the container without each of them, then without all of them.
     Staircase(Steps),
-    /// Time the same container with its seccomp profile, with one learned from its calls, and without
+    /// Time the same container with its seccomp profile, with a profile learned from its calls, and
+    /// without a profile
     ///
     /// First each runtime runs the container several times, traced by ptrace(2) like "dayfly profile learn", and gets a
     /// profile of its own, which includes the runtime's own calls under the filter. The instructions are those of
@@ -80,80 +87,92 @@ pub enum Command {
     Learned(Learned),
     /// Time the lookup of system calls of the engines' profile by name: with dayfly and with libseccomp
     ///
-    /// Looks up all names a thousand times, for each architecture of the profile. The program dayfly-libseccomp calls
-    /// libseccomp, if it is beside this one; names that libseccomp lacks are omitted. A linear search stands for
-    /// libseccomp before version 2.5.
+    /// Looks up all names a thousand times, for each architecture of the profile. The program
+    /// dayfly-libseccomp, if it is in the directory of this program, calls libseccomp. Names that
+    /// libseccomp does not know are omitted. A linear search represents libseccomp before version
+    /// 2.5.
     Lookups(Lookups),
     /// Time a program that makes a thousand IPC namespaces, one after the other
     Unshare(Unshare),
     /// Time moves between cgroups, forks and exits, reads and starts, with and without favordynmods
     ///
-    /// By default it changes nothing on the host, and times the operations with the host's present setting.
+    /// By default, the experiment changes nothing on the host, and times the operations with the
+    /// host's present setting.
     #[command(name = "favordynmods")]
     FavorDynmods(FavorDynmods),
-    /// Show the smallest memory limit that a container starts with, the peak of commands, and what remains
+    /// Show the smallest memory limit with which a container starts, the peak of commands, and the
+    /// use by an idle container
     ///
-    /// limit: memory.max, on v1 memory.limit_in_bytes, found by binary search; it includes the container's program. It
-    /// requires a memory controller, and says so if there is none. peak: VmHWM of the runtime's processes, read by
-    /// ptrace(2) when each exits or executes another program; the figure of wait4(2) would include the memory of the
-    /// parent that spawned them. idle: processes that the runtime has left beside the container's own, their resident
-    /// memory, the runtime's state files, and the memory charged to the container's cgroup, which the kernel charges up
-    /// to 256 KiB per CPU in advance.
+    /// limit: memory.max, on v1 memory.limit_in_bytes, found by binary search; it includes the
+    /// container's program. This figure requires a memory controller. peak: VmHWM of the runtime's
+    /// processes, read by ptrace(2) when each exits or executes another program; the figure of
+    /// wait4(2) would include the memory of the parent that spawned them. idle: the processes that
+    /// the runtime has left in addition to the container's own, their resident memory, the
+    /// runtime's state files, and the memory charged to the container's cgroup; the kernel charges
+    /// up to 256 KiB per CPU in advance.
     Memory(Memory),
     /// Create many containers, then time the starts of all of them
     ///
-    /// This is like a host coming up with everything prepared. The time is from before the first start until the last
-    /// one returns; the containers' programs exit by themselves, and are waited for afterwards.
+    /// A host does this when it boots and its containers were created in advance. The measured time
+    /// is from before the first start until the last start returns. The containers' programs exit
+    /// by themselves, and are waited for afterwards.
     Bulk(Bulk),
     /// Compare a program's start until it is ready with its restore from a checkpoint
     ///
-    /// Python, a JVM and Node.js of this host load libraries, then report that they are ready. Each runtime saves a
-    /// container of each program once, by criu. In every round it starts such a container, restores the saved one, and
-    /// starts a shell instead, which shows from which warm-up on a restore is sooner.
+    /// Python, a JVM and Node.js of this host load libraries, then report that they are ready. Each
+    /// runtime saves a container of each program once, by criu. In every round it starts such a
+    /// container, restores the saved container, and starts a container with a shell. The last start
+    /// shows for which warm-up times a restore is faster.
     Restore(Restore),
     /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
-    /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures times, the CPU time
-    /// of everything except the client (containerd, shims, runtime, the container), the time from a shim's start to the
-    /// end of its delete, and memory and threads of shims; pods require a CRI client, which scripts/shim-client builds.
+    /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures
+    /// times, the CPU time of everything except the client (containerd, shims, runtime, the
+    /// container), the time from a shim's start to the end of its delete, and memory and threads of
+    /// shims. The figures of pods require a CRI client, which scripts/shim-client builds.
     Shim(Shim),
     /// Compare RuntimeClasses of a Kubernetes cluster, on one of its nodes
     ///
-    /// Run it on the node, with the rights to make a namespace and to read the kubelet's metrics. It makes pods in a
-    /// namespace of its own, which it deletes at the end: many at once, those of a Job, and pods that the kubelet
-    /// probes. A pod's start is measured by the kubelet; CPU time is that of all processes of the node except kubectl.
+    /// Run it on the node, with the rights to make a namespace and to read the kubelet's metrics.
+    /// It makes pods in a namespace of its own, and deletes the namespace at the end: many pods at
+    /// once, pods of a Job, and pods that the kubelet probes. A pod's start is measured by the
+    /// kubelet; CPU time is that of all processes of the node except kubectl.
     Kubernetes(Kubernetes),
-    /// Show what each fast path is worth here
+    /// Show how much time each fast path saves on this host
     Ablation(Ablation),
     /// Measure how much time a start saves if its cgroup was made in advance
     #[command(alias = "tiers")]
     Pools(Pools),
-    /// Show where the time of a start goes, step by step: dayfly by its own trace, any runtime by its system calls
+    /// Show where the time of a start goes, step by step, from dayfly's own trace or from any
+    /// runtime's system calls
     Trace(Trace),
-    /// Show what dayfly's own trace costs
+    /// Show how much time dayfly's own trace costs
     TraceOverhead(TraceOverhead),
     /// Reproduce the experiments of papers and articles on container starts here, and write a page
     ///
-    /// Each part is an experiment of this program or of "dayfly host". The page shows published figures beside measured
-    /// ones, the command that reproduces them, versions and the host. It is written as index.html, which contains the
-    /// pictures, as report.md with pictures beside it, and as report.json. Finished parts are kept in the directory,
-    /// and not run again by the same command: an interrupted one resumes. Leave the machine idle meanwhile.
+    /// Each part is an experiment of this program or of "dayfly host". The page shows published
+    /// figures next to measured figures, the command that reproduces them, versions and the host.
+    /// It is written as index.html, which contains the pictures, as report.md with the pictures in
+    /// separate files, and as report.json. Results of finished parts are kept in the directory. The
+    /// same command does not run these parts again, so it resumes an interrupted report. Leave the
+    /// machine idle while the command runs.
     Report(Report),
     /// Show what control groups do for applications that share a host
     ///
-    /// Instances of a workload on memory run in groups that "dayfly cgroup" creates and gives CPUs and memory:
-    /// transactions per second, and their 99th percentile. They use the whole host meanwhile.
+    /// Instances of a memory workload run in groups to which "dayfly cgroup" assigns CPUs and
+    /// memory. The figures are transactions per second, and the 99th percentile of their times. The
+    /// experiment uses the whole host while it runs.
     Groups(Groups),
     /// Show where CPUs spend their time in a burst, as flame graphs with the kernel's functions
     ///
-    /// perf(1) samples the stacks of all processes of the burst. The later work of the kernel's own threads for a
-    /// container is not included.
+    /// perf(1) samples the stacks of all processes of the burst. Work that kernel threads do later
+    /// for a container is not included.
     Flame(Flame),
-    /// Remove what killed experiments have left: cgroups, mounts, directories
+    /// Remove cgroups, mounts and directories that killed experiments have left behind
     Gc,
-    /// Write a bundle like that of the experiments
+    /// Write the bundle that the experiments use
     Bundle(Bundle),
-    /// Be an instance of "groups"
+    /// Run as an instance of "groups"
     #[command(hide = true)]
     Work(Work),
     /// Become the containerd of "shim"
@@ -238,7 +257,7 @@ pub struct Mounts {
     /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Lengths of the mount table; one that is longer already stays as it is
+    /// Lengths of the mount table; a table that is already longer is not changed
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,100,1000")]
     pub mounts: Vec<usize>,
     /// Rounds at each length, divided among up to five sweeps
@@ -268,13 +287,13 @@ pub struct Layers {
     /// Number of starts at a time
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
     pub width: Vec<usize>,
-    /// Starts per round, at least as many as at a time
+    /// Starts per round, at least the number of starts at a time
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 16)]
     pub count: usize,
     /// Rounds of each way with each number of layers
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 5)]
     pub rounds: usize,
-    /// Use no user namespaces, so that no layer must be mapped
+    /// Use no user namespaces, so that the ids of layers need no mapping
     #[arg(long)]
     pub host_ids: bool,
 }
@@ -283,9 +302,10 @@ pub struct Layers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// One detached, id-mapped copy of the layers' parent: nothing in the host's mount table
+    /// One detached, id-mapped copy of the layers' parent directory, which is not in the host's
+    /// mount table
     Fd,
-    /// One attached, id-mapped copy of the layers' parent
+    /// One attached, id-mapped copy of the layers' parent directory
     Parent,
     /// An attached, id-mapped mount per layer
     PerLayer,
@@ -294,7 +314,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns its name in options and reports.
+    /// Returns the mode's name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -321,7 +341,7 @@ pub struct Flame {
     /// Samples per second of each CPU
     #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub frequency: u32,
-    /// Run only dayfly, with containers of this many layers, by each of the ways
+    /// Run only dayfly, with containers of this many layers, in each of the modes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub layers: usize,
     /// Ways to assemble their root filesystems
@@ -348,7 +368,7 @@ pub struct Ablation {
     /// Fast paths to omit, one after the other [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub without: Vec<String>,
-    /// Omit them by lever: parallelism, caching, elimination of unneeded work
+    /// Omit fast paths by lever: parallelism, caching, elimination of unneeded work
     #[arg(long, conflicts_with = "without")]
     pub levers: bool,
     /// The timed operations
@@ -365,7 +385,7 @@ pub struct Pools {
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
-    /// The size of the pool that is made
+    /// The memory limit of the pool's cgroups
     #[arg(long, default_value = "256M")]
     pub size: String,
     /// Number of containers whose cgroups are examined
@@ -378,7 +398,8 @@ pub struct Pools {
 pub struct Bundle {
     /// The directory to create
     pub directory: PathBuf,
-    /// The kind of container; joined has its own namespaces until an experiment joins them
+    /// The kind of container; a container of the kind joined has its own namespaces, until an
+    /// experiment replaces them by those of another container
     #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
     pub profile: Profile,
 }

@@ -1,5 +1,5 @@
-//! `pools`: measures how much time cgroups made in advance save, and checks that their counters contain no usage of
-//! earlier containers.
+//! `pools`: measures how much time a start saves if its cgroup was made in advance, and checks that
+//! the cgroup's counters contain no usage of earlier containers.
 //!
 //! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
 //! run, outside the measured time. So neither a start nor a delete makes a cgroup for the pool.
@@ -68,13 +68,15 @@ struct Tenant {
 #[derive(Debug, Clone, Serialize)]
 struct Told {
     file: &'static str,
-    /// The file's value before the tenant's program began: init's usage, and any usage left by the previous tenant.
+    /// The file's value before the container's program began: init's usage, and any usage left by
+    /// the previous container.
     begins: u64,
     /// The file's value after the program's end.
     ends: u64,
 }
 
-/// The minimum usage of a tenant, in bytes: far more than the usage of the tenant's init.
+/// The minimum usage of a container's program, in bytes: far more than the usage of the container's
+/// init.
 const USED: u64 = 16 << 20;
 
 /// The files that count usage, of v1 and of v2, each with its v1 controller.
@@ -181,8 +183,8 @@ fn sum(file: &str, text: &str) -> u64 {
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// Returns a description of the usage that one tenant left to the next, or the reason why that is unknown; `None` if no
-/// usage was left.
+/// Returns a description of the usage of one container that the next container's counters include,
+/// or the reason why that is unknown; `None` if no usage was left.
 fn leak(tenants: &[Tenant]) -> Option<String> {
     for (at, tenant) in tenants.iter().enumerate() {
         let cgroup = &tenant.cgroup;

@@ -1,4 +1,4 @@
-//! Probes the host's responsiveness: repeats operations of a node's health check.
+//! Probes the host's responsiveness by repeating the operations of a node's health check.
 //!
 //! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the locks of clone,
 //! cgroups and exec: both stall while a runtime holds these locks.

@@ -20,7 +20,7 @@ use sys::rusage::{End, Usage, wait4};
 /// The measurements of one command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
-    /// The time from before the spawn until the command's end was seen.
+    /// The time from before the spawn until this process noticed the command's exit.
     pub wall: Duration,
     /// The usage of the command and of the children it waited for.
     pub usage: Usage,
@@ -58,7 +58,7 @@ pub enum Failure {
     Overdue(Duration),
     /// The end of the command could not be waited for.
     Wait(Errno),
-    /// The command did not leave behind what the next step requires.
+    /// The command did not create a file that the next step requires.
     Left(String),
     /// SIGINT or SIGTERM arrived.
     Interrupted,

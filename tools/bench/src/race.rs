@@ -181,7 +181,7 @@ pub fn race_in_steps(
         let mut samples: Vec<Sample> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             interrupt::check()?;
-            // Before the first step, the round itself pauses.
+            // Before the first step, the round's own pause applies.
             if number > 0 {
                 sleep(rounds.pause);
             }

@@ -7,9 +7,9 @@
 //! | `ready` | waits until a program is ready |
 //! | `statistics` | criu's own statistics |
 //!
-//! Each runtime saves a container of each program once. In every round, each runtime starts such a container, restores
-//! the saved container, and starts a container with nothing to load. The last start shows from which warm-up time on a
-//! restore is sooner.
+//! Each runtime saves a container of each program once. In every round, each runtime starts such a
+//! container, restores the saved container, and starts a container with nothing to load. The last
+//! start shows for which warm-up times a restore is faster than a start.
 
 mod program;
 mod ready;
@@ -38,12 +38,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The warm-up time above which a restore is sooner than a start.
+/// The warm-up time above which a restore is faster than a start.
 #[derive(Debug, Serialize)]
 struct Pays {
     runtime: String,
     program: &'static str,
-    /// The time of a restore until the program is ready, less that of a start with nothing to load, in ms.
+    /// The time of a restore until the program is ready, minus the time of a start with nothing to
+    /// load, in ms.
     from_ms: f64,
 }
 

@@ -27,8 +27,9 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Parses `NAME=PATH` or `PATH`; without a name, the runtime is named after the last component of the path. A path
-    /// without a slash is searched for in the default places of runtimes, and in $PATH.
+    /// Parses `NAME=PATH` or `PATH`; without a name, the runtime is named after the last component
+    /// of the path. A path without a slash is searched for in the default directories of runtimes,
+    /// and in $PATH.
     ///
     /// # Errors
     /// There is no such executable.

@@ -133,8 +133,8 @@ fn write(
     Ok(())
 }
 
-/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to standard output. If `nobody` got through,
-/// there is no picture and no file.
+/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to
+/// standard output. If `nobody` is true, no entrant has finished, and no picture or file is written.
 ///
 /// # Errors
 /// A file that can't be written; a picture that can't be drawn.

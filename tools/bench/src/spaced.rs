@@ -1,8 +1,9 @@
 //! `spaced`: starts a container at a fixed interval, whether or not the previous start is done, and measures the time
 //! until the container itself reports that it runs.
 //!
-//! Latency counts from the time at which the start was due. So the queue of a runtime that can't keep up is visible;
-//! closed loops hide it (coordinated omission).
+//! Latency counts from the time at which the start was due. So the results show the queue of a
+//! runtime that is too slow for the interval. A closed loop would hide this queue (coordinated
+//! omission).
 
 use crate::Error;
 use crate::container::Container;
@@ -37,7 +38,7 @@ struct Row {
     latencies_us: Vec<f64>,
     /// The time from when a start was due until the container was gone.
     totals_us: Vec<f64>,
-    /// The number of other starts in progress when a start was due.
+    /// For each start, the number of other starts that were in progress when it was due.
     queued: Vec<f64>,
 }
 

@@ -242,8 +242,9 @@ impl Stand {
 impl Drop for Stand {
     fn drop(&mut self) {
         self.cgroup.clear_all();
-        // The state directory is removed last: while it exists, this is a stand with a live owner. A directory without
-        // a lock existed before the setup, which then failed: it does not belong to this stand.
+        // The state directory is removed last: while it exists, this is a stand with a live owner.
+        // A directory without a lock existed before the setup. The setup then failed, and the
+        // directory does not belong to this stand.
         let made = [&self.state, &self.directory];
         for directory in made.into_iter().take(self.locks.len()).rev() {
             if let Err(error) = leftover::remove(directory) {

@@ -1,4 +1,4 @@
-//! `start`: times the commands of a container's lifecycle, runtime by runtime.
+//! `start`: times the commands of a container's life cycle, for each runtime.
 
 use crate::Error;
 use crate::config::{HOOK, Profile};
@@ -17,7 +17,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The number of times that a step is traced. Few suffice, because counts vary little or not at all.
+/// The number of times that a step is traced. A small number suffices, because counts vary little
+/// or not at all.
 const WEIGHINGS: usize = 3;
 
 /// The deadline of the hook's program when it runs alone.

@@ -1,4 +1,4 @@
-//! `unshare`: one process makes a thousand IPC namespaces in a row.
+//! `unshare`: measures a process that makes a thousand IPC namespaces in a row.
 //!
 //! Since Linux 5.9 a work queue frees such namespaces; before that, freeing each namespace waited for the end of an RCU
 //! grace period. The author of that change showed its effect by timing a program that does nothing else.

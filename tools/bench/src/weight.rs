@@ -10,7 +10,7 @@ pub enum Way {
     Timed,
     /// Traced call by call, for system calls and peak memory.
     Calls,
-    /// Traced instruction by instruction, up to this number.
+    /// Traced instruction by instruction, up to this number of instructions.
     Instructions(u64),
     /// Traced call by call, for a time line.
     Observed,

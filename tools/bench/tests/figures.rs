@@ -20,7 +20,7 @@ fn rows<'a>(report: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
     rows.filter(|row| row[key] == value).collect()
 }
 
-/// Returns the option that selects this dayfly, which all these experiments need.
+/// Returns the option that selects `dayfly` as the runtime, which all these experiments need.
 fn runtime(dayfly: &Path) -> String {
     format!("--runtime=ours={}", dayfly.display())
 }
@@ -99,7 +99,7 @@ fn bulk_starts_what_was_created() {
     let options = ["--count=5", "--width=2", "--rounds=1", "--json"];
     let report = json(&bench(&[&["bulk", &runtime(&dayfly)], &options[..]].concat()));
     assert_eq!(report["rows"][0]["starts_us"][0].as_array().map(Vec::len), Some(5));
-    // Either limits work, or the error says why not.
+    // Either the limits work, or the error gives the reason why they do not.
     let limited =
         bench(&["bulk", &runtime(&dayfly), "--count=2", "--rounds=1", "--width=1", "--limits"]);
     let errors = String::from_utf8_lossy(&limited.stderr);

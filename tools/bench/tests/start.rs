@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns what a run has left behind: its directories and cgroups.
+/// Returns the directories and cgroups that a run has left behind.
 fn leftovers(pid: u32) -> Vec<PathBuf> {
     let name = format!("dayfly-bench-{pid}");
     let tops = ["/tmp", "/run", "/dev/shm", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"];

@@ -117,7 +117,7 @@ fn dayfly_tells_by_itself() {
     for command in commands {
         adds_up(command);
         assert_eq!(command["outside"], Value::Null);
-        // Only the caller sees these: the spawn, and the end of the process.
+        // Only the caller can measure these steps: the spawn, and the exit of the process.
         let steps = command["slowest"].as_array().expect("steps");
         assert!(steps.iter().any(|step| step["name"] == "exit"), "{command:#}");
     }

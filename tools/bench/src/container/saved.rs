@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Child;
 use sys::rusage::End;
 
-/// Keeps criu from saving cgroups. In a hierarchy in which the container has no cgroup of its own, criu would save the
-/// cgroups of the whole host, and a restore by runc would create those that have disappeared by then.
+/// The option that prevents criu from saving cgroups. In a hierarchy in which the container has no
+/// cgroup of its own, criu would save the cgroups of the whole host, and a restore by runc would
+/// create those that have disappeared by then.
 const CGROUPS: &str = "--manage-cgroups-mode=ignore";
 
 impl Container<'_> {

@@ -1,19 +1,20 @@
 //! The policy of "Serverless in the Wild" (Shahrad and others, USENIX ATC '20, section 4.2): the past idle times of a
 //! function determine when to have a container ready for it, and until when.
 //!
-//! In the paper, the platform keeps containers for ten minutes; a histogram covers four hours, in classes of one
-//! minute. Here the same proportions apply to the time of `--keep`: a class is a tenth of that time. If a function's
-//! idle times mostly exceed the histogram, the paper predicts them by ARIMA. Here such a function gets keep-alive, like
-//! every function with too few idle times. In the paper, each function has one container. Here a function may have
-//! several. So each arrival is paired with the latest end of an execution that no earlier arrival was paired with, and
-//! the time between the two is an idle time.
+//! In the paper, the platform keeps containers for ten minutes; a histogram covers four hours, in
+//! classes of one minute. Here the same proportions apply to the time of `--keep`: a class is a
+//! tenth of that time. If most idle times of a function exceed the histogram, the paper predicts
+//! them by ARIMA. Here the policy keep-alive applies to such a function, and to every function with
+//! too few idle times. In the paper, each function has one container. Here a function may have
+//! several. So each arrival is paired with the latest end of an execution that is not paired with
+//! an earlier arrival. The time between the two is an idle time.
 
 use std::time::Duration;
 
 /// The number of classes of a histogram.
 const CLASSES: usize = 240;
 
-/// The number of classes in the time of keep-alive.
+/// The number of classes that the time of keep-alive is divided into.
 const IN_KEEP: u32 = 10;
 
 /// The minimum number of idle times for a prediction.
@@ -79,8 +80,8 @@ impl Habits {
         }
     }
 
-    /// Returns the predicted window; `None` if there are too few idle times, or they are spread evenly, or mostly
-    /// exceed the histogram.
+    /// Returns the predicted window; `None` if there are too few idle times, if they are spread
+    /// evenly, or if most of them exceed the histogram.
     pub(super) fn window(&self) -> Option<Window> {
         let sum: u32 = self.counts.iter().sum();
         if sum < FEWEST || self.beyond > sum || self.variation() < REPRESENTATIVE {
@@ -138,18 +139,18 @@ mod tests {
 
     #[test]
     fn a_regular_function_is_foreseen() {
-        // Always idle for about 3 seconds: class 30.
+        // The function is always idle for about 3 seconds, which is class 30.
         let window = after([3050; 20]).window().expect("representative");
         assert_eq!(window, Window { from: ms(2700), until: ms(3410) });
-        // Idle times too short to unload a container.
+        // The idle times are too short to remove a container.
         let window = after([20; 20]).window().expect("representative");
         assert_eq!(window, Window { from: ms(0), until: ms(110) });
     }
 
     #[test]
     fn outliers_move_the_windows() {
-        // Of 100 times, 6 are short and 2 long: the 5th percentile is among the short ones, the 99th among the long
-        // ones.
+        // Of 100 times, 6 are short and 2 are long: the 5th percentile is a short time, the 99th
+        // percentile is a long time.
         let times = [vec![450; 6], vec![3050; 92], vec![9050; 2]].concat();
         assert_eq!(after(times).window(), Some(Window { from: ms(360), until: ms(10_010) }));
         let times = [vec![450; 4], vec![3050; 95], vec![9050; 1]].concat();

@@ -88,11 +88,11 @@ pub(super) struct Bill {
     since: Option<Instant>,
     /// The last measurement.
     kib: Option<f64>,
-    /// The time for which no measurement is available yet.
+    /// The part of the lifetime, in seconds, for which the memory has not been measured yet.
     open_s: f64,
     /// Memory multiplied by time, in KiB·s.
     pub(super) kib_s: f64,
-    /// The container's time, in seconds.
+    /// The container's lifetime so far, in seconds.
     pub(super) seconds: f64,
     /// The part of `seconds` for which memory was measured.
     pub(super) measured_s: f64,
@@ -207,7 +207,7 @@ impl<'a> Instance<'a> {
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
         match write(stdin, line.as_bytes()) {
-            // The reader has exited: `look` reports it.
+            // The reading process has exited; `look` reports this.
             Ok(_) | Err(Errno::PIPE) => Ok(()),
             Err(errno) => Err(self.broken(&format!("write to the container: {errno}"))),
         }
@@ -232,7 +232,7 @@ impl<'a> Instance<'a> {
         self.overdue.filter(|_| self.state != State::Free && self.state != State::Broken)
     }
 
-    /// Gives the container up; returns the reason.
+    /// Gives up the container, and returns the reason as a sentence.
     pub(super) fn give_up(&mut self, deadline: Duration) -> String {
         let step = match (self.state, self.is_ready) {
             (State::Up, false) => "run",
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (4.0, 800.0, 4.0));
         bill.end(at(9));
         assert_eq!(bill.seconds, 4.0, "ended");
-        // The next container starts at zero.
+        // The account of the next container begins at zero.
         bill.begin(at(10));
         bill.end(at(12));
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (6.0, 800.0, 4.0));

@@ -1,6 +1,6 @@
 //! A replay: an open loop of invocations, with one runtime and one policy.
 //!
-//! A single thread waits for everything with one poll(2): the next time at which something is due, the ends of the
+//! A single thread waits with one poll(2) for all events: the next due time, the exits of the
 //! runtime's commands and of containers' programs, and their output.
 
 mod placing;
@@ -52,7 +52,8 @@ pub(super) struct Replayed {
     pub(super) most: usize,
     /// The maximum number of busy containers at a time, after the first 30 % of the time.
     pub(super) busy_late: usize,
-    /// The containers' time from their start until their program's end, in seconds.
+    /// The sum of the containers' lifetimes, from their start until the exit of their program, in
+    /// seconds.
     pub(super) container_s: f64,
     /// The containers' memory multiplied by `container_s`, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
@@ -233,7 +234,8 @@ impl Replay<'_> {
         while let Some(due) = self.planned.iter().position(|it| it.at <= now) {
             let planned = self.planned.swap_remove(due);
             let free = self.instances.iter().position(|of| of.state == State::Free);
-            // If there is no free place for the planned container, it is dropped: the next invocation will be cold.
+            // If no instance is free for the planned container, the plan is dropped, and the next
+            // invocation will be a cold start.
             if let Some(at) = free {
                 self.start(at, planned.function, Some(planned.until));
             }
@@ -258,7 +260,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Returns the next time at which something is due.
+    /// Returns the earliest time at which an action is due.
     fn next_moment(&self) -> Option<Instant> {
         let (begin, _) = self.begin?;
         let due = self.workload.invocations.get(self.next).map(|of| begin + of.due);
@@ -306,7 +308,8 @@ impl Replay<'_> {
 
     fn take(&mut self, at: usize, event: Event) {
         match event {
-            // The container was started ahead, and may be needed for another invocation by now.
+            // The container was started before its invocation, and may be needed for another
+            // invocation by now.
             Event::Ready if self.instances[at].is_spare() => _ = self.reassign(at),
             Event::Ready => {}
             Event::Begun(time) => {

@@ -1,4 +1,4 @@
-//! The workload to replay: which function is due when, and how long it takes.
+//! The workload to replay: the invocations of functions, with their due times and durations.
 
 use super::azure::{self, Counted};
 use crate::Error;
@@ -25,7 +25,7 @@ const MOST: usize = 1_000_000;
 /// The number of characters of a hash in a function's name.
 const SHORT: usize = 12;
 
-/// The maximum time that a shell can wait.
+/// The maximum duration of an invocation, for which the container's shell waits.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// A function.
@@ -258,7 +258,8 @@ mod tests {
         assert_eq!(counts, [240, 114]);
         assert!(of.functions.iter().all(|of| of.name.len() == SHORT));
         assert!(of.invocations.last().is_some_and(|last| last.due < of.duration));
-        // The shortest invocation takes at least four milliseconds in the trace, and a thirtieth of that here.
+        // The shortest invocation takes at least four milliseconds in the trace. With the speed of
+        // this test, it takes a thirtieth of that time.
         let busiest = of.invocations.iter().filter(|of| of.function == 0);
         let least = busiest.map(|of| of.takes).min().expect("some");
         assert!(least >= Duration::from_micros(133) && least < Duration::from_millis(1));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// The subjects of samples, each with parts of the names of kernel functions. The first subject that matches a stack
-/// counts.
+/// The subjects of samples, each with parts of the names of kernel functions. A stack belongs to
+/// the first subject that matches.
 pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
     (
         "mounts",
@@ -145,7 +145,8 @@ fn command(head: &str) -> &str {
     head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
 }
 
-/// Maps the names of similar processes to a common name: runc names its processes after what they are about to do.
+/// Maps the names of similar processes to a common name: runc gives its processes different names
+/// for different tasks.
 fn kind(name: &str) -> &str {
     match name.split_once(":[") {
         Some((name, _)) => name,
@@ -190,7 +191,7 @@ pub(super) fn subject(stack: &[String]) -> &'static str {
     SUBJECTS.iter().find(|(_, parts)| fits(parts)).map_or(OTHER, |(name, _)| name)
 }
 
-/// Returns whether the CPU of the stack waits for a lock.
+/// Returns whether the CPU was waiting for a lock when the stack was sampled.
 pub(super) fn waits(stack: &[String]) -> bool {
     stack.iter().any(|function| LOCKS.iter().any(|lock| function.contains(lock)))
 }

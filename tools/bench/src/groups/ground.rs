@@ -22,7 +22,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Creates the parent, with precedence over everything else that uses CPUs.
+    /// Creates the parent, with a larger CPU weight than all other cgroups of the host.
     ///
     /// # Errors
     /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.
@@ -38,7 +38,7 @@ impl Ground {
         let directory = stand.directory().to_owned();
         let ground =
             Self { dayfly: report::program::dayfly().ok_or_else(missing)?, base, directory };
-        // Keeps the host's other work out of the figures.
+        // A high weight reduces the influence of the host's other processes on the figures.
         ground.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), ground.base)])?;
         ground.call(&["set", &ground.base, "-r", "cpu.weight=10000"])?;
         Ok(ground)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The group of instances that are not in groups of their own.
 const ALL: &str = "all";
 
-/// The time that instances need to reach their speed, and that a change needs to take effect.
+/// The time that instances need to reach their full speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// The time that is ignored after a change.
@@ -347,7 +347,7 @@ impl Changed {
         for (name, ticks) in &self.told {
             shown.rows.push(row(of, before, name, ticks, self.begin + settle, self.changing));
             shown.rows.push(row(of, after, name, ticks, self.changed + settle, self.end));
-            // The last interval is omitted: the end of the phase cut it short.
+            // The last interval is omitted, because it ended early, at the end of the phase.
             let whole = ticks.windows(2).filter(|both| both[1].at_ms <= self.end);
             let points = whole.map(|both| {
                 let rate = both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3;

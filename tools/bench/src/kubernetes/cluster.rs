@@ -1,4 +1,4 @@
-//! A cluster, by kubectl.
+//! A cluster, accessed through kubectl.
 
 use crate::Error;
 use crate::options::Kubernetes;
@@ -33,7 +33,8 @@ impl Cluster {
     /// Finds the node, and makes a namespace.
     ///
     /// # Errors
-    /// No kubectl; it reaches no cluster; there is no such node, or more than one to choose from.
+    /// kubectl is missing or cannot access a cluster; the node does not exist; or no node is named
+    /// and the cluster has several.
     pub(super) fn reach(options: &Kubernetes) -> Result<Self, Error> {
         let mut cluster = Self {
             kubectl: options.kubectl.clone(),
@@ -85,19 +86,19 @@ impl Cluster {
         self.spent_ms.get()
     }
 
-    /// Makes objects.
+    /// Makes objects in the namespace.
     ///
     /// # Errors
-    /// kubectl's reason.
+    /// kubectl's error.
     pub(super) fn create(&self, objects: &[Value]) -> Result<(), String> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.call(&["create", "-f", "-"], &list.to_string(), SOON * 2).map(|_| ())
     }
 
-    /// Waits until all pods are ready, or the object meets a condition.
+    /// Waits until all pods are ready, or until the object meets a condition.
     ///
     /// # Errors
-    /// They are not in time; kubectl's reason.
+    /// If they are not ready within the deadline; kubectl's error.
     pub(super) fn wait(
         &self,
         condition: &str,
@@ -114,7 +115,7 @@ impl Cluster {
     /// Deletes objects, and waits until they are gone.
     ///
     /// # Errors
-    /// They are not gone in time; kubectl's reason.
+    /// If they still exist at the deadline; kubectl's error.
     pub(super) fn delete(&self, object: &[&str], deadline: Duration) -> Result<(), String> {
         let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
         let mut words = vec!["delete", "--wait=true", timeout.as_str()];
@@ -195,7 +196,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Makes a file in memory that contains `text`, at its beginning.
+/// Makes a file in memory that contains `text`, with the file offset at its beginning.
 fn file(text: &str) -> Result<File, Error> {
     let name = Path::new("kubectl");
     let file = memfd_create("kubectl", MemfdFlags::CLOEXEC);

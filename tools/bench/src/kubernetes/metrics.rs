@@ -12,8 +12,9 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// Finds the histogram `name` in `text`: the one whose labels include `label`, such as `operation_type="exec_sync"`,
-    /// or any if `label` is empty. Without such a histogram, returns an empty one.
+    /// Finds the histogram `name` in `text` whose labels include `label`, such as
+    /// `operation_type="exec_sync"`; an empty `label` matches any labels. Returns an empty
+    /// histogram if none is found.
     pub(super) fn find(text: &str, name: &str, label: &str) -> Self {
         let mut found = Self::default();
         for line in text.lines().filter(|line| line.contains(label)) {
@@ -50,8 +51,9 @@ impl Histogram {
         (self.count > 0.0).then(|| self.sum / self.count)
     }
 
-    /// Returns a quantile in seconds, interpolated linearly in its bucket as Prometheus' `histogram_quantile` does. In
-    /// the last bucket, which has no upper bound, it is the lower bound. `None` if there are no values.
+    /// Returns a quantile in seconds, interpolated linearly in its bucket as Prometheus'
+    /// `histogram_quantile` does. If the quantile is in the last bucket, which has no upper bound,
+    /// returns the lower bound of that bucket. `None` if there are no values.
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let rank = q * self.count;
         let at = self.buckets.iter().position(|&(_, n)| n >= rank && n > 0.0)?;

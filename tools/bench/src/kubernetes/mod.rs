@@ -5,10 +5,10 @@
 //! | [`cluster`] | kubectl, a namespace, pods |
 //! | [`metrics`] | the kubelet's histograms |
 //! | [`node`] | CPU time, mounts and shims of the node |
-//! | [`work`] | one measurement of each kind of work |
+//! | [`work`] | measures each kind of work once |
 //!
-//! The kubelet measures how long a pod takes to start. The node's CPU time is that of all processes except kubectl's: on
-//! a node that is also the control plane, the API server and etcd are included.
+//! The kubelet measures how long a pod takes to start. The node's CPU time is that of all processes
+//! except kubectl: on a node that is also the control plane, the API server and etcd are included.
 
 mod cluster;
 mod metrics;

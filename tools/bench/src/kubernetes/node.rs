@@ -1,4 +1,4 @@
-//! What can be seen of the node from this process, which runs on it.
+//! Measurements of the node, on which this process runs.
 
 use crate::Error;
 use crate::held::{Held, held};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The CPU time of all processes since the boot: on cgroup v1, of the root of cpuacct, by the scheduler's clock.
 const ACCOUNT: &str = "/sys/fs/cgroup/cpuacct/cpuacct.usage";
-/// The same in ticks of 10 ms (USER_HZ is 100 on every architecture of Linux that has dayfly).
+/// CPU times since the boot in ticks of 10 ms (USER_HZ is 100 on every architecture that dayfly
+/// supports).
 const STAT: &str = "/proc/stat";
 
 /// Returns the CPU time of all processes since the boot, in milliseconds.
@@ -34,14 +35,14 @@ fn busy_ms(stat: &str) -> Option<f64> {
 /// Returns the number of mounts that the process `pid` sees.
 ///
 /// # Errors
-/// There is no such process, or it may not be examined.
+/// If the process does not exist, or the caller may not read its files in /proc.
 pub(super) fn mounts(pid: u32) -> Result<usize, Error> {
     let file = PathBuf::from(format!("/proc/{pid}/mountinfo"));
     let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
     Ok(text.lines().count())
 }
 
-/// The processes whose names begin like those of containerd's shims.
+/// Returns the processes whose names begin like those of containerd's shims.
 pub(super) fn shims() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pid = |entry: fs::DirEntry| -> Option<i32> {
@@ -52,7 +53,7 @@ pub(super) fn shims() -> Vec<i32> {
     entries.flatten().filter_map(pid).collect()
 }
 
-/// Returns the resources of the shims that are not in `before`.
+/// Returns the resources of all shims except those in `before`.
 pub(super) fn beside(before: &[i32]) -> Held {
     let new: Vec<i32> = shims().into_iter().filter(|pid| !before.contains(pid)).collect();
     held(&new)

@@ -1,4 +1,4 @@
-//! One measurement of each kind of work.
+//! Measures each kind of work once.
 
 use super::cluster::Cluster;
 use super::metrics::Histogram;
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The program of pods that stay: sh ends at once when SIGTERM arrives.
+/// The program of pods that run until they are deleted: sh exits at once when SIGTERM arrives.
 const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
-/// The longest time for which the node without pods is watched.
+/// The maximum time for which the node is measured without pods.
 const IDLE: Duration = Duration::from_secs(20);
-/// After earlier pods are removed, kubelet and containerd still have work for a while: the node is watched for windows of
-/// this length until it is calm.
+/// The length of the windows in which the node is measured until it is calm: after earlier pods are
+/// removed, the kubelet and containerd still work for a while.
 const WINDOW: Duration = Duration::from_secs(5);
-/// The longest wait for a calm node.
+/// The maximum wait for a calm node.
 const LONGEST_CALM: Duration = Duration::from_secs(120);
-/// The longest sleep between two looks for an interrupt.
+/// The maximum time between two checks for an interrupt.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// The kubelet's histogram of pods' starts, without the time to pull images.
@@ -46,7 +46,7 @@ pub(super) fn go(
     };
     if went.is_err() {
         interrupt::check()?;
-        // What a failure has left must not disturb the next class.
+        // Objects that a failure has left must not disturb the measurement of the next class.
         let _ = cluster.delete(&["job,pod", "--all", "--grace-period=0"], options.deadline);
     }
     Ok(went)
@@ -55,13 +55,14 @@ pub(super) fn go(
 /// The clocks and counters of the node at one moment.
 struct Moment {
     at: Instant,
-    /// The node's CPU time without kubectl's, in milliseconds.
+    /// The CPU time of the node's processes except kubectl, in milliseconds.
     cpu_ms: f64,
     metrics: String,
 }
 
 impl Moment {
-    /// The kubelet's metrics are read outside of the span between two moments.
+    /// Reads the clocks and counters at the beginning of a measurement. The kubelet's metrics are
+    /// read before the clock, so that reading them is not measured.
     fn first(cluster: &Cluster) -> Result<Self, Error> {
         let metrics = cluster.metrics()?;
         Ok(Self { cpu_ms: node::cpu_ms()? - cluster.spent_ms(), at: Instant::now(), metrics })
@@ -103,7 +104,7 @@ fn pods(count: usize, spec: &Value) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-/// Many pods at once.
+/// Measures many pods that are made at once.
 fn burst(
     options: &Kubernetes,
     cluster: &Cluster,
@@ -153,7 +154,7 @@ fn burst(
     Ok(Ok(sample))
 }
 
-/// A Job.
+/// Measures a Job.
 fn job(
     options: &Kubernetes,
     cluster: &Cluster,
@@ -192,7 +193,7 @@ fn job(
     ]))
 }
 
-/// Pods that are probed.
+/// Measures pods that the kubelet probes.
 fn probes(
     options: &Kubernetes,
     cluster: &Cluster,
@@ -214,7 +215,7 @@ fn probes(
     if let Err(reason) = ready {
         return Ok(Err(format!("probes: {reason}")));
     }
-    // The kubelet has more to do just after a burst.
+    // Right after a burst, the kubelet has additional work.
     pause(options.interval)?;
     let first = Moment::first(cluster)?;
     pause(options.span)?;

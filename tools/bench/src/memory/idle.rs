@@ -62,7 +62,7 @@ fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<
     descendants(getpid().as_raw_pid(), own, &mut beside);
     Some(Idle {
         processes: beside.len(),
-        // Starts at +0: the sum of no values would be −0.
+        // The sum begins at +0, because the sum of an empty iterator of floats is −0.
         private_kib: beside
             .iter()
             .filter_map(|&pid| private_kib(pid))

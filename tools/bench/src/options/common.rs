@@ -48,8 +48,8 @@ impl Forms {
 /// Options of all experiments.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// A runtime; may be given several times, and others are compared with the first [default: dayfly and the crun,
-    /// runc and youki found]
+    /// A runtime; may be given several times, and the others are compared with the first [default:
+    /// dayfly, and crun, runc and youki as far as they are found]
     #[arg(long = "runtime", value_name = "[NAME=]PATH")]
     pub runtimes: Vec<String>,
     /// Use this bundle for containers instead of making one
@@ -64,8 +64,8 @@ pub struct Common {
     /// Kill a command after this time, and exclude its runtime
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub deadline: Duration,
-    /// Measure in this view of the host's cgroups; on a hybrid host the others are available too, in a mount namespace
-    /// of the experiment's own [default: as the host is]
+    /// Measure in this view of the host's cgroups; a hybrid host can also be shown in the other
+    /// views, in a mount namespace of the experiment's own [default: the host's own view]
     #[arg(long, value_enum)]
     pub view: Option<View>,
     /// The forms of the output.

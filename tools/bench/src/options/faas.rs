@@ -25,7 +25,8 @@ pub struct Faas {
     /// HashOwner,HashApp,HashFunction,Trigger,1,2,…
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Their durations, in the format of that trace's function_durations_percentiles
+    /// The durations of the trace's invocations, in the format of function_durations_percentiles of
+    /// the Azure Functions trace
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub durations: Option<PathBuf>,
     /// The minutes of the trace to replay [default: all]
@@ -61,11 +62,11 @@ pub struct Faas {
     /// How long keep-alive keeps an idle container; platforms use about 10 minutes
     #[arg(long, value_name = "TIME", value_parser = above_zero, default_value = "10s")]
     pub keep: Duration,
-    /// Number of started containers in warm's stock
+    /// Number of started containers in the stock of the policy warm
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100), default_value_t = 8)]
     pub pool: u16,
-    /// Maximum number of containers; further invocations wait, and idle containers of other functions make room. Each
-    /// uses up to five of the 1024 descriptors of a process
+    /// Maximum number of containers; further invocations wait, and idle containers of other
+    /// functions make room. Each container uses up to five of the 1024 descriptors of a process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=180), default_value_t = 128)]
     pub most: u16,
     /// Replays of each runtime with each policy
@@ -79,7 +80,7 @@ pub struct Faas {
 /// A function that is invoked at an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regular {
-    /// Its name in reports.
+    /// The function's name in reports.
     pub name: String,
     /// The time between two invocations.
     pub every: Duration,
@@ -102,17 +103,19 @@ pub enum Arrivals {
 pub enum Policy {
     /// A new container for each invocation, removed after it
     Cold,
-    /// A container is kept for a fixed time after an invocation, and serves the next one of its function
+    /// A container is kept for a fixed time after an invocation, and serves the next invocation of
+    /// its function
     KeepAlive,
-    /// A stock of containers is started ahead, for any function; each serves one invocation, and is then replaced
+    /// A stock of containers is started in advance, for any function; each serves one invocation,
+    /// and is then replaced
     Warm,
-    /// A container is kept, or started ahead, by a histogram of its function's idle times (Serverless in the Wild,
-    /// ATC '20)
+    /// A container is kept, or started in advance, according to a histogram of its function's idle
+    /// times (Serverless in the Wild, ATC '20)
     Histogram,
 }
 
 impl Policy {
-    /// Returns its name in options and reports.
+    /// Returns the policy's name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

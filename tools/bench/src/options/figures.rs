@@ -108,7 +108,7 @@ pub enum Figure {
     Limit,
     /// The largest resident set of any process of a command
     Peak,
-    /// What remains beside a sleeping container
+    /// The resources in use beside a sleeping container
     Idle,
 }
 

@@ -25,7 +25,7 @@ pub struct Groups {
     /// Duration of each state
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub phase: Duration,
-    /// Number of threads of an instance, each with a transaction at a time
+    /// Number of threads of an instance, each of which performs one transaction at a time
     #[arg(long, value_name = "N", value_parser = some, default_value = "4")]
     pub threads: usize,
     /// Memory of an instance
@@ -39,7 +39,8 @@ pub struct Groups {
 pub enum Use {
     /// Four instances, unrestricted, and with CPU shares of 2 : 4 : 8 : 14
     Consolidation,
-    /// One instance on all CPUs, one per memory node side by side, and each pinned to its node
+    /// One instance on all CPUs; then one instance per memory node at the same time, unpinned and
+    /// pinned to its node
     Pinning,
     /// One instance with a growing number of CPUs
     Scaling,
@@ -47,12 +48,13 @@ pub enum Use {
     Swap,
     /// One instance limited to a part of the memory that it uses, beside others
     Isolation,
-    /// An instance beside a rogue that uses all it can get, first without and then with a limit on the rogue
+    /// An instance beside a rogue instance that uses all available memory and CPU time, first
+    /// without and then with a limit on the rogue
     Rogue,
 }
 
 impl Use {
-    /// Returns its name in options and reports.
+    /// Returns the name of the use in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -12,13 +12,13 @@ pub struct Kubernetes {
     /// RuntimeClasses; the others are compared with the first
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "dayfly,runc")]
     pub classes: Vec<String>,
-    /// kubectl's program, which takes the cluster from $KUBECONFIG
+    /// The program kubectl, which accesses the cluster that $KUBECONFIG names
     #[arg(long, value_name = "PATH", default_value = "kubectl")]
     pub kubectl: PathBuf,
     /// The node that this command runs on [default: the cluster's only node]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// The pods' image, with /bin/sh, sleep and true
+    /// The pods' image, which must contain /bin/sh, sleep and true
     #[arg(long, value_name = "IMAGE", default_value = "busybox")]
     pub image: String,
     /// The work to measure
@@ -48,7 +48,8 @@ pub struct Kubernetes {
     /// Number of rounds; in each of them all classes take turns
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 1)]
     pub rounds: usize,
-    /// Count the mounts that this process sees: containerd, say, if it has a mount namespace of its own
+    /// Count the mounts that the process with this pid sees, for example containerd if it has a
+    /// mount namespace of its own
     #[arg(long, value_name = "PID", default_value_t = 1)]
     pub mounts_of: u32,
     /// Exclude a class whose pods take longer than this
@@ -63,7 +64,7 @@ pub struct Kubernetes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// Many pods at once, until all are ready, and until all are gone
+    /// Many pods at once: the time until all are ready, and until all are deleted
     Burst,
     /// A Job whose pods exit at once
     Job,

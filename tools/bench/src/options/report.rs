@@ -12,20 +12,21 @@ pub struct Report {
     /// The directory for the page and the kept results
     #[arg(short, long, value_name = "DIR", default_value = "dayfly-report")]
     pub output: PathBuf,
-    /// Measure nothing: make the page again from the report.json of an earlier report and the pictures beside it
+    /// Measure nothing: make the page again from the report.json of an earlier report and the
+    /// pictures in its directory
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["quick", "only", "list", "again", "runtimes", "view", "no_device_rules", "rounds"]
     )]
     pub from: Option<PathBuf>,
-    /// Do less of everything: within 10 minutes on two CPUs, instead of within an hour
+    /// Measure fewer rounds: takes up to 10 minutes on two CPUs, instead of up to an hour
     #[arg(long)]
     pub quick: bool,
     /// Run only these parts
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// List the parts, what they stand for, and how long each takes
+    /// List the parts, with the paper's figures that they reproduce, and the duration of each
     #[arg(long)]
     pub list: bool,
     /// Run finished parts again
@@ -41,7 +42,7 @@ pub struct Report {
     /// Omit the device rules: crun before 1.9 can't load them without CAP_SYS_RESOURCE
     #[arg(long)]
     pub no_device_rules: bool,
-    /// Number of rounds of every part, however few that is
+    /// Number of rounds of every part, even if that is too few for an interval
     #[arg(long, value_name = "N", value_parser = some)]
     pub rounds: Option<usize>,
 }
@@ -89,7 +90,8 @@ pub struct FavorDynmods {
     /// Wait this long before every move and start
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
     pub pause: Duration,
-    /// Turn it on and off in turns, for the whole host: before Linux 6.18, on cgroup v2
+    /// Turn favordynmods on and off in turns, for the whole host; works before Linux 6.18, on
+    /// cgroup v2
     #[arg(long)]
     pub switch: bool,
 }

@@ -20,7 +20,7 @@ pub struct Restore {
         default_value = "python,java,node"
     )]
     pub programs: Vec<Warmed>,
-    /// criu's program [default: peers/bin/criu of the build directory, or that in $PATH]
+    /// The program criu [default: peers/bin/criu of the build directory, or criu in $PATH]
     #[arg(long, value_name = "PATH")]
     pub criu: Option<PathBuf>,
     /// Number of measured rounds

@@ -22,8 +22,8 @@ pub struct Shim {
     /// dayfly's shim [default: containerd-shim-dayfly-v2 beside this program or in $PATH]
     #[arg(long, value_name = "PATH")]
     pub shim: Option<PathBuf>,
-    /// A directory with containerd, ctr and containerd-shim-runc-v2 [default: build/containerd2 beside this program's target
-    /// directory, else that of containerd in $PATH]
+    /// A directory with containerd, ctr and containerd-shim-runc-v2 [default: build/containerd2
+    /// beside this program's target directory, or else the directory of containerd in $PATH]
     #[arg(long, value_name = "DIR")]
     pub containerd: Option<PathBuf>,
     /// The CRI client that scripts/shim-client builds [default: cri-client beside that directory, or in $PATH]
@@ -44,11 +44,12 @@ pub struct Shim {
     /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub warm_up: usize,
-    /// Wait this long after each operation, and count the CPU time as its own: containerd is busy longer than its
-    /// client
+    /// Wait this long after each operation, and add the CPU time of this pause to the operation's,
+    /// because containerd is busy longer than its client
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
     pub pause: Duration,
-    /// Finally hold N pods and execute a program in each of them at every interval, like a kubelet's probes
+    /// At the end, run N pods and execute a program in each of them at every interval, like a
+    /// kubelet's probes
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100", value_parser = some)]
     pub probes: Option<usize>,
     /// The time between two probes of a pod
@@ -76,12 +77,12 @@ pub struct ShimDaemon {
 pub enum Measured {
     /// `ctr run` of a program that exits at once
     Run,
-    /// `ctr task exec` of such a program
+    /// `ctr task exec` of a program that exits at once
     Exec,
-    /// Memory and threads beside a sleeping container
+    /// Memory and threads in use beside a sleeping container
     Idle,
-    /// The whole life of a pod with a container by the CRI, call by call
+    /// The life cycle of a pod with a container over the CRI, call by call
     Pod,
-    /// Memory and threads beside such a pod
+    /// Memory and threads in use beside a pod with a sleeping container
     IdlePod,
 }

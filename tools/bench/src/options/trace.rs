@@ -16,7 +16,7 @@ const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did;
 #[command(mut_arg("json", |json| json.help("The same as --format json")))]
 #[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
-    /// The bundle to start [default: one like that of the experiments, see --profile]
+    /// The bundle to start [default: a bundle like that of the experiments, see --profile]
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
     pub directory: Option<PathBuf>,
     /// Options of all experiments.
@@ -34,11 +34,11 @@ pub struct Trace {
     /// The traced operations
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
-    /// Trace dayfly from outside like the others, instead of using its own trace
+    /// Trace dayfly from outside like the other runtimes, instead of using its own trace
     #[arg(long)]
     pub outside: bool,
-    /// The output: tables over all starts, the same figures as JSON, or one start as a file for a viewer: of the first
-    /// runtime's starts, the one nearest to the median
+    /// The output: tables over all starts, the same figures as JSON, or one start as a file for a
+    /// viewer. That start is the first runtime's start that is nearest to the median
     #[arg(long, value_enum, default_value_t = Kind::Table)]
     pub format: Kind,
 }

@@ -115,7 +115,7 @@ fn wait(
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
     loop {
-        // After the signal is forwarded, only the experiment's end is awaited.
+        // Once a signal has been forwarded, this process waits only for the exit of the experiment.
         let mut fds = vec![PollFd::new(&handle, PollFlags::IN)];
         if !told {
             fds.push(PollFd::new(wakes, PollFlags::IN));

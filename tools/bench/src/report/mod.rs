@@ -6,7 +6,7 @@
 //! | `execute` | runs a part's experiment as a separate process |
 //! | `take` | extracts figures from an experiment's output |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
-//! | `written` | the page again from its JSON |
+//! | `written` | reads a page's JSON, to make the page again |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
 //! the page names reproduces its figures. The result of a part is kept, and the part is not run again.

@@ -28,9 +28,9 @@ pub(super) struct Section {
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
-    /// The lines that have no figure at all, because this command or this host does not measure them.
+    /// The lines without any figure, because this command or this host does not measure them.
     pub unmeasured: Vec<&'static str>,
-    /// What this host can't show, and what is shown instead.
+    /// What this host cannot reproduce, and what the page shows instead.
     pub instead: Option<String>,
     /// The date and time of the measurement; empty if not recorded.
     pub date: String,
@@ -52,13 +52,13 @@ const BESIDE: usize = 5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
-    /// Finished in this number of seconds.
+    /// The part was finished in this number of seconds.
     Done(f64),
-    /// Without a result, with the reason.
+    /// The part has no result, for this reason.
     Failed(String),
-    /// Not executed yet.
+    /// The part was not executed yet.
     Open,
-    /// Not executed here, with the reason.
+    /// The part cannot be executed on this host, for this reason.
     NotHere(String),
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Row {
     pub measured: Vec<Cell>,
 }
 
-/// What was measured for a part.
+/// The measured figures and pictures of a part.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub state: State,
@@ -177,7 +177,7 @@ impl Section {
         })
     }
 
-    /// Returns what the contents say of a part that is not done.
+    /// Returns the text in the table of contents for a part that is not done.
     pub(super) fn mark(&self) -> &'static str {
         match self.state {
             State::Done(_) => "",
@@ -187,7 +187,8 @@ impl Section {
         }
     }
 
-    /// Returns the notes below the table: what this host can't show, which lines are not measured, and who is excluded.
+    /// Returns the notes below the table: what this host cannot reproduce, the lines that are not
+    /// measured, and the excluded entrants.
     pub(super) fn notes(&self) -> Vec<String> {
         let missing = (!self.unmeasured.is_empty()).then(|| {
             format!("Not measured by this command on this host: {}.", self.unmeasured.join("; "))
@@ -195,7 +196,7 @@ impl Section {
         self.instead.iter().cloned().chain(missing).chain(self.out()).collect()
     }
 
-    /// Returns whether the row stands on the page without a measured figure, although its part is done.
+    /// Returns whether the row has no measured figure although its part is done.
     pub(super) fn lacks(&self, row: &Row) -> bool {
         row.measured.is_empty() && matches!(self.state, State::Done(_))
     }
@@ -277,7 +278,7 @@ impl Row {
     }
 }
 
-/// Formats a figure with its interval, with the significant digits.
+/// Formats a figure with its interval, both with their significant digits.
 fn shown(cell: &Cell) -> String {
     match cell.interval {
         Some([low, high]) => {

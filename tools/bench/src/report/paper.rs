@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 pub struct Paper {
     /// The title of the paper.
     pub title: &'static str,
-    /// The authors, the place and the year.
+    /// The authors, the place of publication and the year.
     pub by: &'static str,
     /// The machine on which the published figures were measured.
     pub on: &'static str,
@@ -32,7 +32,7 @@ pub struct Part {
     pub way: Way,
     /// The part's figures, published and measured.
     pub lines: &'static [Line],
-    /// Returns what this host can't show, and what is shown instead.
+    /// Returns what this host cannot reproduce, and what the page shows instead.
     pub instead: fn(&Circumstances) -> Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct Line {
     pub what: &'static str,
     /// The published figures, if any.
     pub published: &'static [Published],
-    /// Where the figure is found in the experiment's results.
+    /// How the figure is extracted from the experiment's results.
     pub take: Take,
     /// The unit of the measured figure.
     pub unit: &'static str,
@@ -135,7 +135,7 @@ impl Line {
     }
 }
 
-/// Returns `None`: this host can show everything.
+/// Returns `None`: this host can reproduce everything.
 pub(crate) fn all_shown(_: &Circumstances) -> Option<String> {
     None
 }
@@ -199,7 +199,7 @@ impl Command {
     }
 }
 
-/// Sets the number of rounds, whatever the experiment's option for it is called.
+/// Sets the number of rounds, by the option that the experiment has for it.
 fn set_rounds(words: &mut [String], rounds: usize) {
     for at in 1..words.len() {
         let counts = ["--rounds", "--count", "-n"].map(OsStr::new);

@@ -4,11 +4,12 @@ use super::page::Row;
 use crate::Error;
 use chart::{Bars, Picture};
 
-/// The ratio of figures from which on the smaller ones are in a picture of their own.
+/// The ratio between figures from which the smaller figures are drawn in a separate picture.
 const APART: f64 = 20.0;
 
-/// Draws bars for each line that has a published and a measured number in the unit of the first line with a published
-/// number; `None` if there is no such line. Lines of very different size have different scales, below each other.
+/// Draws bars for each line that has a published and a measured number in the unit of the first
+/// line with a published number; `None` if there is no such line. Lines with very different values
+/// are drawn in separate pictures, one below the other.
 pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
     let Some(unit) = lines.iter().find(|row| has_number(row)).map(|row| row.unit) else {
         return Ok(None);
@@ -20,7 +21,7 @@ pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error>
     if shown.is_empty() {
         return Ok(None);
     }
-    // An entrant has the same colour in all pictures of a part, also if it is in some lines only.
+    // An entrant has the same colour in all pictures of a part, even if only some lines include it.
     let entrants =
         distinct(lines.iter().flat_map(|row| &row.measured).map(|cell| cell.name.as_str()));
     let pictures: Vec<Picture> = by_size(&shown)

@@ -16,7 +16,7 @@ pub struct Cell {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Where figures are found: in rows, one for each entrant.
+/// The location of figures in an experiment's output: in rows, one for each entrant.
 #[derive(Debug, Clone, Copy)]
 pub struct Take {
     /// The JSON pointer (RFC 6901) to the list of rows. It may contain one `*`, which stands for every element of a

@@ -1,4 +1,4 @@
-//! The registry, and the content of the page.
+//! Tests of the registry of papers, and of the content of the page.
 
 use super::kept::Kept;
 use super::page::{Page, Section};
@@ -227,7 +227,8 @@ fn missing_figures_have_their_words() {
     let row = "| to start all, one after the other |  | 0.0147 [0.0147 0.0147] | s |";
     assert!(markdown.contains(row), "{markdown}");
     assert!(html.contains("0.0147 <small>[0.0147 0.0147]</small>"), "{html}");
-    // A published figure stands without a measured one; a line that has neither is in a note.
+    // A published figure is shown even without a measured figure; a line that has neither is in a
+    // note.
     assert!(markdown.contains("podman 5.4.0, crun 1.23.1 | not measured by this command | |"));
     assert!(html.contains("<td class=\"m\" colspan=\"2\">not measured by this command</td>"));
     let note = "Not measured by this command on this host: to start all, 16 at a time";
@@ -284,7 +285,7 @@ fn a_page_is_made_again_from_its_json() {
             .map(|directory| std::fs::read_to_string(directory.join(&name)).expect("read"));
         assert_eq!(one, other, "{name}");
     }
-    // Figures that have no place are not dropped.
+    // Figures without a matching line on the page cause an error; they are not dropped.
     let text = std::fs::read_to_string(first.join("report.json")).expect("read");
     let other = first.join("other.json");
     std::fs::write(&other, text.replace("\"standard deviation\"", "\"x\"")).expect("write");

@@ -1,8 +1,9 @@
 //! Reads a page's JSON, so that the page can be made again without measuring.
 //!
-//! The figures, commands and circumstances are those of the JSON. The published figures and all words are those of this
-//! program, and pictures of published figures are drawn again. The experiments' own pictures, whose samples the JSON does
-//! not have, are taken from the files beside it.
+//! The figures, commands and circumstances come from the JSON. The published figures and all texts
+//! come from this program, and pictures of published figures are drawn again. The experiments' own
+//! pictures are copied from the files in the JSON's directory, because the JSON does not contain
+//! their samples.
 
 use super::PAPERS;
 use super::page::{Measured, Page, Section, State};
@@ -51,7 +52,7 @@ struct OldPublished {
 /// Reads a page.
 ///
 /// # Errors
-/// A file that can't be read; figures that have no place on the page of this program.
+/// A file that can't be read; figures without a matching line on this program's page.
 pub(super) fn read(file: &Path) -> Result<Page, Error> {
     let text = fs::read_to_string(file).map_err(Error::at("read", file))?;
     let unfit = |reason: String| Error::Unfit(format!("{}: {reason}", file.display()));

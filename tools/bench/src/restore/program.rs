@@ -69,7 +69,8 @@ public class Warm {
 pub(super) struct Program {
     /// The name of the program in reports.
     pub name: &'static str,
-    /// The command, without streams of the host, which criu could not save.
+    /// The command. Its standard streams are not files of the host, because criu could not save
+    /// these.
     command: String,
     /// The directory of the program's source.
     source: PathBuf,
@@ -139,8 +140,8 @@ pub(super) fn settle_shell(config: &mut Value, out: &Path) {
     add_mount(config, out, OUT, &["bind"]);
 }
 
-/// Returns a command line for the shell. The streams are those of the container's own /dev, so that none is a file of
-/// the host.
+/// Returns a command line for the shell. The standard streams are opened in the container's own
+/// /dev, so that none of them is a file of the host.
 fn shell(command: &str) -> Value {
     json!(["/bin/sh", "-c", format!("exec </dev/null >/dev/null 2>&1; {command}")])
 }

@@ -31,8 +31,9 @@ impl Reports {
         Ok(Self { directory })
     }
 
-    /// Removes an earlier report, calls `begin`, and waits until the program reports, and until the command that
-    /// `begin` has started ends. The sample's time ends with the report. `learn` receives the command's end.
+    /// Removes an earlier report and calls `begin`, which starts a command. Waits until the program
+    /// reports, and until the command exits. The sample's time ends with the report. `learn` is
+    /// called with the command's exit.
     ///
     /// # Errors
     /// The inner error is the runtime's failure, or a program that does not report in time.

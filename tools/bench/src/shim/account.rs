@@ -1,4 +1,4 @@
-//! CPU time of everything except the client.
+//! Measures the CPU time of all processes of the experiment except the client.
 
 use crate::Error;
 use crate::cgroup;

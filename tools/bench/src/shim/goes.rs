@@ -40,7 +40,7 @@ pub(super) struct Bench<'a> {
     /// The CRI client, if containerd has the CRI.
     pub(super) client: Option<Client>,
     events: Option<Events>,
-    /// Sleeping containers, with their entrants' indices.
+    /// The sleeping containers, each with the index of its entrant.
     held: Vec<(usize, String)>,
     serial: u64,
 }
@@ -89,8 +89,8 @@ impl<'a> Bench<'a> {
         Ok(last.map_err(|reason| format!("{}: {reason}", title(measured))))
     }
 
-    /// Executes a command; returns its time, its CPU time, and the CPU time of everything else until the end of the
-    /// pause, in milliseconds.
+    /// Executes a command; returns its time, its CPU time, and the CPU time of all other measured
+    /// processes until the end of the pause, in milliseconds.
     fn timed(
         &self,
         command: &mut std::process::Command,

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// The name by which containerd finds dayfly's shim program.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// The prefix of the names of all other entrants: containerd's own shim with a runtime.
+/// The prefix of the names of all other entrants, which are containerd's own shim with different
+/// runtimes.
 const OTHER: &str = "Go shim + ";
 
 /// Returns the entrants: first dayfly's shim, if it is found, then containerd's own shim with each runtime.

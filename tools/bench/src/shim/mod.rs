@@ -7,7 +7,7 @@
 //! | [`account`] | CPU time without the client |
 //! | [`span`] | the time from a shim's start to the end of its delete, by the kernel's process events |
 //! | [`client`] | a CRI client in Go |
-//! | [`goes`] | one measurement of each figure |
+//! | [`goes`] | performs one measurement of each figure |
 //!
 //! The CPU time is that of the cgroup that contains containerd, its shims, the runtime, and the container with its
 //! program: everything except the client. The cgroup's time comes from the scheduler's clock, and includes removed

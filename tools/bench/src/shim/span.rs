@@ -1,5 +1,6 @@
-//! The time from the exec of a shim's start to the end of its delete, by the kernel's process events connector
-//! (cn_proc, Linux 2.6.15): the connector neither traces processes nor slows them, except for one message per event.
+//! Measures the time from the exec of a shim's `start` to the exit of its `delete`, through the
+//! kernel's process events connector (cn_proc, Linux 2.6.15). The connector does not trace
+//! processes, and costs one message per event.
 //!
 //! containerd executes a shim's program twice for a task: to start the shim and, after the shim's connection closes, to
 //! delete what the shim has left. Both processes are children of containerd, which has no other children: they are
@@ -141,7 +142,7 @@ pub(super) fn between(events: &[Event], daemon: i32) -> Option<f64> {
             _ => {}
         }
     }
-    // A start and a delete.
+    // The programs are `start` and `delete`.
     (programs.len() >= 2).then_some(())?;
     Some(last?.checked_sub(first?)? as f64 / 1e6)
 }

@@ -36,7 +36,7 @@ pub struct Figures {
     pub processes_us: Summary,
     /// The slowest steps.
     pub slowest: Vec<Slow>,
-    /// The critical path: the steps that the command's end waited for.
+    /// The critical path: the steps that determined when the command ended.
     pub path: Vec<OnPath>,
     /// The untraced time of the same command; `None` without untraced starts.
     pub untraced_us: Option<Summary>,
@@ -99,7 +99,7 @@ pub struct OnPath {
     pub part: String,
     /// The mean time.
     pub mean_us: f64,
-    /// The steps' share of the wall time.
+    /// The share of the wall time that these steps take.
     pub share: f64,
     /// The mean number of pieces of the critical path that these steps make up, per start.
     pub pieces: f64,
@@ -257,7 +257,8 @@ fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
     let held: u64 = starts.iter().map(|start| start.held.time).sum();
     let held_us = held as f64 / 1e3 / count;
     let calls = mean(sums, Sums::calls);
-    // An idle call is held for a shorter time than others, whose arguments are looked up.
+    // The tracer holds a tracee for a shorter time at a call of this program than at other calls,
+    // whose arguments it looks up.
     let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);
     Outside {
         stops: stops as f64 / count,

@@ -1,4 +1,4 @@
-//! dayfly's own trace of a command, extended by times that only its caller sees.
+//! dayfly's own trace of a command, extended by times that only the command's caller can measure.
 
 use super::outside::{Held, Observed};
 use crate::process::{self, Failure, Sample};
@@ -29,8 +29,8 @@ pub fn run(
     Ok((sample, Observed { timeline, held: Held::default() }))
 }
 
-/// Adds the times that the command can't trace itself: from before the spawn until the process exists, and from the
-/// command's last event until its end was seen.
+/// Adds the times that the command can't trace itself: the time from before the spawn until the
+/// process exists, and the time from the command's last event until its caller notices its exit.
 fn surround(timeline: &mut Timeline, before: u64, after: u64) {
     let Some(host) = timeline.rows.first_mut().filter(|row| row.name == PARENT) else { return };
     let span = |name: &str, object: &str, phase, start, end| Span {

@@ -2,7 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`inside`] | dayfly's own trace, extended by what its caller sees |
+//! | [`inside`] | dayfly's own trace, extended by times that its caller measures |
 //! | [`outside`] | the system calls of any runtime, as a time line of the same kind |
 //! | [`calibrate`] | the cost of tracing from outside |
 //! | [`sums`], [`mod@figures`], `text` | one start, many starts, and tables of them |

@@ -1,4 +1,5 @@
-//! `trace-overhead`: measures what dayfly's own trace costs, by pairs of starts with and without it.
+//! `trace-overhead`: measures how much time dayfly's own trace costs, by pairs of starts with and
+//! without a trace.
 
 use crate::Error;
 use crate::options::TraceOverhead;

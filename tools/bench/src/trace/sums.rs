@@ -24,7 +24,7 @@ pub enum Share {
     Work(Phase),
     /// The time between two steps.
     Between,
-    /// The rest of a wait after the awaited process has done its part.
+    /// The part of a wait after the awaited process has ended the wait: wake-up latency.
     Wait,
 }
 
@@ -56,7 +56,7 @@ pub struct Sums {
     pub work: BTreeMap<Phase, Sum>,
     /// The names of the steps of each phase.
     pub names: BTreeMap<Phase, BTreeSet<String>>,
-    /// The time between steps: in user space, when traced from outside.
+    /// The time between steps; in a trace from outside, this is the time in user space.
     pub between: u64,
     /// The time and number of waits.
     pub waits: Sum,

@@ -1,9 +1,9 @@
-//! The common part of the program's tests.
+//! Functions that the tests of this program share.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Returns the working runtime: `$DAYFLY`, or the release build.
+/// Returns the path of a runtime that works: `$DAYFLY`, or the release build.
 fn dayfly() -> Result<PathBuf, String> {
     let bench = Path::new(env!("CARGO_BIN_EXE_dayfly-bench"));
     let built = bench.ancestors().nth(2).map(|target| target.join("release/dayfly"));

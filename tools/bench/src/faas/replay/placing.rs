@@ -6,8 +6,8 @@ use crate::options::Policy;
 use std::time::{Duration, Instant};
 
 impl Replay<'_> {
-    /// Assigns an invocation to a container that is idle or about to be, else to a new container. If neither is
-    /// possible, the invocation waits.
+    /// Assigns an invocation to a container that is idle or about to be idle, or else to a new
+    /// container. If neither is possible, the invocation waits.
     pub(super) fn place(&mut self, invocation: usize) {
         let function = self.workload.invocations[invocation].function;
         let fits = |of: &Instance<'_>| {
@@ -78,7 +78,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Refills the stock, as long as more invocations follow.
+    /// Refills the stock, if more invocations follow.
     pub(super) fn refill(&mut self) {
         if self.policy != Policy::Warm || self.next == self.workload.invocations.len() {
             return;

@@ -173,7 +173,8 @@ const OVERHEAD: Part = Part {
     instead: all_shown,
 };
 
-/// Returns a line that shows how much sooner a container ends with another profile than with the bundle's.
+/// Returns a line that shows how much earlier a container ends with another profile than with the
+/// bundle's profile.
 const fn sooner(
     what: &'static str,
     published: &'static [Published],
@@ -364,8 +365,9 @@ const fn count(what: &'static str, published: &'static [Published], figure: &'st
     Line { what, published, take: Take::plain(&[], Figure::Number(figure)), unit: "containers" }
 }
 
-/// Returns a line of the report about one of the serverless functions in the paper's Table II. `published` is what the
-/// paper says about the function, `only` selects the measured rows, and `figure` is computed from their microseconds.
+/// Returns a line of the report about one of the serverless functions in the paper's Table II.
+/// `published` is the paper's figure for the function, `only` selects the measured rows, and
+/// `figure` is computed from their microseconds.
 const fn function(
     what: &'static str,
     published: &'static [Published],

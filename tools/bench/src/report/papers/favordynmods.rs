@@ -123,8 +123,8 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
     ],
 };
 
-/// Returns the line of a figure measured with the host's present setting of favordynmods, or with favordynmods off and
-/// on.
+/// Returns a line whose figure is measured either with the host's present setting of favordynmods,
+/// or with favordynmods off and on.
 const fn cost(what: &'static str, step: &'static [(&'static str, &'static str)]) -> Line {
     ms(what, &[], Take::ms(step, Figure::Median("rounds_us")))
 }

@@ -77,7 +77,8 @@ const PLAIN: Part = Part {
     instead: all_shown,
 };
 
-/// Returns a line that shows how much sooner a container without one of its parts ends. Starts are 60 ms apart.
+/// Returns a line that shows how much earlier a container ends if one of its parts is left out.
+/// Starts are 60 ms apart.
 const fn saves(
     what: &'static str,
     published: &'static [Published],

@@ -38,7 +38,8 @@ impl Layout {
         }
     }
 
-    /// Returns whether a path, as seen by the host or the container, is one to be masked or made read-only.
+    /// Returns whether a path, as seen by the host or the container, is among the paths that are
+    /// masked or made read-only.
     fn hides(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
         self.hidden.iter().any(|hidden| hidden == inside)

@@ -13,10 +13,11 @@ pub struct Thread {
     pub spans: Vec<Span>,
 }
 
-/// Folds a process's threads into one row. If work of two threads overlaps and neither span contains the other, the
-/// earlier span is cut where the later one begins. A process waits only while all of its threads wait. Each such period
-/// is represented by the wait whose end is closest to the period's end. So a pool's idle threads don't count, and no
-/// time counts twice.
+/// Folds a process's threads into one row. If work of two threads overlaps and neither span
+/// contains the other, the earlier span is cut where the later one begins. A process waits only
+/// while all of its threads wait. Each such period is represented by the wait whose end is closest
+/// to the period's end. So idle threads of a thread pool do not count as waits, and no time counts
+/// twice.
 #[must_use]
 pub fn fold(threads: &[Thread]) -> Vec<Span> {
     let all = || threads.iter().flat_map(|thread| &thread.spans);

@@ -42,7 +42,7 @@ struct Process {
 struct Contained {
     start: u64,
     ending: Ending,
-    /// The time at which another process's wait for this process was seen to end.
+    /// The time at which the tracer saw the end of another process's wait for this process.
     reaped: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Records an event seen at `seen`.
+    /// Records an event that the tracer saw at the time `seen`.
     pub fn take(&mut self, pid: Pid, event: Event, seen: u64) {
         self.last = seen;
         match event {
@@ -273,8 +273,8 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Returns whether a step does what `kill` and `delete` are for: it kills a process or removes something of the
-/// container.
+/// Returns whether a step does the work of `kill` or `delete`: it kills a process, or removes a
+/// resource of the container.
 fn undoes(span: &Span) -> bool {
     let by_phase = [Phase::Security, Phase::Mounts, Phase::Platform, Phase::Cgroups];
     let by_name = ["unlink", "unlinkat", "rmdir", "kill", "tgkill", "pidfd_send_signal"];

@@ -15,8 +15,8 @@ pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
     for (row, of) in timeline.rows.iter().enumerate() {
         let telling = of.spans.iter().filter(|span| span.wait.is_none() && tells(span));
-        // The time at which the action begins counts: the waiting process may be seen to continue before the action is
-        // seen to end.
+        // The time at which the action begins is used, because the tracer may see the waiting
+        // process continue before it sees the end of the action.
         deeds.extend(telling.map(|span| Deed { row, time: span.start }));
         deeds.push(Deed { row, time: of.end });
     }
