@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The reason why a command on images failed. Everything that the command had begun has been removed.
+/// The reason why a command on images failed. Unfinished objects of the command have been removed.
 #[derive(Debug)]
 pub enum Error {
     /// A system call or a read failed.

@@ -31,7 +31,7 @@ pub enum Command {
     /// Assemble root filesystems from layers
     #[command(subcommand)]
     Rootfs(RootfsCommand),
-    /// Remove what killed commands have left: mounts, directories and ranges of ids
+    /// Remove mounts, directories and id ranges that killed commands have left behind
     #[command(hide = true)]
     Gc(crate::rootfs::options::Gc),
 }
@@ -57,7 +57,7 @@ pub enum ImageCommand {
     Inspect(Inspect),
     /// Remove a name of an image, and everything that is then unused
     ///
-    /// An image is kept while it has another name, a container was made from it, or it is mounted.
+    /// An image is kept as long as it has another name, a container of it exists, or it is mounted.
     #[command(visible_alias = "rmi", alias = "remove")]
     Rm(Rm),
     /// Remove images and layers that are unused
@@ -79,10 +79,12 @@ pub struct Bringing {
     /// The image's platform: OS/ARCHITECTURE[/VARIANT], by default this host's
     #[arg(long, value_name = "PLATFORM")]
     pub platform: Option<String>,
-    /// The seccomp profile of its containers: "default" (dayfly's own), "none", or a file in the engines' format
+    /// The seccomp profile of the image's containers: "default" (dayfly's own), "none", or a file
+    /// in the engines' format
     #[arg(long, value_name = "PROFILE", default_value = "default")]
     pub seccomp: PathBuf,
-    /// As an unprivileged user: make all files your own
+    /// Ignore the owners in layers: all files get the owner of this process (for unprivileged
+    /// users)
     #[arg(long)]
     pub ignore_owners: bool,
     /// Maximum size of all unpacked layers in bytes; k, m, g and t may follow the number
@@ -91,11 +93,12 @@ pub struct Bringing {
     /// Maximum number of entries of all layers, including directories without an entry of their own
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     pub max_entries: u64,
-    /// Maximum ratio of unpacked to packed size of a layer and of the image, once it exceeds 64 MiB
+    /// Maximum ratio of unpacked to packed size of a layer and of the image, for unpacked sizes
+    /// above 64 MiB
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_ratio: u64,
-    /// Maximum memory for names and attributes of directories, in addition to four times the bytes read of blobs, in
-    /// total at most 16 times this
+    /// Maximum memory for names and attributes of directories; each byte read from a blob adds four
+    /// bytes, up to 16 times this maximum in total
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size::bytes)]
     pub max_memory: u64,
     /// The timeout for another command's lock on the store.
@@ -187,7 +190,7 @@ pub struct Inspect {
 /// `dayfly image rm`
 #[derive(Debug, Args)]
 pub struct Rm {
-    /// Names of images, or prefixes of digests, which remove all names of the image
+    /// Names of images, or prefixes of digests; a prefix removes all names of its image
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
     /// Ignore images that do not exist

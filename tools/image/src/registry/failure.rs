@@ -106,7 +106,7 @@ pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String 
 
 /// The authentication of a request.
 pub enum Sent<'a> {
-    /// Nothing.
+    /// No authentication.
     Nothing,
     /// A user name and a password.
     Password(&'a Credentials),

@@ -81,7 +81,8 @@ impl Remote {
     /// Returns the repository of `reference`. No request is sent yet.
     ///
     /// # Errors
-    /// The registry may not be accessed this way; the credentials cannot be read.
+    /// Plain HTTP to another host than this one; a file with certificates or credentials that
+    /// cannot be read.
     pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
         let (host, repository) = reference.registry()?;
         if access.plain_http && !is_loopback(&host) {

@@ -1,4 +1,5 @@
-//! `dayfly rootfs gc`: removes what killed commands have left.
+//! `dayfly rootfs gc`: removes mounts, directories and id ranges that killed commands have left
+//! behind.
 
 use super::mounted::{Mounted, directories, homes, release, try_lock};
 use super::options::Gc;
@@ -30,7 +31,7 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
     Ok(())
 }
 
-/// Counts of what was removed.
+/// The numbers of removed directories and mounts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Left {
     /// The number of removed directories, each of a container or of a mount.

@@ -34,7 +34,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     let leases = options.places.leases()?;
     match Mounted::read(&home)? {
         Some(former) if former.is_mounted() => return Err(taken()),
-        // A killed command has left this directory.
+        // A killed command has left this directory behind.
         Some(former) => {
             former.release(&leases)?;
             return mount(options);
@@ -61,7 +61,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         attach(&recipe, &record)
     });
     if let Err(error) = done {
-        // `gc` undoes later what cannot be undone now.
+        // `gc` later removes resources that cannot be removed now.
         let _ = record.release(&leases);
         return Err(error);
     }

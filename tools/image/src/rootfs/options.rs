@@ -11,16 +11,16 @@ use std::path::PathBuf;
 pub enum RootfsCommand {
     /// Mount layers at a directory
     ///
-    /// Set-user-ID programs of an image work there as in a container: mount it where only root has access. Devices do
-    /// not work.
+    /// Set-user-ID programs of an image take effect there as in a container, so only root should
+    /// have access to the mount point. Devices cannot be opened.
     Mount(Mount),
-    /// Unmount it, and remove its changes and its id range
+    /// Unmount a root filesystem, and remove its changes and its id range
     Umount(Umount),
     /// List the mounts
     Ls(List),
     /// List the leased id ranges
     Ids(List),
-    /// Remove what killed commands have left: mounts, directories, id ranges
+    /// Remove mounts, directories and id ranges that killed commands have left behind
     Gc(Gc),
 }
 
@@ -46,7 +46,8 @@ pub struct Mount {
     /// Directories.
     #[command(flatten)]
     pub places: Places,
-    /// Ids of its files: "auto" for a range that nothing else uses, "shared", "START:COUNT", or "host"
+    /// Ids of the root filesystem's files: "auto" for a range that nothing else uses, "shared",
+    /// "START:COUNT", or "host"
     #[arg(long, value_name = "RANGE", default_value = "host")]
     pub uid_range: String,
     /// How layers are assembled: auto, fd, path, parent, per-layer, copy
@@ -55,11 +56,11 @@ pub struct Mount {
     /// Keep changes in memory
     #[arg(long)]
     pub ephemeral: bool,
-    /// Size of that memory in bytes, with --ephemeral [default: half of the memory]; k, m, g and t may follow the
-    /// number
+    /// Size of the memory for changes in bytes, with --ephemeral [default: half of the host's
+    /// memory]; k, m, g and t may follow the number
     #[arg(long, value_name = "SIZE", requires = "ephemeral", value_parser = bytes)]
     pub ephemeral_size: Option<u64>,
-    /// Mount it read-only
+    /// Mount the root filesystem read-only
     #[arg(long, conflicts_with = "ephemeral")]
     pub read_only: bool,
     /// The user whose lines in /etc/subuid and /etc/subgid apply [default: dayfly, else containers]
@@ -75,7 +76,7 @@ pub struct Umount {
     /// Directories.
     #[command(flatten)]
     pub places: Places,
-    /// Unmount it even if it is in use: processes that use it keep it
+    /// Unmount the root filesystem even if processes use it; these processes can still access it
     #[arg(long)]
     pub lazy: bool,
 }

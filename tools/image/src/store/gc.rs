@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-/// Counts of what was removed.
+/// The numbers of removed images and layers, and of their bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// The number of images.

@@ -69,8 +69,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in the absolute `directory`, creates it if needed, and removes what killed commands left
-    /// unfinished.
+    /// Opens the store in the absolute `directory`, creates the store if needed, and removes
+    /// unfinished objects of killed commands.
     ///
     /// # Errors
     /// Those of making directories.

@@ -33,7 +33,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next command's sweep.
+        // Files that cannot be removed now are removed by the next command's sweep.
         let _ = remove_tree(&self.path);
     }
 }

@@ -38,7 +38,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Returns the rules for a process with these privileges; nothing is lost yet.
+    /// Returns the rules for a process with these privileges, with no lost attributes recorded.
     #[must_use]
     pub fn new(rights: Rights, ignore_owners: bool) -> Self {
         Self { rights, ignore_owners, lost: Mutex::default() }

@@ -54,7 +54,7 @@ pub struct Place {
 pub enum Below {
     /// Not available: the layer is unpacked by itself.
     Unknown,
-    /// Available, possibly none.
+    /// The available layers, of which the bottom layer has none.
     Known(Merged),
 }
 
