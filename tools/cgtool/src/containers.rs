@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// A container with a process, and its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// Its id.
+    /// The container's id.
     pub id: String,
     /// The group of its first process, or the group above it that is named by the id.
     pub group: Group,
@@ -23,11 +23,12 @@ struct Listed {
     pid: i32,
 }
 
-/// Returns the containers of the state directory `root`, or of that of dayfly's commands, sorted by id. Containers that
-/// share the group of this process are left out: what the group uses is not theirs alone.
+/// Returns the containers of the state directory `root`, or of that of dayfly's commands, sorted by
+/// id. Containers that share the group of this process are omitted, because other processes also
+/// use the group's resources.
 ///
 /// # Errors
-/// There is no dayfly, or it fails.
+/// The program dayfly does not exist or fails.
 pub fn containers(root: Option<&Path>) -> Result<Vec<Container>, Error> {
     let failed = |cause| Error::system("execute", "dayfly list", cause);
     let dayfly = program::dayfly().ok_or_else(|| {

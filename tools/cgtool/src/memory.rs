@@ -60,8 +60,8 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the kernel migrate memory when the nodes of `group` change. On cgroup v1 this must be switched on
-/// (`memory_migrate`).
+/// Makes the kernel migrate memory when the nodes of `group` change. On cgroup v1, this requires
+/// `cpuset.memory_migrate`.
 ///
 /// # Errors
 /// Failing system calls.

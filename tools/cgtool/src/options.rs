@@ -142,13 +142,13 @@ pub struct Get {
 /// `set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The groups, and the values to set in them. If one of them fails, none is set
+    /// The groups, and the values to set in them. If one value cannot be set, none is set
     #[arg(value_name = "GROUP|KEY=VALUE", required = true, value_parser = word)]
     pub words: Vec<Word>,
     /// A KEY=VALUE, as an option like cgset's
     #[arg(short = 'r', long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub more: Vec<Setting>,
-    /// Copy all values from this group
+    /// Copy all settings of this group
     #[arg(long, value_name = "GROUP", conflicts_with = "more")]
     pub copy_from: Option<Group>,
 }
@@ -234,7 +234,7 @@ pub struct Rm {
     /// Also remove the groups of this cgroup plan
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Also remove all groups below
+    /// Also remove all groups below the groups
     #[arg(short, long)]
     pub recursive: bool,
     /// Move processes to the parent first, like cgdelete
@@ -305,7 +305,8 @@ pub struct Pin {
     /// CPU per core, or GROUP=WORDS; with --auto GROUP=CPUS…
     #[arg(value_name = "GROUP WORDS", required = true)]
     pub words: Vec<String>,
-    /// Place groups of these sizes on memory nodes, so that as few as possible are split
+    /// Choose CPUs for groups of these sizes, so that as few groups as possible extend over several
+    /// memory nodes
     #[arg(long)]
     pub auto: bool,
     /// Only print what would be set, as cgset lines
@@ -328,7 +329,7 @@ pub struct Swap {
     /// One group
     #[arg(value_name = "A")]
     pub one: Group,
-    /// The other
+    /// The other group
     #[arg(value_name = "B")]
     pub other: Group,
     /// Also exchange memory nodes, and move the memory in use
@@ -355,14 +356,15 @@ pub struct MoveMemory {
 pub enum Pool {
     /// Create pools of groups with these memory limits, or refill them
     ///
-    /// A container takes a group from the pool, and `delete` removes it: no group is used twice, so the kernel's
-    /// counters of a group belong to one container. Only this command adds groups: run it again, or let it stay. Pools
-    /// are for accounting only: they have not been shown to make starts faster.
+    /// A container takes a group from the pool, and `delete` removes it: no group is used twice, so
+    /// the kernel's counters of a group belong to one container. Only this command adds groups: run
+    /// it again, or use --stay. Pools are for accounting only: they have not been shown to make
+    /// starts faster.
     Create {
         /// The sizes, such as 128M,256M,512M
         #[arg(value_name = "SIZES", value_delimiter = ',', required = true)]
         sizes: Vec<String>,
-        /// The number of groups in each
+        /// The number of groups in each pool
         #[arg(long, default_value_t = 16)]
         count: u32,
         /// Keep running, and replace each group that a container has used, until a signal arrives or the pools are

@@ -55,7 +55,7 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
         match pool::fill(hierarchies, size, wanted) {
             Ok(more) => made += more,
             Err(error) => {
-                // A pool in which not a single group could be made is removed.
+                // A pool in which no group could be created is removed.
                 if made == 0
                     && pool::pools()
                         .map_err(of_cgroup)?

@@ -294,7 +294,7 @@ fn table(rates: &[Rates], longest: usize) -> Table {
     table
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Due,

@@ -383,7 +383,8 @@ fn table<'a>(text: &Text, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'
     match value.get_ref() {
         DeValue::Table(table) => {
             let mut entries: Vec<Entry<'a>> = table.iter().collect();
-            // The entries are sorted by their place in the file, so that the first mistake is reported first.
+            // The entries are sorted by their position in the file, so that the first mistake is
+            // reported first.
             entries.sort_by_key(|(key, _)| key.span().start);
             Ok(entries)
         }
