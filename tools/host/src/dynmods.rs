@@ -37,7 +37,8 @@ pub struct State {
     pub built: Option<bool>,
     /// Whether the option, once turned on, stays in effect until the next boot.
     pub one_way: bool,
-    /// What turns the option on at boot: the unit of `persist`, or the boot parameter.
+    /// The mechanism that turns the option on at boot: the unit of `persist`, or the boot
+    /// parameter.
     pub persistent: Option<&'static str>,
 }
 

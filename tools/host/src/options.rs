@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Shows what on this host affects container starts, and how to improve it
+/// Shows the properties of this host that affect container starts, and how to improve them
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-host", bin_name = "dayfly", version)]
 pub struct Options {
@@ -18,7 +18,7 @@ pub struct Options {
 /// The groups of commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check what on this host affects container starts
+    /// Check the properties of this host that affect container starts
     #[command(subcommand)]
     Host(HostCommand),
 }
@@ -26,7 +26,8 @@ pub enum Command {
 /// Commands of `dayfly host`.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
-    /// Check what on this host affects the start of containers, and how to improve it
+    /// Check the properties of this host that affect the start of containers, and show how to
+    /// improve them
     Check(Check),
     /// Show CPUs, level 3 caches, sockets and memory nodes, like "numactl --hardware" with additions
     Topology(Hardware),
@@ -35,10 +36,10 @@ pub enum HostCommand {
     Favordynmods(Favordynmods),
     /// Measure lock contention between threads, and how many starts to run concurrently
     Locks(Locks),
-    /// Print a score for schedulers of how well this host handles concurrent starts: 0 to 100, with its components, as
-    /// JSON
+    /// Print a score of this host's performance with concurrent starts, for schedulers: 0 to 100,
+    /// with its components, as JSON
     Score(Score),
-    /// Limit the number of concurrent starts; further ones wait in a queue
+    /// Limit the number of concurrent starts; further starts wait in a queue
     #[command(subcommand)]
     Limit(Limit),
     /// Draw CSV from standard input
@@ -83,7 +84,7 @@ pub struct Hardware {
 /// `favordynmods`.
 #[derive(Debug, Subcommand)]
 pub enum Favordynmods {
-    /// Show whether it is on, why, and for how long
+    /// Show whether favordynmods is on, why, and for how long
     Status {
         /// The output format
         #[arg(long, value_enum, default_value_t)]
@@ -92,9 +93,9 @@ pub enum Favordynmods {
         #[arg(long, value_name = "DIR")]
         sysroot: Option<PathBuf>,
     },
-    /// Turn it on, until the next boot
+    /// Turn favordynmods on, until the next boot
     On(Switch),
-    /// Turn it off
+    /// Turn favordynmods off
     Off(Switch),
     /// Run a command with favordynmods on, and turn it off afterwards if it was off before
     ///
@@ -106,16 +107,17 @@ pub enum Favordynmods {
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
-    /// Turn it on at every boot
+    /// Turn favordynmods on at every boot
     Persist(Switch),
-    /// Stop turning it on at boot
+    /// Stop turning favordynmods on at boot
     Unpersist(Switch),
 }
 
 /// Options of the commands that change something.
 #[derive(Debug, Args)]
 pub struct Switch {
-    /// Do not ask for confirmation where it cannot be undone: since Linux 6.18 it stays in effect until the next boot
+    /// Do not ask for confirmation if the change cannot be undone: since Linux 6.18, favordynmods
+    /// stays in effect until the next boot
     #[arg(long, short)]
     pub yes: bool,
     /// Change the host whose files are below DIR, which must not be running
@@ -178,7 +180,7 @@ pub enum Limit {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Limit starts by "create" and "run" of this user until the next boot, whoever called them
+    /// Limit starts by "create" and "run" of this user until the next boot, for all callers
     Set(SetLimit),
     /// Remove the limit; waiting starts proceed
     Off,
@@ -187,12 +189,12 @@ pub enum Limit {
 /// `limit set`.
 #[derive(Debug, Args)]
 pub struct SetLimit {
-    /// Maximum number of concurrent starts; auto uses the advice of "dayfly host locks --work mounts", which it
-    /// measures first
+    /// Maximum number of concurrent starts; auto measures like "dayfly host locks --work mounts",
+    /// and uses the resulting advice
     #[arg(value_name = "WIDTH|auto")]
     pub width: Width,
-    /// How long a start waits at most, in whole seconds; then it goes on without a permit. The kubelet gives up after
-    /// 120 s
+    /// Maximum wait of a start, in whole seconds; after it, the start proceeds without a permit.
+    /// The kubelet gives up after 120 s
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest)]
     pub longest: Duration,
 }
@@ -213,7 +215,7 @@ fn longest(text: &str) -> Result<Duration, String> {
 pub enum Width {
     /// The measured number with nearly the best throughput.
     Auto,
-    /// This number.
+    /// A fixed number.
     Starts(u16),
 }
 
@@ -249,7 +251,7 @@ pub struct Chart {
     /// The title of the vertical axis
     #[arg(long)]
     pub y: String,
-    /// The kind of picture: a line per column over the first one, or a group of bars per row
+    /// The kind of picture: a line per column over the first column, or a group of bars per row
     #[arg(long, value_enum)]
     pub kind: ChartKind,
     /// A mark on the horizontal axis, such as 12.5=swap; repeatable

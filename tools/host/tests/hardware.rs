@@ -27,7 +27,7 @@ fn text(sysroot: &Sysroot) -> String {
     hardware(sysroot).expect("hardware").to_string()
 }
 
-/// The output that the article shows, and what numactl does not report about that machine.
+/// The output that the article shows, and properties of that machine that numactl does not report.
 const FOUR_NODES: &str = "\
 available: 4 nodes (0-3)
 node 0 cpus: 0 4 8 12 16 20 24 28

@@ -16,7 +16,7 @@ const BURST: u64 = 100;
 const MANY_LAYERS: u64 = 50;
 /// The minimum number of mounts with which a copy of the table takes noticeable time.
 const LONG: usize = 1000;
-/// How often the table is read for timing.
+/// The number of timed reads of the table.
 const READS: usize = 5;
 
 /// Returns the verdicts on mounts.

@@ -44,7 +44,7 @@ pub struct Stopwatch<'a> {
 }
 
 impl<'a> Stopwatch<'a> {
-    /// Adds an operation. It is left out if its first run fails.
+    /// Adds an operation. An operation whose first run fails is omitted.
     pub fn add(&mut self, name: &'static str, operation: impl FnMut() -> Result<f64, Errno> + 'a) {
         self.operations.push((name, Box::new(operation)));
     }
