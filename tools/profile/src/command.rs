@@ -93,7 +93,7 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints a summary of what was learned.
+/// Prints a summary of the learned profile.
 fn tell(
     options: &Learn,
     made: &BTreeSet<Made>,

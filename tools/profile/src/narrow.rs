@@ -1,8 +1,9 @@
 //! Narrows a profile to the calls that were made; the result never allows more than the original.
 //!
-//! Rules that deny a call, or notify a supervisor, stay unchanged and in place. Rules that allow calls lose the names
-//! of calls that were not made. So each verdict of the new profile is either the old one or the default, which denies:
-//! a rule that took precedence over an allowing rule in the old profile still does.
+//! Rules that deny a call, or notify a supervisor, stay unchanged and in their order. Rules that
+//! allow calls lose the names of calls that were not made. So each verdict of the new profile is
+//! either the old one or the default, which denies: a rule that took precedence over an allowing
+//! rule in the old profile still does.
 
 use report::Error;
 use seccomp::{Arch, Profile, multiplexed_on_x86};

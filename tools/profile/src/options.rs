@@ -5,7 +5,7 @@ use report::time;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Learns seccomp profiles from what containers do.
+/// Learns seccomp profiles from the system calls of containers.
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-profile", bin_name = "dayfly", version)]
 pub struct Options {
@@ -17,7 +17,7 @@ pub struct Options {
 /// The groups of commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Learn a seccomp profile from what a container does
+    /// Learn a seccomp profile from the system calls of a container
     #[command(subcommand)]
     Profile(ProfileCommand),
 }
@@ -27,14 +27,15 @@ pub enum Command {
 pub enum ProfileCommand {
     /// Run a bundle several times, and write a seccomp profile of the system calls that its processes made
     ///
-    /// The bundle's own profile is in effect meanwhile, and the new one never allows more: rules that deny calls are
-    /// kept, and rules that allow calls are kept for the calls that were made, with their arguments. A bundle without a
-    /// profile gets one that denies all other calls with EPERM.
+    /// During these runs, the bundle's own profile is in effect. The new profile never allows more:
+    /// rules that deny calls are kept, and rules that allow calls are kept for the calls that were
+    /// made, with their arguments. A bundle without a profile gets one that denies all other calls
+    /// with EPERM.
     ///
-    /// Calls are traced by ptrace(2), which slows the program down; a program that traces others itself cannot be
-    /// learned from. Calls that no run made are denied later: let the runs do everything that the program is for, and
-    /// add what other runs learned by --merge. Then the same runs are repeated with the new profile, and nothing is
-    /// written unless they succeed.
+    /// Calls are traced by ptrace(2), which slows the program down; a program that itself traces
+    /// others fails. Calls that no run made are denied later: the runs should use all functions of
+    /// the program, and --merge adds the profiles of other runs. Then the same runs are repeated
+    /// with the new profile, and nothing is written unless they succeed.
     Learn(Learn),
 }
 
@@ -50,16 +51,17 @@ pub struct Learn {
     /// Write the profile to FILE: the JSON of linux.seccomp [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Also allow what FILE allows, a profile learned before, as far as the bundle's profile does
+    /// Also allow the calls that FILE, a profile learned before, allows, as far as the bundle's
+    /// profile allows them
     #[arg(long, value_name = "FILE")]
     pub merge: Vec<PathBuf>,
     /// Use this runtime, whose own calls under the filter are learned too [default: dayfly]
     #[arg(long, value_name = "PATH")]
     pub runtime: Option<PathBuf>,
-    /// End a run after this time; it has failed then
+    /// Kill a run after this time, and count it as failed
     #[arg(long = "deadline", value_name = "TIME", default_value = "60s", value_parser = deadline)]
     pub deadline: Duration,
-    /// Run this program in the container instead of the bundle's
+    /// Run this program in the container instead of the bundle's program
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 }

@@ -8,8 +8,8 @@ use seccomp::{Arch, Insn};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Calls that have a number of their own on 32-bit x86, calls that do not, multiplexers (`socketcall`, `ipc`) and their
-/// operations, and two names of one call.
+/// Calls with a separate number on 32-bit x86, calls without one, multiplexers (`socketcall`,
+/// `ipc`) and their operations, and two names of one call.
 const NAMES: [&str; 16] = [
     "read",
     "write",
