@@ -31,7 +31,8 @@ impl Drop for Pages {
     }
 }
 
-/// Returns a program's output for the pages. If the program is missing, prints the reason and returns nothing.
+/// Returns a program's output for the pages. If the program is missing, prints this reason and
+/// returns an empty string.
 fn said(program: &str, arguments: &[&str], pages: &[PathBuf]) -> String {
     let run = Command::new(program).args(arguments).args(pages).stdin(Stdio::null()).output();
     match run {
