@@ -1,4 +1,4 @@
-//! Prints the system calls of a command and its descendants in order, then how many there were.
+//! Prints the system calls of a command and its descendants in order, and then the number of calls.
 //!
 //! `calls [--instructions] PROGRAM [ARG…]`
 

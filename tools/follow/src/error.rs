@@ -17,7 +17,8 @@ pub enum Error {
         /// The errno.
         errno: Errno,
     },
-    /// The command, or a process that it left, did not end in time and was killed.
+    /// The command, or a process that the command left running, did not end before the deadline and
+    /// was killed.
     Deadline {
         /// The program.
         program: PathBuf,

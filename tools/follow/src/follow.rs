@@ -34,7 +34,8 @@ pub enum Mode {
 /// While an event is reported, its process or thread is stopped, unless the event is its end. So a clock that is read
 /// at the start and at the end of [`Listener::hear`] shows how long the tracee was delayed.
 ///
-/// The tracees are children of this process: do not wait for any of its children meanwhile.
+/// The tracees are children of this process: do not wait for any of its children while this
+/// function runs.
 ///
 /// # Errors
 /// [`Error::NotExecuted`]; [`Error::Deadline`] if anything still runs after `deadline`. In that case, and after any
@@ -48,8 +49,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// Follows `command` like [`follow`], but kills all followed processes when another thread calls [`Stop::stop`]; it
-/// then fails as at the deadline.
+/// Follows `command` like [`follow`], but kills all followed processes when another thread calls
+/// [`Stop::stop`]; following then fails as at the deadline.
 ///
 /// # Errors
 /// As [`follow`].
