@@ -22,14 +22,14 @@ pub const ABOUT: &str = "run OCI containers fast";
 
 /// A description of the program in a few paragraphs, for help and the man page.
 pub const DESCRIPTION: &str = "\
-dayfly creates and runs containers as the Open Container Initiative's runtime
-specification describes them. It takes the command line of runc, so that
-container engines can call it in runc's place.
+dayfly creates and runs containers according to the runtime specification of the
+Open Container Initiative. Its command line is that of runc, so that container
+engines can call dayfly instead of runc.
 
 A container is described by a bundle: a directory with a file config.json and
-the root filesystem. \"dayfly run -b BUNDLE NAME\" runs one; \"dayfly spec\" writes
-a config.json to begin with. The directory given as --root holds the state of
-the containers that exist.";
+the root filesystem. \"dayfly run -b BUNDLE NAME\" runs a bundle; \"dayfly spec\"
+writes a template of config.json. The directory --root contains the state of the
+existing containers.";
 
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -129,11 +129,12 @@ mod tests {
             CommandHelp(find("list").unwrap()).to_string(),
             "NAME:\n   dayfly list - list the containers of a state directory\n\n\
              USAGE:\n   dayfly list [options]\n\n\
-             On a terminal the table has what fits into a line: no bundle, but image and\n\
-             command. With --no-trunc, and elsewhere, it is runc's.\n\n\
+             On a terminal, the table has columns that fit into a line: image and command,\n\
+             but not the bundle. With --no-trunc, or if the output is not a terminal, the\n\
+             table has the columns of runc.\n\n\
              OPTIONS:\n   --format FORMAT, -f FORMAT\n      table (default) or json\n   \
              --quiet, -q\n      print container ids only\n   \
-             --no-trunc\n      print all columns in full, however wide the terminal is\n   \
+             --no-trunc\n      print all columns in full, regardless of the terminal's width\n   \
              --help, -h\n      show help\n\n\
              EXAMPLES:\n   # dayfly list --format json\n      list containers as JSON\n"
         );

@@ -8,12 +8,12 @@ use crate::commands;
 /// The command `checkpoint`.
 pub(super) const CHECKPOINT: Command = Command {
     description: "\
-Saves the processes of a running container, with their memory, to files by criu
-(criu.org), which has to be installed: 3.0 or newer, of $PATH or named by
-$DAYFLY_CRIU. Afterwards the container is gone, unless --leave-running is given.
-Files of the root filesystem and of volumes are not saved: they stay where they
-are, and have to be there when the container is restored. If criu fails, the
-container goes on, and the error names the log.",
+Saves the processes of a running container and their memory to files, by criu
+(criu.org). The program criu, 3.0 or newer, must be in $PATH or named by
+$DAYFLY_CRIU. Afterwards the container no longer exists, unless --leave-running
+is given. Files of the root filesystem and of volumes are not saved, and must
+still exist when the container is restored. If criu fails, the container
+continues, and the error names the log.",
     options: &[
         &IMAGE_PATH,
         &WORK_PATH,
@@ -36,7 +36,7 @@ container goes on, and the error names the log.",
     ],
     examples: &[Example {
         line: "checkpoint --image-path /srv/saved web",
-        does: "save the container web, and end it",
+        does: "save and end the container web",
     }],
     ..Command::new("checkpoint", Run(commands::checkpoint::command), "save a running container")
 };
@@ -44,12 +44,12 @@ container goes on, and the error names the log.",
 /// The command `restore`.
 pub(super) const RESTORE: Command = Command {
     description: "\
-Makes a container from the bundle, and restores in it the processes that
+Creates a container from the bundle, and restores in it the processes that
 \"dayfly checkpoint\" saved. Waits for the program to end, as \"dayfly run\" does,
 unless --detach is given. Limits and mounts are those of the bundle's
 config.json. All hooks run except createContainer and startContainer hooks.
 The images must belong to the caller, in a directory that nobody else can write
-to: they decide which processes are made, and with which rights.",
+to: they determine which processes are created, and with which privileges.",
     options: &[
         &BUNDLE,
         &CONFIG,
@@ -79,7 +79,7 @@ to: they decide which processes are made, and with which rights.",
     ],
     examples: &[Example {
         line: "restore -d -b /srv/web --image-path /srv/saved web",
-        does: "let the saved container go on",
+        does: "continue the saved container",
     }],
     ..Command::new("restore", Status(commands::restore::command), "restore a saved container")
 };

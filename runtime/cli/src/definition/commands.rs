@@ -18,13 +18,12 @@ const OF_CREATE: &[&[&Opt]] = &[
 pub static COMMANDS: &[Command] = &[
     Command {
         description: "\
-The program waits in the finished container until \"dayfly start\" lets it run.
-Every path of the command line is taken from the working directory, not from
-the bundle.",
+The container's program does not run until \"dayfly start\". Relative paths on
+the command line are resolved from the working directory, not from the bundle.",
         options: &joined::<{ count(OF_CREATE) }>(OF_CREATE),
         examples: &[Example {
             line: "create --bundle /srv/web --pid-file /run/web.pid web",
-            does: "make the container web from the bundle /srv/web",
+            does: "create the container web from the bundle /srv/web",
         }],
         ..Command::new("create", Run(commands::create::command), "create a container")
     },
@@ -38,16 +37,16 @@ the bundle.",
     },
     RUN,
     Command {
-        description: "Prints the container's state as JSON, as the runtime specification has it.",
+        description: "Prints the container's state as JSON, in the form of the runtime specification.",
         ..Command::new("state", Run(commands::state::command), "print the state of a container")
     },
     Command {
         description: "\
-The signal is a number or a name with or without SIG; TERM if none is given. In
-a container without a PID namespace of its own, every process is killed by KILL.",
+The signal is a number, or a name with or without SIG; the default is TERM. KILL
+kills every process of a container that has no PID namespace of its own.",
         options: &[&ALL, &TRACE],
         arguments: &[Argument::new("CONTAINER"), Argument::new("SIGNAL").optional()],
-        examples: &[Example { line: "kill web KILL", does: "end the container web" }],
+        examples: &[Example { line: "kill web KILL", does: "kill the container web" }],
         ..Command::new(
             "kill",
             Run(commands::kill::command),
@@ -56,34 +55,35 @@ a container without a PID namespace of its own, every process is killed by KILL.
     },
     Command {
         description: "\
-Asks the container's program to end, by the signal that its image names or TERM,
-and waits. A program that is still there after --time gets KILL. The container
-stays until it is deleted, unless it was started by a run that waits.",
+Sends the container's program the signal that its image names, or TERM, and
+waits for its end. If the program still runs after --time, it gets KILL. The
+container exists until it is deleted, unless a \"dayfly run\" that waits started
+it.",
         options: &[&STOP_TIME],
-        examples: &[Example { line: "stop --time 2s web", does: "end the container web" }],
+        examples: &[Example { line: "stop --time 2s web", does: "stop the container web" }],
         ..Command::new(
             "stop",
             Run(commands::stop::command),
-            "ask a container's program to end, and see to it that it does",
+            "stop a container's program, and kill it after a timeout",
         )
     },
     Command {
         options: &[&FORCE, &TRACE],
         examples: &[Example {
             line: "delete --force web",
-            does: "remove the container web, whatever its state",
+            does: "remove the container web in any state",
         }],
         ..Command::new(
             "delete",
             Run(commands::delete::command),
-            "remove what a container that has ended leaves behind",
+            "remove a stopped container and its resources",
         )
     },
     Command {
         description: "\
-Runs the command given, or the process that --process describes, and returns
-its exit status; 255 if it could not be run. What is not given by an option is
-as in the container's configuration.",
+Runs the given command, or the process that --process describes, and returns its
+exit status, or 255 if it could not be run. Properties that no option sets are
+those of the process in the container's configuration.",
         options: &[
             &CONSOLE_SOCKET,
             &PIDFD_SOCKET,
@@ -127,8 +127,9 @@ as in the container's configuration.",
     LOGS,
     Command {
         description: "\
-On a terminal the table has what fits into a line: no bundle, but image and
-command. With --no-trunc, and elsewhere, it is runc's.",
+On a terminal, the table has columns that fit into a line: image and command,
+but not the bundle. With --no-trunc, or if the output is not a terminal, the
+table has the columns of runc.",
         options: &[&FORMAT, &QUIET, &NO_TRUNC],
         arguments: &[],
         examples: &[Example { line: "list --format json", does: "list containers as JSON" }],
@@ -140,8 +141,8 @@ command. With --no-trunc, and elsewhere, it is runc's.",
     },
     Command {
         description: "\
-Runs the host's ps(1) with the options given, -ef if there are none, on the
-container's processes alone. Options that sort or draw trees can't be used.",
+Runs the host's ps(1) with the given options, by default -ef, and prints only
+the container's processes. Options that sort or draw trees cannot be used.",
         options: &[&FORMAT],
         arguments: &[Argument::new("CONTAINER"), Argument::new("PS-OPTION").optional().repeated()],
         order: Order::OptionsFirst,
@@ -151,11 +152,15 @@ container's processes alone. Options that sort or draw trees can't be used.",
     Command::new(
         "pause",
         Run(commands::pause::command),
-        "stop all processes of a container until it is resumed",
+        "freeze all processes of a container until it is resumed",
     ),
-    Command::new("resume", Run(commands::resume::command), "continue a paused container"),
+    Command::new(
+        "resume",
+        Run(commands::resume::command),
+        "thaw the processes of a paused container",
+    ),
     Command {
-        description: "Resources that no option names stay as they are.",
+        description: "Limits that no option names are not changed.",
         options: &[
             &RESOURCES,
             &BLKIO_WEIGHT,
@@ -189,17 +194,17 @@ container's processes alone. Options that sort or draw trees can't be used.",
     },
     Command {
         description: "\
-Prints a line of JSON with the container's resource use at every interval, and
-one whenever the kernel kills a process of the container for lack of memory.
-With --format prometheus it prints the figures of now as Prometheus scrapes
-them, each with the container's id as a label, and ends.",
+Prints a line of JSON with the container's resource usage at each interval, and
+a line whenever the OOM killer has killed a process of the container. With
+--format prometheus, prints the current statistics once, in Prometheus's text
+format, each with the container's id as a label.",
         order: Order::MixedUnless(&EVENTS_ALL),
         options: &[&STATS, &INTERVAL, &EVENTS_FORMAT, &EVENTS_ALL],
         examples: &[
-            Example { line: "events --stats web", does: "print the figures of now" },
+            Example { line: "events --stats web", does: "print the current statistics" },
             Example {
                 line: "events --format prometheus --all",
-                does: "print those of all running containers for Prometheus",
+                does: "print the statistics of all running containers for Prometheus",
             },
         ],
         ..Command::new(
@@ -210,31 +215,39 @@ them, each with the container's id as a label, and ends.",
     },
     Command {
         description: "\
-Writes a config.json that runs a shell in the bundle's directory rootfs. It is
-meant to be edited. A file that is there is not overwritten.",
+Writes a config.json that runs a shell in the bundle's directory rootfs, as a
+template for editing. An existing file is not overwritten.",
         options: &[&SPEC_BUNDLE, &SPEC_ROOTLESS],
         arguments: &[],
-        ..Command::new("spec", Run(commands::spec::command), "write a configuration to begin with")
+        ..Command::new("spec", Run(commands::spec::command), "write a template of config.json")
     },
     Command {
-        description: "Prints JSON as features.md of the runtime specification describes it.",
+        description: "Prints JSON in the form that features.md of the runtime specification describes.",
         arguments: &[],
-        ..Command::new("features", Run(commands::features::command), "print what dayfly can do")
+        ..Command::new(
+            "features",
+            Run(commands::features::command),
+            "print the features that dayfly supports",
+        )
     },
     Command {
         description: "\
-Prints the steps by which the bundle's container would be made: those of the
-parent, the process on the host, and those of init, the container's first
-process. Nothing is made.
+Prints the steps that would create the bundle's container: the steps of the
+parent, a process on the host, and the steps of init, the container's first
+process. No step is executed.
 
-With --check it prints the rules that security and correctness rest on: whether
-the plan holds to each, and why it has to. One that is broken is a bug of
-dayfly's, is shown with its steps, and makes the exit status 1.",
+With --check, prints the rules on the order of steps that security and
+correctness require, whether the plan follows each rule, and the reason for the
+rule. A violated rule is a bug in dayfly: it is printed with its steps, and the
+exit status is 1.",
         options: &[&PLAN_FORMAT, &PLAN_CHECK],
         arguments: &[Argument::new("BUNDLE").optional()],
         examples: &[
             Example { line: "plan /srv/web", does: "show how /srv/web would start" },
-            Example { line: "plan --check /srv/web", does: "tell why the steps are in that order" },
+            Example {
+                line: "plan --check /srv/web",
+                does: "show the reasons for the order of the steps",
+            },
         ],
         ..Command::new(
             "plan",
@@ -245,70 +258,70 @@ dayfly's, is shown with its steps, and makes the exit status 1.",
     Command {
         description: "\
 Executes the program dayfly-bench, which measures dayfly and other runtimes on
-this host and writes bundles to measure with. \"dayfly bench --help\" tells what
-it can do, \"dayfly bench start --help\" and the like how.",
+this host, and writes bundles for measurements. \"dayfly bench --help\" lists the
+experiments; for example, \"dayfly bench start --help\" describes one of them.",
         arguments: &[Argument::new("EXPERIMENT"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
             Example {
                 line: "bench start --view v2",
-                does: "time the commands of a container's life, beside crun's and runc's",
+                does: "time the commands of a container's life cycle, also for crun and runc",
             },
             Example {
                 line: "bench burst --runtime /usr/bin/crun",
-                does: "run many of another runtime's containers at once",
+                does: "start many containers of another runtime at once",
             },
             Example {
                 line: "bench report --quick --output report",
-                does: "write a page of what papers have published, measured here",
+                does: "measure published figures of papers on this host, and write a page",
             },
         ],
         ..Command::new("bench", Execute("dayfly-bench", &[]), "measure this and other runtimes")
     },
     Command {
         description: "\
-Starts the bundle's container over and over, and tells where the time of a start
+Starts the bundle's container repeatedly, and shows where the time of a start
 goes: by phase, the slowest steps, the critical path; as a table, a picture or a
-file for Perfetto. Other runtimes are followed from outside, so that the same
-table stands beside dayfly's. Executes the program dayfly-bench; \"dayfly trace
---help\" tells all of it. For a single start there is \"dayfly run --trace\".",
+file for Perfetto. Other runtimes are observed from outside, and compared in the
+same table. Executes the program dayfly-bench; \"dayfly trace --help\" describes
+all options. \"dayfly run --trace\" traces a single start.",
         arguments: &[Argument::new("BUNDLE"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
             Example {
                 line: "trace /srv/web -n 100",
-                does: "tell where the time of 100 starts goes",
+                does: "show where the time of 100 starts goes",
             },
             Example {
                 line: "trace /srv/web --runtime /usr/bin/crun --runtime /usr/sbin/runc",
-                does: "the same of other runtimes, side by side",
+                does: "show the same for other runtimes, side by side",
             },
         ],
         ..Command::new(
             "trace",
             Execute("dayfly-bench", &["trace"]),
-            "tell where the time of a container's start goes",
+            "show where the time of a container's start goes",
         )
     },
     Command {
         description: "\
-Keeps images, their layers unpacked once: imports them from layouts, archives
-and registries, lists, exports and removes them. \"dayfly run --image\" runs what
-is here. Executes the program dayfly-image; \"dayfly image --help\" tells all of
-it.",
+Stores images, with each layer unpacked once: imports images from layouts,
+archives and registries, and lists, exports and removes them. \"dayfly run
+--image\" runs an image of the store. Executes the program dayfly-image; \"dayfly
+image --help\" describes all commands.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[Example {
             line: "image import layout:/srv/web:latest",
             does: "unpack an image of an OCI layout",
         }],
-        ..Command::new("image", Execute("dayfly-image", &["image"]), "keep images, unpacked")
+        ..Command::new("image", Execute("dayfly-image", &["image"]), "store images, unpacked")
     },
     Command {
         description: "\
-Assembles root filesystems from the layers of images, for those who bring their
-own runtime, and lists the ranges of ids that containers have. Executes the
-program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
+Assembles root filesystems from the layers of images, for use with other
+runtimes, and lists the id ranges of containers. Executes the program
+dayfly-image; \"dayfly rootfs --help\" describes all commands.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         ..Command::new(
@@ -319,34 +332,34 @@ program dayfly-image; \"dayfly rootfs --help\" tells all of it.",
     },
     Command {
         description: "\
-Removes what commands that were killed have left of root filesystems: mounts,
-directories and ranges of ids. The same as \"dayfly rootfs gc\"; \"dayfly image gc\"
-removes images and layers that nothing names.",
+Removes mounts, directories and id ranges of root filesystems that killed
+commands have left behind. The same as \"dayfly rootfs gc\"; \"dayfly image gc\"
+removes unused images and layers.",
         arguments: &[Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         ..Command::new(
             "gc",
             Execute("dayfly-image", &["gc"]),
-            "remove what killed commands have left",
+            "remove leftovers of killed commands",
         )
     },
     Command {
         description: "\
-Looks at, plans, applies and changes the cgroups of this host: by plan files, by
-single commands, pinned to what CPUs and memory mean rather than to their
-numbers. Executes the program dayfly-cgtool; \"dayfly cgroup --help\" tells all of
-it.",
+Shows, plans, applies and changes the cgroups of this host, by plan files or by
+single commands. Pins cgroups to CPUs and memory nodes by the host's topology
+instead of by number. Executes the program dayfly-cgtool; \"dayfly cgroup --help\"
+describes all commands.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
-            Example { line: "cgroup ls", does: "show all groups with what they use" },
+            Example { line: "cgroup ls", does: "show all groups with their resource usage" },
             Example {
                 line: "cgroup apply --dry-run /etc/cgconfig.conf",
-                does: "show what a cgroup plan would change",
+                does: "show the changes that a cgroup plan would make",
             },
             Example {
                 line: "cgroup pin db node:0",
-                does: "give the group db the CPUs and the memory of node 0",
+                does: "pin the group db to the CPUs and the memory of node 0",
             },
         ],
         ..Command::new(
@@ -357,76 +370,80 @@ it.",
     },
     Command {
         description: "\
-Tells what this host does to the start of containers, and what helps: \"check\"
-is a screen of verdicts with measured times, \"topology\" shows CPUs, caches and
-memory nodes, \"favordynmods\" has cgroups favour changes of their members,
-\"locks\" measures how threads get in each other's way, \"score\" makes a number
-for schedulers of all that, \"limit\" has starts beyond a number wait their
-turn. Executes the program dayfly-host; \"dayfly host --help\" tells all of it.",
+Shows the properties of this host that affect container starts, and how to
+improve them: \"check\" prints verdicts with measured times, \"topology\" shows
+CPUs, caches and memory nodes, \"favordynmods\" makes the kernel favour moves
+between cgroups, \"locks\" measures lock contention between threads, \"score\"
+combines the results into a number for schedulers, and \"limit\" limits the number
+of concurrent starts. Executes the program dayfly-host; \"dayfly host --help\"
+describes all commands.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
-            Example { line: "host check", does: "tell what could be improved here" },
+            Example { line: "host check", does: "show what can be improved on this host" },
             Example {
                 line: "host topology --svg topology.svg",
                 does: "show memory nodes, caches and CPUs, and draw them",
             },
             Example {
                 line: "host locks --svg locks.svg",
-                does: "tell how many containers to start at once, and from which CPUs",
+                does: "measure how many containers to start at once, and from which CPUs",
             },
             Example {
                 line: "host score --quick --output score.json",
-                does: "tell schedulers how many starts at once this host carries",
+                does: "write the number of concurrent starts that this host handles",
             },
             Example {
                 line: "host limit set auto",
-                does: "start no more than that at once, whoever calls; the rest wait",
+                does: "limit concurrent starts to the advised number; further starts wait",
             },
         ],
         ..Command::new(
             "host",
             Execute("dayfly-host", &["host"]),
-            "check what this host does to container starts",
+            "check the properties of this host that affect starts",
         )
     },
     Command {
         description: "\
-Runs a bundle some times, finds which system calls its processes make, and
-writes a seccomp profile that allows these and nothing that the bundle's own
-does not: \"profile learn\". Executes the program dayfly-profile; \"dayfly profile
-learn --help\" tells all of it.",
+Runs a bundle several times, records the system calls of its processes, and
+writes a seccomp profile that allows these calls, but none that the bundle's own
+profile denies: \"profile learn\". Executes the program dayfly-profile; \"dayfly
+profile learn --help\" describes all options.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
         examples: &[
             Example {
                 line: "profile learn -b /srv/web -n 5 -o web.json",
-                does: "learn from five runs, and tell what the filter saves",
+                does: "learn from five runs, and show what the new filter saves",
             },
             Example {
                 line: "profile learn -b /srv/web --merge web.json -o web.json -- /bin/web --check",
-                does: "add what another program of the image does",
+                does: "add the system calls of another program of the image",
             },
         ],
         ..Command::new(
             "profile",
             Execute("dayfly-profile", &["profile"]),
-            "learn a seccomp profile from what a container does",
+            "learn a seccomp profile from a container's system calls",
         )
     },
     Command {
         description: "\
-Between starts a host keeps compiled seccomp filters, loaded device programs, an
-empty mount namespace to make containers from and a read-only mount of dayfly's
-own executable, in /run/dayfly-cache. Nothing of it is needed: \"cache clear\"
-removes it, with its mounts, from under running containers as well, and the next
-start makes what it wants anew.",
+Starts cache compiled seccomp filters, loaded device programs, an empty mount
+namespace from which containers are created, and a read-only mount of dayfly's
+own executable, in /run/dayfly-cache. \"cache clear\" removes the cache and its
+mounts, even while containers run. The next start creates the parts that it
+needs again.",
         arguments: &[Argument::new("ACTION")],
-        examples: &[Example { line: "cache clear", does: "before dayfly is uninstalled" }],
+        examples: &[Example {
+            line: "cache clear",
+            does: "remove the cache before dayfly is uninstalled",
+        }],
         ..Command::new(
             "cache",
             Run(commands::cache::command),
-            "take away what is kept between starts",
+            "remove files and mounts that starts have cached",
         )
     },
     checkpoint::CHECKPOINT,

@@ -9,39 +9,37 @@ use crate::commands;
 pub static IMAGE: Opt = Opt::text(
     "image",
     "REF",
-    "run an image of the store instead of a bundle; what follows is the command, not an id",
+    "run an image of the store instead of a bundle; the arguments are a command, not an id",
 );
 /// The id of a container that runs an image.
 pub static CONTAINER_NAME: Opt =
     Opt::text("name", "ID", "id of the container that runs an image (default: a new one)");
 /// Makes `run` return once the process is running. The process inherits standard output and
 /// standard error of `run`.
-pub static RUN_DETACH: Opt = Opt::flag(
-    "detach",
-    "return once the process runs; its output goes where that of this command goes",
-);
+pub static RUN_DETACH: Opt =
+    Opt::flag("detach", "return as soon as the process runs; its output is that of this command");
 /// Makes `run` return once the process is running. The process's output is written to a log.
 pub static BACKGROUND: Opt = Opt::flag(
     "background",
-    "return once the process runs; of an image's container print the id, and keep the output for \"dayfly logs\"",
+    "return as soon as the process runs; with --image, print the container's id, and keep the output for \"dayfly logs\"",
 )
 .short('d');
 /// The maximum size of the log.
 pub static LOG_SIZE: Opt = Opt::text(
     "log-size",
     "BYTES",
-    "how much output -d keeps, such as 64m (default: 8m); it takes memory as it is written, and beyond that writes fail (ENOSPC; without root EFBIG or EINVAL, until the program truncates the log)",
+    "maximum size of the output that -d keeps, such as 64m (default: 8m); the output is in memory, and writes beyond the size fail (ENOSPC; without root EFBIG or EINVAL, until the program truncates the log)",
 );
 /// Removes the container after its process has exited, which is the default.
 pub static REMOVE: Opt = Opt::flag(
     "rm",
-    "remove the container when its process has ended, which happens anyway; not with -d",
+    "remove the container when its process has ended, which is the default; not with -d",
 );
 /// The user of an image's process.
 pub static RUN_USER: Opt = Opt::text(
     "user",
     "USER[:GROUP]",
-    "user and group of the process, names of the image or numbers",
+    "user and group of the process, as names in the image or as numbers",
 )
 .short('u');
 /// The working directory in the container.
@@ -50,14 +48,14 @@ pub static WORKDIR: Opt = Opt::text("workdir", "DIR", "the same as --cwd").short
 pub static ENTRYPOINT: Opt = Opt::text(
     "entrypoint",
     "PROGRAM",
-    "program to run with the command line's arguments in the place of the image's entrypoint and command; a JSON list for several words, nothing for none",
+    "program that replaces the image's entrypoint and command, and gets the arguments of the command line; a JSON list for several words, an empty text for none",
 );
 /// A file or directory of the host to mount in the container.
 pub static VOLUME: Opt = Opt::new(
     "volume",
     Kind::Texts,
     "SOURCE:DEST[:OPTIONS]",
-    "bind a file or directory of the host; options such as ro, idmap, noexec are joined by commas; repeatable",
+    "bind-mount a file or directory of the host; options such as ro, idmap, noexec are joined by commas; repeatable",
 )
 .short('v');
 /// A mount, described by words of the form KEY=VALUE.
@@ -71,17 +69,17 @@ pub static MOUNT: Opt = Opt::new(
 pub static RUN_MEMORY: Opt = MEMORY_LIMIT.short('m');
 /// The limit of CPU time.
 pub static CPUS: Opt =
-    Opt::text("cpus", "NUMBER", "CPU time the container may use, in CPUs, such as 1.5");
+    Opt::text("cpus", "NUMBER", "CPU time that the container may use, in CPUs, such as 1.5");
 /// The container's network.
 pub static NETWORK: Opt = Opt::text(
     "network",
     "NETWORK",
-    "none (default): nothing but a loopback device; host; container:ID, that of another container; ns:PATH",
+    "none (default): only a loopback device; host; container:ID, the network of another container; ns:PATH",
 );
 /// Runs an additional first process that reaps orphans.
 pub static INIT: Opt = Opt::flag(
     "init",
-    "have a small first process that reaps orphans and passes signals on to the program",
+    "run a small init as the first process, which reaps orphans and forwards signals to the program",
 );
 /// Makes the root filesystem read-only.
 pub static READ_ONLY: Opt =
@@ -142,19 +140,20 @@ const OF_RUN: &[&[&Opt]] = &[
 /// The command `run`.
 pub(super) const RUN: Command = Command {
     description: "\
-Waits for the program to end, returns its exit status (128 and its number for a
-signal), and deletes the container. Signals are passed on to the program.
+Waits for the program to end, returns its exit status (128 plus the number of a
+signal that killed it), and deletes the container. Signals are forwarded to the
+program.
 
-With --image there is no bundle: configuration and layers are those of an image
-of the store (\"dayfly image\"), and the command line goes on with the command to
-run, \"run --image REF [COMMAND [ARG...]]\". REF is a name, its last part where
-that leaves no choice, or the beginning of a digest. Nothing is left of the
-container in the end; with -d it stays, stopped, until \"dayfly delete\". Layers
-are assembled without an entry in the host's mount table where the kernel can
-do that; with --userns auto all files belong to a range of ids that no other
-container has, of those that /etc/subuid and /etc/subgid grant to dayfly or
-containers. A user without root gets a user namespace, with the ids that the
-two files grant to that user.",
+With --image, no bundle is needed: configuration and layers are those of an
+image of the store (\"dayfly image\"), and the arguments are the command to run,
+\"run --image REF [COMMAND [ARG...]]\". REF is a name, the last part of a name if
+it is unambiguous, or a prefix of a digest. The container is removed when its
+program ends; with -d, it exists, stopped, until \"dayfly delete\". If the kernel
+supports it, layers are assembled without an entry in the host's mount table.
+With --userns auto, all files belong to a range of ids that no other container
+uses. The range is part of those that /etc/subuid and /etc/subgid grant to the
+user dayfly or containers. For users other than root, the container has a user
+namespace with the ids that these files grant to the user.",
     order: Order::MixedUnless(&IMAGE),
     options: &joined::<{ count(OF_RUN) }>(OF_RUN),
     examples: &[
@@ -169,7 +168,7 @@ two files grant to that user.",
         },
         Example {
             line: "run --trace - -b /srv/web web",
-            does: "run it and print what each step of its start took",
+            does: "run the bundle, and print the time of each step of the start",
         },
     ],
     ..Command::new(
@@ -181,24 +180,24 @@ two files grant to that user.",
 
 /// Continues to print new output until the program exits.
 pub static FOLLOW: Opt =
-    Opt::flag("follow", "go on with what is printed, until the program has ended").short('f');
+    Opt::flag("follow", "continue with new output until the program ends").short('f');
 /// The number of lines to print from the end of the log.
 pub static TAIL: Opt =
-    Opt::text("tail", "LINES", "print no more than so many of the last lines").short('n');
+    Opt::text("tail", "LINES", "print at most this number of last lines").short('n');
 
 /// The command `logs`.
 pub(super) const LOGS: Command = Command {
     description: "\
-Prints standard output and standard error of a container that \"dayfly run -d
---image\" has started, also when its program has ended, until it is deleted.",
+Prints the standard output and standard error of a container that \"dayfly run -d
+--image\" has started. The output is kept until the container is deleted.",
     options: &[&FOLLOW, &TAIL],
     examples: &[Example {
         line: "logs -f --tail 10 web",
-        does: "print the last lines and what follows",
+        does: "print the last ten lines, and new output",
     }],
     ..Command::new(
         "logs",
         Run(commands::logs::command),
-        "print what a container in the background has printed",
+        "print the output of a container in the background",
     )
 };

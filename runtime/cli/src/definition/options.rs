@@ -31,14 +31,14 @@ pub static SYSTEMD_CGROUP: Opt = Opt::flag(
 pub static CGROUP_MANAGER: Opt = Opt::text(
     "cgroup-manager",
     "MANAGER",
-    "who manages cgroups: cgroupfs (default), disabled, or systemd (as --systemd-cgroup)",
+    "manager of cgroups: cgroupfs (default), disabled, or systemd (as --systemd-cgroup)",
 )
 .choices(&["cgroupfs", "disabled", "systemd"]);
 /// Permits ignoring cgroup errors, as in runc.
 pub static ROOTLESS: Opt = Opt::text(
     "rootless",
     "BOOL",
-    "true, false or auto (default): whether a container that asks for no limits may go without a cgroup where none may be made, and systemd is the user's own; auto for users who are not the host's root",
+    "true, false or auto (default): whether a container without limits may start without a cgroup if cgroups cannot be created, and whether systemd is the user's own instance; auto is true for users other than the host's root",
 )
 .choices(&["true", "false", "auto"]);
 
@@ -57,45 +57,43 @@ pub static CONFIG: Opt =
 pub static CONSOLE_SOCKET: Opt = Opt::text(
     "console-socket",
     "SOCKET",
-    "AF_UNIX socket that is sent the master end of the process's terminal",
+    "AF_UNIX socket to which the master end of the process's terminal is sent",
 );
 /// The socket to which the process's pidfd is sent.
 pub static PIDFD_SOCKET: Opt =
-    Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket that is sent a pidfd of the process");
+    Opt::text("pidfd-socket", "SOCKET", "AF_UNIX socket to which a pidfd of the process is sent");
 /// The file for the pid.
 pub static PID_FILE: Opt = Opt::text("pid-file", "FILE", "write the process's pid to this file");
 /// Avoids pivot_root(2), which fails if the host's root filesystem is a ramdisk.
-pub static NO_PIVOT: Opt = Opt::flag(
-    "no-pivot",
-    "enter the root filesystem without pivot_root, as needed when it is on a ramdisk",
-);
+pub static NO_PIVOT: Opt =
+    Opt::flag("no-pivot", "enter the root filesystem without pivot_root, as required on a ramdisk");
 /// Keeps the caller's session keyring.
 pub static NO_NEW_KEYRING: Opt =
-    Opt::flag("no-new-keyring", "keep the caller's session keyring instead of making a new one");
+    Opt::flag("no-new-keyring", "keep the caller's session keyring instead of creating a new one");
 /// The number of additional descriptors for the process.
 pub static PRESERVE_FDS: Opt = Opt::new(
     "preserve-fds",
     Kind::Integer,
     "N",
-    "pass N more file descriptors, which follow standard error and those of $LISTEN_FDS",
+    "pass N more file descriptors: those after standard error and after the descriptors of $LISTEN_FDS",
 );
 /// The CPUs that dayfly itself uses to start the container.
 pub static START_CPUS: Opt = Opt::text(
     "start-cpus",
     "CPUS",
-    "start from these CPUs, a list such as 0-23 or words as --pin has them, as \"dayfly host locks\" advises; hooks and the program run where they would have otherwise",
+    "CPUs on which dayfly itself runs during the start, for example those that \"dayfly host locks\" advises: a list such as 0-23, or words as for --pin; hooks and the program are not affected",
 );
 /// The CPUs of the container, selected by topology.
 pub static PIN: Opt = Opt::text(
     "pin",
     "WORDS",
-    "run on the CPUs that these words mean, with memory to match: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
+    "run the container on these CPUs, with the memory nodes of these CPUs: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
 /// The memory size that selects a cgroup which was created in advance.
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
-    "use a cgroup that \"dayfly cgroup pool create\" made ahead for this much memory, such as 256M; for accounting only: no sooner start has been shown",
+    "use a cgroup with this memory limit, such as 256M, that \"dayfly cgroup pool create\" has created in advance; for accounting only: starts have not been shown to be faster",
 );
 /// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
@@ -103,7 +101,7 @@ pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
 pub const OF_STARTS: &[&Opt] =
     &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS];
 /// Makes the command return once the program is running.
-pub static DETACH: Opt = Opt::flag("detach", "return once the process runs").short('d');
+pub static DETACH: Opt = Opt::flag("detach", "return as soon as the process runs").short('d');
 /// Keeps the container after its exit.
 pub static KEEP: Opt = Opt::flag("keep", "do not delete the container when its process has ended");
 /// Prevents the command from becoming the reaper of orphaned descendants.
@@ -113,7 +111,7 @@ pub static NO_SUBREAPER: Opt =
 pub static TRACE: Opt = Opt::text(
     "trace",
     "FILE",
-    "write what each step did and how long it took to this file, in the format of its suffix (.json for Chrome and Perfetto, .jsonl, .csv, .folded, .svg, else a table; %i, %c and %p stand for container, command and pid), or to standard error if it is -",
+    "write the steps of the start and their times to this file, in the format of its suffix (.json for Chrome and Perfetto, .jsonl, .csv, .folded, .svg, else a table; %i, %c and %p stand for container, command and pid), or to standard error if it is -",
 );
 
 // exec.
@@ -121,13 +119,14 @@ pub static TRACE: Opt = Opt::text(
 pub static CWD: Opt = Opt::text("cwd", "DIR", "working directory in the container");
 /// Additional environment entries of the process.
 pub static ENV: Opt =
-    Opt::new("env", Kind::Texts, "NAME=VALUE", "add to the environment; repeatable").short('e');
+    Opt::new("env", Kind::Texts, "NAME=VALUE", "set an environment variable; repeatable")
+        .short('e');
 /// Accepted without effect, since the process always has standard input.
 pub static INTERACTIVE: Opt =
     Opt::flag("interactive", "has no effect: the process has standard input in any case")
         .short('i');
 /// Gives the process a terminal.
-pub static TTY: Opt = Opt::flag("tty", "give the process a terminal").short('t');
+pub static TTY: Opt = Opt::flag("tty", "allocate a terminal for the process").short('t');
 /// The user and group of the process.
 pub static USER: Opt =
     Opt::text("user", "UID[:GID]", "user and group id of the process").short('u');
@@ -144,7 +143,7 @@ pub static PROCESS_LABEL: Opt = Opt::text("process-label", "LABEL", "SELinux lab
 pub static APPARMOR: Opt = Opt::text("apparmor", "PROFILE", "AppArmor profile of the process");
 /// Sets no_new_privs for the process.
 pub static NO_NEW_PRIVS: Opt =
-    Opt::flag("no-new-privs", "keep the process from gaining privileges by execve");
+    Opt::flag("no-new-privs", "prevent the process from gaining privileges by execve");
 /// Additional capabilities of the process.
 pub static CAP: Opt =
     Opt::new("cap", Kind::Texts, "CAP", "add a capability; repeatable").short('c');
@@ -153,7 +152,7 @@ pub static CGROUP: Opt = Opt::new(
     "cgroup",
     Kind::Texts,
     "[CONTROLLER:]PATH",
-    "run the process in this existing cgroup below the container's; repeatable on cgroup v1",
+    "run the process in this existing cgroup below the container's cgroup; repeatable on cgroup v1",
 );
 /// Runs the process even if the container is paused.
 pub static IGNORE_PAUSED: Opt =
@@ -170,41 +169,41 @@ pub static LAYERS: Opt = Opt::text(
 pub static STORE: Opt = Opt::text(
     "store",
     "DIR",
-    "the store of images, and of what containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
+    "directory of images, and of files that containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
 /// How the ids of a container with layers are mapped to the host's.
 pub static USERNS: Opt = Opt::text(
     "userns",
     "WHOSE",
-    "ids of a container with layers: auto (a range of its own), shared (one for all such), or host (default: what the configuration says)",
+    "ids of a container with layers: auto (a separate range), shared (one range for all shared containers), or host (default: as in the configuration)",
 )
 .choices(&["auto", "shared", "host"]);
 /// How the root filesystem is assembled.
 pub static ROOTFS_MODE: Opt = Opt::text(
     "rootfs-mode",
     "MODE",
-    "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best this kernel has",
+    "how layers are assembled: fd, path, parent, per-layer, copy, or auto (default), the best mode that the kernel supports",
 )
 .choices(&["auto", "fd", "path", "parent", "per-layer", "copy"]);
 /// The file with the mounts of the root filesystem, in containerd's format.
 pub static ROOTFS_MOUNTS: Opt = Opt::text(
     "rootfs-mounts",
     "FILE",
-    "for shims: the root filesystem as containerd names it, a JSON list of mounts with type, source, target and options",
+    "for shims: the mounts of the root filesystem as containerd passes them, a JSON list with type, source, target and options",
 );
 /// Keeps changes of the root filesystem in memory.
 pub static EPHEMERAL: Opt =
-    Opt::flag("ephemeral", "keep what is changed in layers in memory, not on disk");
+    Opt::flag("ephemeral", "keep changes of the root filesystem in memory, not on disk");
 /// The size limit of changes in memory.
 pub static EPHEMERAL_SIZE: Opt = Opt::text(
     "ephemeral-size",
     "BYTES",
-    "how much memory, such as 512m; with --ephemeral (default: half of what there is)",
+    "memory for changes, such as 512m; with --ephemeral (default: half of the host's memory)",
 );
 /// Prints how the root filesystem was assembled.
 pub static ROOTFS_STATS: Opt = Opt::flag(
     "stats",
-    "print how the root filesystem was assembled, in how many mount operations and how long",
+    "print how the root filesystem was assembled, the number of mount operations, and the time",
 );
 /// The options of `create` and `run` for root filesystems from layers.
 pub const OF_LAYERS: &[&Opt] =
@@ -225,7 +224,7 @@ pub static STOP_TIME: Opt = Opt::new(
     "time",
     Kind::Text,
     "TIME",
-    "how long the program may take before it is killed, such as 500ms, or a number of seconds (default: 10s)",
+    "time after which the program is killed, such as 500ms, or a number of seconds (default: 10s)",
 )
 .short('t');
 
@@ -237,11 +236,13 @@ pub static FORMAT: Opt =
 pub static PLAN_FORMAT: Opt =
     Opt::text("format", "FORMAT", "text (default) or json").short('f').choices(&["text", "json"]);
 /// Prints the rules for the order of the steps instead of the steps.
-pub static PLAN_CHECK: Opt =
-    Opt::flag("check", "print the rules of order instead, and which of them the plan follows");
+pub static PLAN_CHECK: Opt = Opt::flag(
+    "check",
+    "print the rules on the order of steps instead, and whether the plan follows them",
+);
 /// Prints a table without truncation.
 pub static NO_TRUNC: Opt =
-    Opt::flag("no-trunc", "print all columns in full, however wide the terminal is");
+    Opt::flag("no-trunc", "print all columns in full, regardless of the terminal's width");
 /// Prints only ids.
 pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q');
 
@@ -250,18 +251,18 @@ pub static QUIET: Opt = Opt::flag("quiet", "print container ids only").short('q'
 pub static EVENTS_FORMAT: Opt = Opt::text(
     "format",
     "FORMAT",
-    "json (default), or prometheus: statistics of now in Prometheus' text format",
+    "json (default), or prometheus: the current statistics in Prometheus's text format",
 )
 .short('f')
 .choices(&["json", "prometheus"]);
 /// Prints the statistics of all running containers.
 pub static EVENTS_ALL: Opt = Opt::flag(
     "all",
-    "instead of one container's print the statistics of all that run; with --stats or --format prometheus",
+    "print the statistics of all running containers; with --stats or --format prometheus",
 )
 .short('a');
 /// Prints the statistics once.
-pub static STATS: Opt = Opt::flag("stats", "print the container's statistics once and end");
+pub static STATS: Opt = Opt::flag("stats", "print the container's statistics once, and exit");
 /// The time between two sets of statistics.
 pub static INTERVAL: Opt = Opt::new(
     "interval",
@@ -284,30 +285,35 @@ pub static SPEC_ROOTLESS: Opt =
 pub static RESOURCES: Opt = Opt::text(
     "resources",
     "FILE",
-    "read the resources as JSON, as in config.json, from this file or, if it is -, from standard input; other options are ignored then",
+    "read the resources as JSON, as in config.json, from this file or, if it is -, from standard input; the other options are then ignored",
 )
 .short('r');
 /// Sets blkio.weight, io.bfq.weight or io.weight.
 pub static BLKIO_WEIGHT: Opt =
     Opt::new("blkio-weight", Kind::Integer, "WEIGHT", "weight of block device access, 10 to 1000");
 /// Sets cpu.cfs_period_us (v1), or the period in cpu.max (v2).
-pub static CPU_PERIOD: Opt =
-    Opt::text("cpu-period", "MICROSECONDS", "period over which the CPU quota is counted");
+pub static CPU_PERIOD: Opt = Opt::text("cpu-period", "MICROSECONDS", "period of the CPU quota");
 /// Sets cpu.cfs_quota_us (v1), or the quota in cpu.max (v2).
 pub static CPU_QUOTA: Opt =
-    Opt::text("cpu-quota", "MICROSECONDS", "CPU time the container may use in a period");
+    Opt::text("cpu-quota", "MICROSECONDS", "CPU time that the container may use in a period");
 /// Sets cpu.cfs_burst_us (v1) or cpu.max.burst (v2).
 pub static CPU_BURST: Opt =
     Opt::text("cpu-burst", "MICROSECONDS", "unused CPU time that may be used later in a burst");
 /// Sets cpu.shares (v1) or cpu.weight (v2).
-pub static CPU_SHARE: Opt =
-    Opt::text("cpu-share", "SHARES", "weight of CPU time against other containers, 2 to 262144");
+pub static CPU_SHARE: Opt = Opt::text(
+    "cpu-share",
+    "SHARES",
+    "weight of CPU time relative to other containers, 2 to 262144",
+);
 /// Sets cpu.rt_period_us; cgroup v1 only.
 pub static CPU_RT_PERIOD: Opt =
-    Opt::text("cpu-rt-period", "MICROSECONDS", "period over which real-time use is counted");
+    Opt::text("cpu-rt-period", "MICROSECONDS", "period of the limit on real-time CPU time");
 /// Sets cpu.rt_runtime_us; cgroup v1 only.
-pub static CPU_RT_RUNTIME: Opt =
-    Opt::text("cpu-rt-runtime", "MICROSECONDS", "real-time use the container may make in a period");
+pub static CPU_RT_RUNTIME: Opt = Opt::text(
+    "cpu-rt-runtime",
+    "MICROSECONDS",
+    "real-time CPU time that the container may use in a period",
+);
 /// Sets cpuset.cpus.
 pub static CPUSET_CPUS: Opt = Opt::text("cpuset-cpus", "LIST", "CPUs to run on, such as 0-2,7");
 /// Sets cpuset.mems.
@@ -316,7 +322,7 @@ pub static CPUSET_MEMS: Opt = Opt::text("cpuset-mems", "LIST", "memory nodes to 
 pub static CPU_IDLE: Opt = Opt::text(
     "cpu-idle",
     "0|1",
-    "1: run only when nothing else does (SCHED_IDLE), 0: run normally",
+    "1: run only when no other task needs the CPU (SCHED_IDLE), 0: run normally",
 );
 /// Accepted without effect; formerly set memory.kmem.limit_in_bytes.
 pub static KERNEL_MEMORY: Opt =
@@ -332,7 +338,7 @@ pub const MEMORY_LIMIT: Opt =
 pub static MEMORY: Opt = MEMORY_LIMIT;
 /// Sets memory.soft_limit_in_bytes (v1) or memory.low (v2).
 pub static MEMORY_RESERVATION: Opt =
-    Opt::text("memory-reservation", "BYTES", "memory the container keeps when there is little");
+    Opt::text("memory-reservation", "BYTES", "soft memory limit: memory.low on cgroup v2");
 /// Sets memory.memsw.limit_in_bytes (v1) or memory.swap.max (v2).
 pub static MEMORY_SWAP: Opt =
     Opt::text("memory-swap", "BYTES", "limit of memory and swap together; -1 is no limit");
@@ -351,7 +357,7 @@ pub static MEM_BW_SCHEMA: Opt =
 pub static IMAGE_PATH: Opt = Opt::text(
     "image-path",
     "DIR",
-    "directory of criu's images, the caller's alone (default: checkpoint in the working directory)",
+    "directory of criu's images, which only the caller can write to (default: checkpoint in the working directory)",
 );
 /// The directory for criu's log and work files.
 pub static WORK_PATH: Opt = Opt::text(
@@ -366,45 +372,46 @@ pub static PARENT_PATH: Opt =
 pub static LEAVE_RUNNING: Opt =
     Opt::flag("leave-running", "leave the container running afterwards");
 /// Saves and restores open TCP connections.
-pub static TCP_ESTABLISHED: Opt = Opt::flag("tcp-established", "keep open TCP connections");
+pub static TCP_ESTABLISHED: Opt =
+    Opt::flag("tcp-established", "save and restore open TCP connections");
 /// Omits TCP connections that are being established.
 pub static TCP_SKIP_IN_FLIGHT: Opt =
-    Opt::flag("tcp-skip-in-flight", "leave out TCP connections that are being made");
+    Opt::flag("tcp-skip-in-flight", "skip TCP connections that are not established yet");
 /// Gives a temporary name to each file that is open but unlinked.
 pub static LINK_REMAP: Opt =
-    Opt::flag("link-remap", "give unlinked files that are open a name for the time being");
+    Opt::flag("link-remap", "allow open files without a name, by linking them temporarily");
 /// Permits UNIX sockets that are connected to sockets outside the container.
 pub static EXT_UNIX_SK: Opt =
-    Opt::flag("ext-unix-sk", "allow UNIX sockets that lead out of the container");
+    Opt::flag("ext-unix-sk", "allow UNIX sockets connected to sockets outside the container");
 /// Permits sessions and terminals from outside the container.
 pub static SHELL_JOB: Opt =
-    Opt::flag("shell-job", "allow a session or terminal that is not the container's own");
+    Opt::flag("shell-job", "allow a session or terminal from outside the container");
 /// Transfers memory pages when the restored processes access them.
 pub static LAZY_PAGES: Opt =
-    Opt::flag("lazy-pages", "transfer memory only when it is touched (userfaultfd)");
+    Opt::flag("lazy-pages", "transfer memory only when it is accessed (userfaultfd)");
 /// The descriptor to which a byte is written once memory pages can be fetched.
 pub static STATUS_FD: Opt = Opt::new(
     "status-fd",
     Kind::Integer,
     "FD",
-    "descriptor that gets a NUL byte when the memory of --lazy-pages can be fetched",
+    "descriptor to which a NUL byte is written when the memory of --lazy-pages can be fetched",
 );
 /// The address of the page server.
 pub static PAGE_SERVER: Opt = Opt::text(
     "page-server",
     "ADDRESS:PORT",
-    "where memory is sent to; with --lazy-pages, where it can be fetched",
+    "address to which memory is sent; with --lazy-pages, from which it can be fetched",
 );
 /// Saves and restores file locks.
-pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "keep locks of files");
+pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "save and restore locks on files");
 /// Saves only the memory; not supported.
 pub static PRE_DUMP: Opt =
-    Opt::flag("pre-dump", "save memory alone and leave the container running; not supported yet");
+    Opt::flag("pre-dump", "save only memory, and leave the container running; not supported yet");
 /// How cgroups are saved and restored.
 pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
     "manage-cgroups-mode",
     "MODE",
-    "what criu does with cgroups: soft (default), full, strict or ignore",
+    "how criu handles cgroups: soft (default), full, strict or ignore",
 )
 .choices(&["soft", "full", "strict", "ignore"]);
 /// Namespaces that are restored without their contents.
@@ -412,11 +419,11 @@ pub static EMPTY_NS: Opt = Opt::new(
     "empty-ns",
     Kind::Texts,
     "NAMESPACE",
-    "make this namespace without restoring what was in it; always so with network, the only one",
+    "create this namespace without restoring its content; the only value, network, always applies",
 );
 /// Removes duplicate pages from the images; not supported.
 pub static AUTO_DEDUP: Opt =
-    Opt::flag("auto-dedup", "keep memory images without doubles; not supported yet");
+    Opt::flag("auto-dedup", "remove duplicate pages from memory images; not supported yet");
 /// The AppArmor profile or SELinux label that replaces the saved one.
 pub static LSM_PROFILE: Opt = Opt::text(
     "lsm-profile",
