@@ -94,7 +94,8 @@ impl Layers {
         all
     }
 
-    /// Returns what a container has left behind: its directory in the store, its range of ids, mounts.
+    /// Returns the resources that a container has left behind: its directory in the store, its
+    /// range of ids, mounts.
     #[must_use]
     pub fn left(&self) -> Vec<String> {
         let names = |path: &Path| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Finds what a container has left behind.
+//! Finds resources that a container has left behind.
 
 use crate::cgroups;
 use crate::view::View;

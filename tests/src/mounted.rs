@@ -45,10 +45,10 @@ impl Mounted {
         let _ = fs::write(self.path.join("filling"), vec![0; 1 << 20]);
     }
 
-    /// Removes what [`Mounted::fill`] wrote.
+    /// Removes the file that [`Mounted::fill`] wrote.
     ///
     /// # Panics
-    /// When there is nothing to remove.
+    /// When the file does not exist.
     pub fn make_room(&self) {
         fs::remove_file(self.path.join("filling")).expect("remove");
     }

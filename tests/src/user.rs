@@ -61,7 +61,7 @@ const BOOTED: &str = "[ -d /run/systemd/system ] || {\n\
 /// Checks that the machine has everything that the calls of a user require.
 ///
 /// # Errors
-/// What is missing.
+/// A missing requirement.
 pub fn can_be() -> Result<(), String> {
     let path = std::env::var("PATH").unwrap_or_default();
     for tool in ["newuidmap", "newgidmap", "setpriv", "unshare"] {
@@ -75,7 +75,7 @@ pub fn can_be() -> Result<(), String> {
 /// Checks that the machine also has everything that a user with a systemd instance of its own requires.
 ///
 /// # Errors
-/// What is missing.
+/// A missing requirement.
 pub fn can_be_managed() -> Result<(), String> {
     can_be()?;
     for file in [SYSTEMD, "/usr/lib/systemd/user/dbus.socket"] {
@@ -369,7 +369,8 @@ impl User {
     }
 }
 
-/// Kills and removes everything that the user's containers have left behind.
+/// Kills all processes of the user, and removes everything else that the user's containers have
+/// left behind.
 impl Drop for User {
     fn drop(&mut self) {
         let mut left = self.bed.finish();

@@ -1,4 +1,4 @@
-//! `dayfly bench`: what an interrupted or killed experiment leaves on the host, and the report.
+//! `dayfly bench`: the remains of interrupted and killed experiments on the host, and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -102,7 +102,8 @@ fn layers(bed: &Bed) -> Call {
     call.env("TMPDIR", bed.dir.to_str().expect("path")).as_group()
 }
 
-/// Returns what experiments have left, found by name: directories, cgroups, and mounts in this namespace.
+/// Returns the remains of experiments, found by name: directories, cgroups, and mounts in this
+/// namespace.
 fn left(bed: &Bed) -> BTreeSet<String> {
     let mut tops = cgroups::hierarchies(bed.view);
     tops.extend([bed.dir.clone(), "/run".into(), "/dev/shm".into()]);
@@ -114,7 +115,7 @@ fn left(bed: &Bed) -> BTreeSet<String> {
     left
 }
 
-/// Returns what the experiment with this pid has left.
+/// Returns the remains of the experiment with this pid.
 fn left_of(bed: &Bed, pid: i32) -> Vec<String> {
     let name = format!("dayfly-bench-{pid}");
     let of = |path: &String| path.split(['/', ' ']).any(|part| part == name);
@@ -223,7 +224,8 @@ fn flame_sees_the_kernel(bed: &Bed) {
     assert!(left(bed).iter().all(|path| !path.contains(&bed.dir.display().to_string())));
 }
 
-/// The throughput of instances depends on the CPUs of their groups, and nothing of the groups is left.
+/// The throughput of instances depends on the CPUs of their groups, and the groups are removed
+/// afterwards.
 fn groups_are_given_cpus(bed: &Bed) {
     let temporary = bed.dir.to_str().expect("path");
     let line =
@@ -246,7 +248,7 @@ fn groups_are_given_cpus(bed: &Bed) {
     assert!(left.iter().all(|path| !path.contains(temporary)), "{left:?}");
 }
 
-/// On a host without controllers, the error says so, and says what to do.
+/// On a host without controllers, the error names the missing controllers and a remedy.
 fn groups_need_controllers(bed: &Bed) {
     let outcome = bed.call_bare(&["bench", "groups", "--view", "v2"]).run().exits(1);
     assert!(outcome.stderr.contains("there is no controller cpu for groups here"), "{outcome}");
@@ -412,8 +414,8 @@ fn lookups_are_timed(bed: &Bed) {
     assert_eq!(result["failures"].as_array().map(Vec::len), Some(usize::from(!asked)));
 }
 
-/// Each length of the mount table has one row, with as many rounds as asked for. A table cannot be made shorter, so lengths
-/// below its own are one.
+/// Each length of the mount table has one row, with as many rounds as asked for. A table cannot be
+/// made shorter, so all requested lengths below the table's present length share one row.
 fn lengths_of_the_mount_table(bed: &Bed) {
     let runtime = bed.runtime().to_str().expect("path");
     let long = fs::read_to_string("/proc/self/mountinfo").expect("mounts").lines().count() + 100;

@@ -332,8 +332,8 @@ fn many_mounts(bed: &Bed) {
     assert_eq!(c.run().ok().stdout, "60\n");
 }
 
-/// Callers pass the same options to mounts of all types. Like crun, dayfly ignores options that belong to another file
-/// system.
+/// Engines pass the same options to mounts of all types. Like crun, dayfly ignores options that
+/// belong to another file system.
 fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let source = bed.dir.join("source");
     fs::create_dir_all(&source).expect("make");

@@ -1,5 +1,6 @@
-//! Init between clone and exec, either in the runtime's memory or in its own: who can access it, what it inherits, and
-//! what remains if init or the runtime is killed.
+//! Init between clone and exec, either in the runtime's memory or in its own: the processes that
+//! can access init, the properties that init inherits, and the remains if init or the runtime is
+//! killed.
 
 use crate::template::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;

@@ -183,7 +183,8 @@ fn watched(bed: &Bed) {
     assert!(table.contains(&own.child("one")), "{table}");
 }
 
-/// `top` and `record` find the groups of containers by their ids, and leave out what is no running container.
+/// `top` and `record` find the groups of containers by their ids, and omit containers that do not
+/// run.
 fn containers_are_watched(bed: &Bed) {
     let one = bed.bundle().args(&["sleep", "1000"]).make().detached();
     let two = bed.bundle().args(&["sleep", "1000"]).make();

@@ -71,7 +71,7 @@ impl<'a> Saved<'a> {
         Self::of(c, images)
     }
 
-    /// Returns a container that is there or not, and the directory of its images.
+    /// Returns a container, which need not exist, and the directory of its images.
     pub fn of(c: Container<'a>, images: PathBuf) -> Self {
         Self { c, images, layered: None }
     }
@@ -155,8 +155,9 @@ impl<'a> Saved<'a> {
         self.restore(&[]).ok();
     }
 
-    /// Saves and restores a container that runs [`WRITER`], whose log is the file `log` of the host. It goes on writing,
-    /// and its mounts, as `mountinfo` tells in the container, have their places again.
+    /// Saves and restores a container that runs [`WRITER`], whose log is the file `log` of the
+    /// host. Asserts that the program continues to write, and that the file `mountinfo` in the
+    /// container shows the same mount points as before.
     #[track_caller]
     pub fn writes_on(&self, log: &Path, mountinfo: &str) {
         let length = || fs::metadata(log).map_or(0, |stat| stat.len());
@@ -286,7 +287,7 @@ fn commands_after_a_restore(bed: &Bed) {
     c.assert_gone("delete");
 }
 
-/// Returns the mount points and what is mounted there, without numbers that change each time.
+/// Returns the mount points with their mounts, without numbers that change each time.
 pub fn places(mountinfo: &str) -> Vec<String> {
     let mut places: Vec<String> = mountinfo
         .lines()
@@ -351,7 +352,7 @@ fn modes_of_cgroups(bed: &Bed) {
 }
 
 fn a_hundred_at_once(bed: &Bed) {
-    // The first start makes what a host keeps between starts, before the host is examined.
+    // The first start fills the host's cache before the host is examined.
     bed.bundle().args(&["true"]).make().run().ok();
     let host = Host::look();
     let bundles = (0..25).map(|_| bed.bundle().sh(COUNTER).set("/linux/seccomp", json!(null)));

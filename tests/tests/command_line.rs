@@ -170,7 +170,7 @@ fn what_users_of_engines_type(bed: &Bed) {
     ] {
         usage_error(bed, words, message, usage);
     }
-    // With an option of bundles, config.json is what is missing.
+    // With an option for bundles, the error reports that config.json is missing.
     let hint = "did you mean dayfly run --image alpine?";
     let _ = bed.call(&["run", "alpine"]).run().fails_once(1, hint);
     let place = bed.dir.to_str().expect("path");
@@ -178,7 +178,7 @@ fn what_users_of_engines_type(bed: &Bed) {
     assert!(outcome.stderr.ends_with("config.json not found\n"), "{outcome}");
 }
 
-/// A container with a terminal needs that of the command.
+/// A container with a terminal requires that the command has a terminal.
 fn run_without_a_terminal(bed: &Bed) {
     let c = bed.bundle().set("/process/terminal", json!(true)).args(&["true"]).make();
     let root = bed.root();

@@ -125,7 +125,7 @@ fn host_stays_as_it_is(bed: &Bed) {
         .set("/linux/seccomp", json!({ "defaultAction": "SCMP_ACT_LOG" }))
         .mount("bind", "/etc", "/mnt", &["rbind"]);
     let walk = Walk::new(bundle);
-    // The first start creates what the host keeps between starts.
+    // The first start fills the host's cache.
     let c = &walk.c;
     c.create().ok();
     c.delete().ok();

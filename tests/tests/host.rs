@@ -215,7 +215,7 @@ fn check_of_no_host(bed: &Bed) {
 fn check_leaves_nothing(bed: &Bed) {
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     let before = mounts();
-    // Makes what a killed check would leave, under a pid that no process can have.
+    // Makes a cgroup like that of a killed check, named by a pid that no process can have.
     let unified = match bed.view {
         View::V2 => Some("/sys/fs/cgroup"),
         View::Hybrid => Some("/sys/fs/cgroup/unified"),

@@ -93,7 +93,7 @@ fn hundred_runs(bed: &Bed) {
     });
 }
 
-/// What happens to a container in the crowd.
+/// The command of a container in the crowd that is killed, if any.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Lives,
@@ -156,7 +156,7 @@ fn two_hundred_with_fifty_killed(bed: &Bed) {
         };
         bundle.sh(&script.replace("NUMBER", &number.to_string())).make()
     };
-    // The first start creates what a host keeps between starts.
+    // The first start fills the host's cache.
     make(1).run().exits(1);
     let all: Vec<Container<'_>> = (0..200).map(make).collect();
     let host = Host::look();

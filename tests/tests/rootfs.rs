@@ -1,4 +1,5 @@
-//! Root filesystems from layers, in every mode: what containers see, and what they leave.
+//! Root filesystems from layers, in every mode: their contents in containers, and the remains of
+//! containers.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -175,7 +176,8 @@ fn five_hundred_layers_and_not_one_more(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// As text, the names of an image's directories would be that of its link, which leads out of the container.
+/// Converted to UTF-8, the names of an image's directories would equal the name of its link, which
+/// leads out of the container.
 fn names_that_are_no_text(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let (outside, hostile) = (bed.dir.join("outside"), layers.store.join("layers/layer1/d"));

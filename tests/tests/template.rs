@@ -1,5 +1,5 @@
-//! Fast and slow starts: the container is the same with every fast path, without each of them and without any. Other
-//! cases test what a container finds under its root, which covers the template.
+//! Fast and slow starts: the container is the same with every fast path, without each of them and
+//! without any. Other cases test the mounts under a container's root, which covers the template.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;

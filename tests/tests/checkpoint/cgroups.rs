@@ -74,7 +74,7 @@ fn foreign_ones_stay_gone(bed: &Bed) {
     saved.restore(&[]).ok();
     assert!(!foreign.exists(), "{} is there again", foreign.display());
     saved.counts();
-    // The container's own cgroup is there, with its processes.
+    // The container's own cgroup exists, and contains its processes.
     let mut seen = cgroups::hierarchies(bed.view).into_iter().map(|hierarchy| {
         let own = hierarchy.join(cgroups::path_of(&saved.c.id).trim_start_matches('/'));
         fs::read_to_string(own.join("cgroup.procs")).unwrap_or_default()

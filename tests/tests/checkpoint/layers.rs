@@ -100,7 +100,7 @@ fn changes_of_mapped_ids_are_kept(bed: &Bed) {
     keeps_changes(bed, &["--userns", "auto"]);
 }
 
-/// What the container has changed: new, changed, removed and open files.
+/// Tests that new, changed, removed and open files of the container are restored.
 fn keeps_changes(bed: &Bed, flags: &[&str]) {
     let script = "rm -r /replaced /secret; mkdir /made; echo 1 >>/last; ln /of-user /linked; \
                   exec 3>>/made/open 4</last </dev/null >/dev/null 2>&1; \
@@ -129,7 +129,7 @@ fn keeps_changes(bed: &Bed, flags: &[&str]) {
     assert_eq!(look(), before);
     saved.c.delete_force().ok();
     assert_nothing_left(&saved);
-    // Without the layers, or with an incomplete copy, nothing is made.
+    // Without the layers, or with an incomplete copy, no container is created.
     let restore =
         saved.c.bundle_call("restore", &["--image-path", saved.images.to_str().expect("path")]);
     restore.env("DAYFLY_CRIU", &criu::program()).run().fails("restore it with --layers");
@@ -140,7 +140,8 @@ fn keeps_changes(bed: &Bed, flags: &[&str]) {
     assert_nothing_left(&saved);
 }
 
-/// As text, the names of the directories would be that of the link, which leads out of the container.
+/// Converted to UTF-8, the names of the directories would equal the name of the link, which leads
+/// out of the container.
 fn names_that_are_no_text(bed: &Bed) {
     let outside = bed.dir.join("outside");
     fs::create_dir(&outside).expect("mkdir");
@@ -164,7 +165,7 @@ fn names_that_are_no_text(bed: &Bed) {
     assert_eq!(fs::metadata(outside.join("file")).expect("stat").nlink(), 1);
 }
 
-/// A checkpoint that fails once criu has written all images is none.
+/// A checkpoint that fails after criu has written all images cannot be restored.
 fn too_deep_to_be_copied(bed: &Bed) {
     let saved = Saved::on_layers(bed.bundle().sh(COUNTER), &[]);
     saved.counts();
@@ -216,7 +217,7 @@ fn range_of_ids(bed: &Bed) {
     assert_nothing_left(&saved);
 }
 
-/// Another container has got the range of ids meanwhile.
+/// Another container has taken the range of ids since the checkpoint.
 fn range_in_use(bed: &Bed) {
     let saved = Saved::on_layers(bed.bundle().sh(COUNTER), &["--userns", "auto"]);
     let layered = saved.layered.as_ref().expect("layers");

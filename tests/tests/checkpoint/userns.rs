@@ -144,7 +144,8 @@ fn volumes(bed: &Bed) {
     saved.c.sh("echo >/etc/file").exits(1);
 }
 
-/// Others may read the images, so they must not be able to reach them.
+/// The mode of the images allows other users to read them, so other users must not be able to
+/// search their directory.
 fn images_that_others_could_reach(bed: &Bed) {
     let saved = Saved::running(mapped(bed).sh(COUNTER));
     fs::create_dir(&saved.images).expect("mkdir");

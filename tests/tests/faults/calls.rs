@@ -75,7 +75,7 @@ impl Walk<'_> {
     /// Walks through the command; returns the number of calls at which a process was killed.
     fn take(&self) -> usize {
         let call = || (self.call)().env("DAYFLY_WITHOUT", super::WITHOUT);
-        // The first start creates what a host keeps between starts.
+        // The first start fills the host's cache.
         (self.prepare)();
         (self.check)("nothing", &call().run().ok());
         let mut recorder = Killer::default();

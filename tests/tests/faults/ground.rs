@@ -9,7 +9,8 @@ use dayfly_tests::steps::{self, Step};
 use dayfly_tests::{leak, wait};
 use serde_json::{Value, json};
 
-/// The callers of a walk: how to make their bundles, and how to find what their containers leave.
+/// The caller of a walk: functions that create the caller's bundles, and that find the remains of
+/// the caller's containers.
 pub struct Ground<'a> {
     /// Returns a new bundle.
     pub bundle: Box<dyn Fn() -> Bundle<'a> + 'a>,

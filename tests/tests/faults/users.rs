@@ -36,8 +36,8 @@ fn managed_users() -> Result<(), String> {
     fault_points().and_then(|()| can_be_managed())
 }
 
-/// Returns the [`Ground`] for containers of `user`. What they leave are processes of the user, and cgroups below the
-/// user's cgroup.
+/// Returns the [`Ground`] for containers of `user`. Their remains are processes of the user, and
+/// cgroups below the user's cgroup.
 fn ground<'a>(user: &'a User, bundle: fn(&'a User) -> Bundle<'a>) -> Ground<'a> {
     Ground { bundle: Box::new(move || bundle(user)), left: Box::new(|| user.left()) }
 }

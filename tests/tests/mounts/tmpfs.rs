@@ -1,4 +1,5 @@
-//! A tmpfs in a container: its options, and what it copies from below (tmpcopyup).
+//! A tmpfs in a container: its options, and the files that it copies from the directory below
+//! (tmpcopyup).
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

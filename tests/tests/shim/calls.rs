@@ -68,7 +68,7 @@ fn assert_walked(struck: usize, calls: usize) {
     assert!(struck >= calls / stride() * 9 / 10, "{struck} kills");
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Victim {
     /// The process that enters the call.
@@ -197,7 +197,8 @@ impl<'a> Ground<'a> {
         self.container.bundle.join(name)
     }
 
-    /// Removes what an earlier round has left in the bundle, which containerd would remove altogether.
+    /// Removes the files that an earlier round has left in the bundle. containerd would remove the
+    /// whole bundle.
     fn clear(&self) {
         for name in ["address", "dayfly.json", ".dayfly.json", ".address", "log", "status"] {
             let _ = fs::remove_file(self.path(name));
@@ -286,7 +287,7 @@ impl<'a> Ground<'a> {
 
     /// Records the calls of a whole life.
     fn record(&self) -> BTreeMap<Descent, Vec<u64>> {
-        // The first start makes what a host keeps between starts.
+        // The first start fills the host's cache.
         self.whole_life();
         self.whole_life()
     }
@@ -366,7 +367,8 @@ fn shim_at_calls_of_its_children(bed: &Bed) {
     assert_walked(struck, 350);
 }
 
-/// If a worker or an init is killed, a call may fail. The shim goes on, removes the container, and ends when asked.
+/// If a worker or an init is killed, a call may fail. The shim continues, removes the container,
+/// and exits at containerd's request.
 fn children(bed: &Bed) {
     let Some(ground) = Ground::new(bed) else { return };
     let id = || ground.container.id.clone();

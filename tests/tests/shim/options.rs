@@ -1,5 +1,6 @@
-//! What containerd passes to the shim beside the container: options, the group, the version of the service; and parts of
-//! the configuration that need something outside the container.
+//! Parameters that containerd passes to the shim in addition to the container: options, the group,
+//! the version of the service; and parts of the configuration that need resources outside the
+//! container.
 
 use super::{Task, is_missing};
 use crate::listener::profile;

@@ -87,8 +87,8 @@ fn used_by(program: &Path, task: &Task<'_>, is_same_format: bool) {
     }
 }
 
-/// Asserts that the pod goes on under its own shim, and that the `delete` of `other` removes the pod after its shim has
-/// died.
+/// Asserts that the pod continues under its own shim, and that the `delete` of `other` removes the
+/// pod after its shim has died.
 #[track_caller]
 fn goes_on_and_is_deleted_by(other: PathBuf, mut task: Task<'_>) {
     task.exec("e", "exit 5", None);

@@ -87,7 +87,7 @@ fn storm(bed: &Bed, name: &str, options: &Options) -> Vec<String> {
     let kinds = Kinds::new(bed, name);
     let tally = Tally::default();
     let mut calm = Worker::new(bed, &kinds, &tally, seed.part(), options.jobs);
-    // Creates what the runtime keeps on the host between starts, and measures how long commands take.
+    // Fills the runtime's cache on the host, and measures how long commands take.
     for kind in kinds.all() {
         calm.quiet_cycles(kind);
     }
