@@ -14,19 +14,23 @@ const NAME: &str = "containerd-shim-dayfly-v2";
 
 const DESCRIPTION: &[&str] = &[
     "containerd's shim for dayfly: the process between containerd and the containers of a pod. It creates, starts and \
-     deletes containers itself and executes no runtime. containerd runs it; nobody else needs to.",
-    "start finds the socket of the container's group, and prints its address. If no shim listens there, it leaves one \
-     behind. The group is the value of the annotation io.containerd.runc.v2.group, or else of \
-     io.kubernetes.cri.sandbox-id, or else the container itself. Parameters are read from standard input.",
-    "delete removes what a container has left whose shim is gone: processes, cgroup, state, mounts, socket. It prints a \
-     DeleteResponse. It can be repeated.",
-    "The shim of a group serves the task service, versions 2 and 3, over ttrpc. It ends when containerd asks it to and \
-     there are no containers, or after 60 seconds without containers and connections.",
+     deletes containers itself and executes no runtime. Only containerd executes the shim.",
+    "start finds the socket of the container's group, and prints its address. If no shim listens on the socket, \
+     start creates one. The group is the value of the annotation io.containerd.runc.v2.group, or else of \
+     io.kubernetes.cri.sandbox-id, or else the container's id. Parameters are read from standard input.",
+    "delete removes the processes, the cgroup, the state, the mounts and the socket of a container whose shim no longer \
+     exists. It prints a DeleteResponse, and can be repeated.",
+    "The shim of a group serves the task service, versions 2 and 3, over ttrpc. The shim exits when containerd requests it \
+     and there are no containers, or after 60 seconds without containers and connections.",
 ];
 
 /// The flags, each with the name of its value and a description.
 const FLAGS: &[(&str, &str, &str)] = &[
-    ("-address", "PATH", "containerd's socket; a part of what the shim's socket is named after"),
+    (
+        "-address",
+        "PATH",
+        "path of containerd's socket, on which the name of the shim's socket depends",
+    ),
     (
         "-bundle",
         "DIR",
@@ -34,43 +38,43 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ),
     ("-debug", "", "log every call"),
     ("-debug-socket", "PATH", "accepted, not used"),
-    ("-id", "ID", "the container"),
+    ("-id", "ID", "the container's id"),
     (
         "-info",
         "",
-        "read options from standard input, print a RuntimeInfo with the runtime's features, and end",
+        "read options from standard input, print a RuntimeInfo with the runtime's features, and exit",
     ),
     ("-namespace", "NAME", "containerd's namespace"),
     ("-publish-binary", "PATH", "accepted, not used: events go to the socket in TTRPC_ADDRESS"),
     ("-socket", "PATH", "accepted, not used: the socket is named after the group"),
-    ("-v", "", "as -version"),
-    ("-version", "", "print the version, and end"),
+    ("-v", "", "the same as -version"),
+    ("-version", "", "print the version, and exit"),
 ];
 
 const ENVIRONMENT: &[(&str, &str)] = &[
-    ("TTRPC_ADDRESS", "containerd's socket for events, where standard input does not name it"),
+    ("TTRPC_ADDRESS", "containerd's socket for events, if standard input does not name it"),
     (
         "MAX_SHIM_VERSION",
-        "3 has start answer in JSON where the caller has sent no bootstrap parameters; else it prints the bare address",
+        "3: without bootstrap parameters, start answers in JSON instead of printing only the address",
     ),
     (
         "SCHED_CORE",
-        "not empty: the shim and its containers get a core scheduling cookie of their own",
+        "if it is not empty, the shim and its containers get a core scheduling cookie of their own",
     ),
-    ("DAYFLY_WITHOUT", "fast paths to do without, as for dayfly(8)"),
+    ("DAYFLY_WITHOUT", "fast paths to disable, as for dayfly(8)"),
 ];
 
 const FILES: &[(&str, &str)] = &[
     ("/run/containerd/s/SHA256", "the socket of a group, mode 0600"),
     (
         "/run/containerd/dayfly/NAMESPACE",
-        "state of containers; dayfly --root takes it. Another directory by the option Root",
+        "state of containers, for dayfly --root; the option Root names another directory",
     ),
     ("BUNDLE/log", "the FIFO to which log lines go, which containerd copies to its own log"),
-    ("BUNDLE/address", "where the shim listens"),
+    ("BUNDLE/address", "address of the shim's socket"),
     (
         "BUNDLE/dayfly.json",
-        "where the container's state is, and how its first process has ended, for delete",
+        "directory of the container's state, and the exit status of its first process, for delete",
     ),
 ];
 
