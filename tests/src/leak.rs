@@ -142,7 +142,7 @@ const CACHE: &str = "/run/dayfly-cache";
 /// list.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";
 
-/// Returns what the process's descriptors refer to, except standard input, output and error.
+/// Returns the link targets of the process's descriptors, except standard input, output and error.
 #[must_use]
 pub fn descriptors(pid: i32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -219,7 +219,7 @@ impl Running {
         });
     }
 
-    /// Returns what the runtime has printed so far.
+    /// Returns the output of the runtime so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.call.out)

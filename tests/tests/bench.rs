@@ -294,8 +294,8 @@ fn functions_interrupted(bed: &Bed) {
     }
 }
 
-/// After SIGKILL of the replay, its containers exit by themselves, because no more invocations arrive. `bench gc` finds
-/// by name, and removes, what the replay has left.
+/// After SIGKILL of the replay, its containers exit by themselves, because no more invocations
+/// arrive. `bench gc` finds the remains of the replay by name, and removes them.
 fn functions_killed(bed: &Bed) {
     let (pid, _) = end_functions_by(bed, Signal::KILL);
     wait::until_true("the end of all containers", || in_cgroups(pid) == 0);

@@ -192,7 +192,7 @@ impl<'a> Saved<'a> {
         let _ = fs::remove_file(self.counted());
     }
 
-    /// Waits until the count increases.
+    /// Waits until the count increases, and returns the new count.
     #[track_caller]
     pub fn counts(&self) -> u64 {
         let before = self.count();

@@ -1,4 +1,5 @@
-//! How processes enter v1 cgroups: which file they write themselves to, and in which cgroups they end up.
+//! The ways in which processes enter v1 cgroups: the files to which they write their ids, and the
+//! resulting cgroups.
 
 use crate::cgtool::{Own, V1, tool};
 use dayfly_tests::bed::Bed;

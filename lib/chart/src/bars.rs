@@ -256,7 +256,7 @@ fn left_of<D: DrawingBackend>(chart: &Context<'_, D>, place: f64) -> i32 {
     chart.plotting_area().map_coordinate(&(place, 0.0)).0
 }
 
-/// Returns how many letters of this size fit below a group.
+/// Returns the number of letters of this size that fit below a group.
 fn letters(group: f64, size: u32) -> usize {
     (group / (f64::from(size) * 0.54)) as usize
 }

@@ -102,11 +102,11 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Marks on the horizontal axis, with their labels.
     pub marks: Vec<(f64, String)>,
-    /// How the points are drawn.
+    /// The form in which the points are drawn.
     pub form: Form,
 }
 
-/// How the points of curves are drawn.
+/// The form of the points of curves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Dots joined by lines.

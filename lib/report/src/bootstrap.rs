@@ -33,7 +33,7 @@ impl Estimate {
     }
 }
 
-/// How the n-th samples of two series are related.
+/// The relation between the n-th samples of two series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
     /// Both samples were taken in the same round, so a resample draws both or neither.

@@ -60,7 +60,7 @@ impl Error {
         What::Other(Box::new(error)).into()
     }
 
-    /// Adds advice to the error: what the user can do.
+    /// Adds advice for the user to the error.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }

@@ -1,6 +1,6 @@
 //! The form of a command's output.
 
-/// How results are written, for the option `--format`.
+/// The format of results, for the option `--format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people

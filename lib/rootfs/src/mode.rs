@@ -9,7 +9,7 @@ use rustix::mount::{FsOpenFlags, fsconfig_set_fd, fsopen};
 use crate::Error;
 use crate::layers::Layers;
 
-/// How a root filesystem is assembled from its layers.
+/// The mode in which a root filesystem is assembled from its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One detached, idmapped clone of the layers' parent directory; each layer is passed to overlayfs by descriptor.

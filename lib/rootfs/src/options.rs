@@ -20,7 +20,7 @@ const SETTINGS: [(&CStr, &CStr); 3] =
 /// The description of a root filesystem, which is complete before the assembly begins.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// How the layers are mounted or copied.
+    /// The mode in which the layers are mounted or copied.
     pub mode: Mode,
     /// The layers.
     pub layers: Layers,

@@ -34,7 +34,7 @@ impl List {
         self.0.iter().copied()
     }
 
-    /// Returns how many numbers the list contains.
+    /// Returns the number of elements of the list.
     pub fn len(&self) -> usize {
         self.0.len()
     }

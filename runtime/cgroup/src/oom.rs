@@ -92,7 +92,8 @@ impl Cgroup {
         OomWatch::unified(directory)
     }
 
-    /// Returns how many of the container's processes were killed because memory ran out (Linux 4.13).
+    /// Returns the number of the container's processes that were killed because memory ran out
+    /// (Linux 4.13).
     ///
     /// # Errors
     /// [`Error::NoController`] if the memory controller is missing; failing system calls.

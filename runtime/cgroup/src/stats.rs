@@ -141,7 +141,7 @@ pub struct MemoryUsage {
     /// Peak usage.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
-    /// How many times the limit was reached; cgroup v1 only.
+    /// The number of times that the limit was reached; cgroup v1 only.
     pub failcnt: u64,
 }
 
@@ -216,7 +216,7 @@ pub struct HugetlbStats {
     /// Peak usage; cgroup v1 only.
     #[serde(skip_serializing_if = "is_default")]
     pub max: u64,
-    /// How many times the limit was reached.
+    /// The number of times that the limit was reached.
     pub failcnt: u64,
 }
 

@@ -135,7 +135,7 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
     all
 }
 
-/// Where options are accepted.
+/// The positions at which options are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Options are accepted anywhere before `--`.
@@ -198,7 +198,7 @@ pub struct Command {
     pub options: &'static [&'static Opt],
     /// The command's positional arguments.
     pub arguments: &'static [Argument],
-    /// Where the command's options are accepted.
+    /// The positions at which the command's options are accepted.
     pub order: Order,
     /// Examples.
     pub examples: &'static [Example],

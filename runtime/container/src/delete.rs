@@ -16,10 +16,12 @@ use crate::state::Status;
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity};
 
-/// How long `delete` waits for the exit of an init to which a preceding `kill` may have sent a signal.
+/// The maximum time for which `delete` waits for the exit of an init to which a preceding `kill`
+/// may have sent a signal.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How long `delete` waits for the exit of a killed init before it kills the other processes in the cgroup, too.
+/// The maximum time for which `delete` waits for the exit of a killed init before it kills the
+/// other processes in the cgroup, too.
 const SOON: Duration = Duration::from_millis(200);
 
 /// The result of [`Store::delete`].

@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 
 use crate::Status;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
     /// No container has this id.

@@ -1,4 +1,5 @@
-//! How a start uses the host's cache. If the cache or an entry is unavailable, the start does the cached work itself.
+//! The use of the host's cache by a start. If the cache or an entry is unavailable, the start does
+//! the cached work itself.
 
 use cache::{Cache, FilterKey};
 use cgroup::devices::program;

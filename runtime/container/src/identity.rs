@@ -8,8 +8,9 @@ use rustix::fs::{fstat, fstatfs};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// How long `delete` waits for the exit of an init that it killed. A process in uninterruptible sleep may take longer.
-/// `delete` then fails; the container still exists, and `delete` can be repeated.
+/// The maximum time for which `delete` waits for the exit of an init that it has killed. A process
+/// in uninterruptible sleep may take longer. `delete` then fails; the container still exists, and
+/// `delete` can be repeated.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// PID_FS_MAGIC, linux/magic.h

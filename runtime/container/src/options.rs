@@ -71,7 +71,8 @@ pub struct CreateOptions<'a> {
     /// The root filesystem as mounts in containerd's format: first the root, then the mounts below it. If empty, the
     /// bundle's root filesystem is used.
     pub rootfs: &'a [RootMount<'a>],
-    /// How an overlay among the mounts is assembled; `None` chooses the best way for this kernel.
+    /// The mode in which an overlay among the mounts is assembled; `None` chooses the best mode for
+    /// this kernel.
     pub rootfs_mode: Option<Mode>,
     /// The receiver of warnings.
     pub warn: Warn<'a>,
@@ -106,9 +107,10 @@ pub struct LayeredOptions<'a> {
     pub layers: String,
     /// The image that has these layers.
     pub image: Option<ImageRun<'a>>,
-    /// How the container's ids are mapped.
+    /// The mapping of the container's ids.
     pub user_namespace: UserNamespace,
-    /// How the root filesystem is assembled; `None` chooses the best way for this kernel.
+    /// The mode in which the root filesystem is assembled; `None` chooses the best mode for this
+    /// kernel.
     pub mode: Option<Mode>,
     /// Whether changes are kept in memory.
     pub ephemeral: bool,
@@ -124,7 +126,7 @@ pub struct LayeredOptions<'a> {
     pub stats: bool,
 }
 
-/// How the ids of a container are mapped to the host's.
+/// The mapping of a container's ids to ids of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
     /// The ids are mapped by the mappings in the configuration.

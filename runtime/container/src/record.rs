@@ -152,7 +152,7 @@ pub(crate) enum Found {
     Nothing,
 }
 
-/// What is wrong with a record.
+/// The kind of damage of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damage {
     /// Bits have changed.

@@ -8,7 +8,7 @@ use crate::take::Failed;
 
 const ROOM: usize = 240;
 
-/// Why a step of init failed.
+/// The reason why a step of init failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     /// The errno.

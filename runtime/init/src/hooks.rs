@@ -37,7 +37,7 @@ pub struct HookFailure {
     length: usize,
 }
 
-/// How hooks are run.
+/// The parameters for running hooks.
 #[derive(Default, Clone, Copy)]
 pub struct Manner<'a> {
     /// The working directory of the hooks.

@@ -8,7 +8,7 @@ use init::step::{Hook, Hooks, StateText};
 use rustix::process::Pid;
 use trace::Tracer;
 
-/// How hooks are run.
+/// The parameters for running hooks.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner<'a> {
     /// The working directory of the hooks.

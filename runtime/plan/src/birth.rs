@@ -1,4 +1,4 @@
-//! How init is created: which fast paths this container can use.
+//! The creation of init: the fast paths that this container can use.
 
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
@@ -14,7 +14,7 @@ use crate::step::Memory;
 /// process that shares init's memory, including the parent, which has to report the failure.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
-/// How init is created.
+/// The properties of the creation of init.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
     /// Whether init's mount namespace starts as a copy of the template, which contains one empty

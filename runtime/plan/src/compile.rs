@@ -254,7 +254,7 @@ fn compile_root(
     Ok(())
 }
 
-/// Returns how the cgroup is set up: by dayfly or by systemd.
+/// Returns the plan for the cgroup, which dayfly or systemd sets up.
 fn cgroup(
     location: &cgroup::Location,
     spec: &Spec<'_>,

@@ -31,7 +31,7 @@ pub fn device_paths<'a>(spec: &'a Spec<'a>) -> Vec<InRoot<'a>> {
     DEFAULT.iter().map(|(path, ..)| InRoot::known(path)).chain(own).collect()
 }
 
-/// The links in /dev. All except the last leave an existing file in place.
+/// The links in /dev. All except the last one do not replace an existing file.
 const LINKS: [Link; 6] = [
     link(c"fd", c"/proc/self/fd"),
     link(c"stdin", c"/proc/self/fd/0"),
@@ -67,7 +67,7 @@ impl Wanted<'_> {
     }
 }
 
-/// How the container gets its device nodes.
+/// The origin of the container's device nodes.
 enum Origin {
     /// Init creates the nodes.
     Init,

@@ -89,7 +89,7 @@ pub struct Plan {
     pub filter: Option<seccomp::Program>,
 }
 
-/// How the container's resctrl group is set up (`linux.intelRdt`).
+/// The setup of the container's resctrl group (`linux.intelRdt`).
 #[derive(Debug)]
 pub enum ResctrlPlan {
     /// Created for a new container unless it exists.
@@ -106,7 +106,7 @@ pub enum ResctrlPlan {
     },
 }
 
-/// How the container's cgroup is set up.
+/// The setup of the container's cgroup.
 #[derive(Debug)]
 pub enum CgroupPlan {
     /// Created for a new container.

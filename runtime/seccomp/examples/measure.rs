@@ -1,5 +1,5 @@
-//! Prints how long it takes to compile a profile, and the size of its program: `cargo run --release -p dayfly-seccomp
-//! --example measure -- CONFIG.json…`
+//! Prints the time that the compilation of a profile takes, and the size of the resulting program:
+//! `cargo run --release -p dayfly-seccomp --example measure -- CONFIG.json…`
 
 use std::time::Instant;
 

@@ -101,7 +101,8 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
 }
 
 impl Shim {
-    /// Returns how long the loop may wait: until the next deadline, or `None` if there is no deadline.
+    /// Returns the time for which the loop may wait: the time until the next deadline, or `None` if
+    /// there is no deadline.
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
         let endings = self.endings.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);

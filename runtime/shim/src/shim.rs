@@ -29,7 +29,8 @@ use crate::table::{Exit, Process, Stage, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
-/// How long Delete waits for a process's remaining output to be copied before it is answered.
+/// The maximum time for which the answer to Delete waits until the remaining output of the process
+/// is copied.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// All state of the event loop.

@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Returns what the worker has sent; called after the worker has exited.
+    /// Returns the messages that the worker has sent; called after the worker has exited.
     pub fn report(&self) -> Report {
         let mut buffer = alloc::vec![0; LONGEST];
         let mut length = self.receive(&mut buffer);
@@ -126,7 +126,7 @@ impl Worker {
     }
 }
 
-/// What a worker has sent.
+/// The messages that a worker has sent.
 pub(crate) struct Report {
     /// Whether the worker has claimed the container's id, so that the id belongs to the container that the worker
     /// created or restored.

@@ -4,7 +4,7 @@ use core::fmt;
 /// Longest id in bytes.
 pub const MAX_ID: usize = 1024;
 
-/// Why a container id is refused.
+/// The reason why a container id is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidId {
     /// The id is the empty string.

@@ -33,7 +33,7 @@ const HERE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const PROC_ROOT_INO: u64 = 1;
 
-/// How symbolic links are treated.
+/// The treatment of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Links are followed, as for a process that has done chroot(2) to the root.

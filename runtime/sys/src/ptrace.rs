@@ -43,7 +43,7 @@ pub fn seize(pid: Pid) -> Result<(), Errno> {
     plain(PTRACE_SEIZE, pid, OPTIONS)
 }
 
-/// How far a stopped tracee runs.
+/// The point up to which a resumed tracee runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     /// The tracee runs until the next event.

@@ -37,7 +37,7 @@ impl Usage {
     }
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The process exited with this status.

@@ -95,7 +95,8 @@ fn cgroup_was_killed(bed: &Bed) {
     fs::remove_dir(&own).expect("remove");
 }
 
-/// The receiver accepts one connection and one descriptor, like conmon.
+/// Like conmon, the receiver accepts only one connection, and only one descriptor on this
+/// connection.
 fn cgroup_was_killed_beside_sockets(bed: &Bed) {
     let own = killed_cgroup(bed);
     let inside = inside(&own);

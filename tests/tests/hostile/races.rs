@@ -21,7 +21,7 @@ const CASES: &[Case] = attacks! {
     dangling_link_is_exchanged without "resolve-in-root",
 };
 
-/// Returns how long to start containers if no attack succeeds before.
+/// Returns the time for which containers are started if no attack succeeds earlier.
 fn patience(bed: &Bed) -> Duration {
     Duration::from_secs(if bed.is_undefended() { 20 } else { 2 })
 }

@@ -101,7 +101,8 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     let log = logs(&[]);
     assert!(log.starts_with("first\ny\ny\n"), "{}", log.len());
     assert!((60_000..=65_536).contains(&log.len()), "{}", log.len());
-    // The last line may be the program's message that it cannot write, if there was room for it.
+    // The last line may be the program's message that it cannot write, if the message still fitted
+    // into the log.
     let tail = logs(&["--tail", "3"]);
     assert!(tail.starts_with("y\ny\n") && log.ends_with(&tail), "{tail}");
     assert_eq!(logs(&["--tail", "1000000"]).len(), log.len());
@@ -110,7 +111,7 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     assert_eq!(logs(&["--follow"]).len(), log.len());
     delete();
 
-    // A shell truncates the log here; what the program writes afterwards is printed nevertheless.
+    // A shell truncates the log here; later output of the program is printed nevertheless.
     start(&[], "echo one; echo two >/dev/stdout; echo three");
     wait::until_true("its end", ended);
     assert_eq!(logs(&[]), "two\nthree\n");

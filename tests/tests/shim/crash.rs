@@ -70,8 +70,8 @@ fn rounds(bed: &Bed, step: &Step) {
     println!("{}: {whole:?} each", step.name);
 }
 
-/// Makes all calls before the step, and the step's own; kills the shim at time `after` since the start of the step;
-/// deletes the container. Returns how long the step took.
+/// Makes all calls before the step, and the step's own; kills the shim at time `after` since the
+/// start of the step; deletes the container. Returns the duration of the step.
 #[track_caller]
 fn once(bed: &Bed, step: &Step, round: u32, after: Option<Duration>) -> Duration {
     let container = bed.bundle().args(&["sleep", "1000"]).make();

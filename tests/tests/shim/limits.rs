@@ -192,7 +192,7 @@ fn nothing_is_kept(bed: &Bed) {
     task.finish();
 }
 
-/// Returns how often `text` occurs in a process's memory.
+/// Returns the number of occurrences of `text` in a process's memory.
 fn occurrences(pid: u32, text: &str) -> usize {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("mem");

@@ -54,7 +54,7 @@ pub struct Container<'a> {
     made: Cell<bool>,
     /// The pid of the container's program, from the container's creation until the program has been waited for.
     pid: Cell<Option<Pid>>,
-    /// How the container's commands are executed.
+    /// The way in which the container's commands are executed.
     way: Cell<Way>,
     /// The time lines of commands, if `way` records time lines.
     observed: RefCell<Vec<Observed>>,
@@ -285,7 +285,7 @@ impl<'a> Container<'a> {
     fn remove(&self) {
         self.way.set(Way::Timed);
         let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
-        // Failures are ignored: what the command leaves behind is removed next.
+        // Failures are ignored, because the remains of the container are removed next.
         process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);
         if let Some(pid) = self.pid.take() {
             let _ = kill_process(pid, Signal::KILL);

@@ -70,7 +70,7 @@ struct Row {
     container_s: f64,
     /// The containers' memory multiplied by their lifetime, in MiB·s per round.
     memory_mib_s: Option<f64>,
-    /// How memory was measured.
+    /// The method by which memory was measured.
     memory_by: Option<By>,
     /// The first runtime's latency ÷ this runtime's latency.
     ratio: Option<Estimate>,

@@ -68,8 +68,8 @@ impl Drop for OwnCache {
 struct Profiles(u32);
 
 impl Profiles {
-    /// Starts at a value that no experiment of the last hour has used, because the experiment may
-    /// use the host's caches.
+    /// Starts at a value that no experiment of the last hour has used: the host's caches may still
+    /// contain filters with values of earlier experiments.
     fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(now.subsec_micros() ^ u32::try_from(now.as_secs() & 0xfff).unwrap_or(0) << 20)

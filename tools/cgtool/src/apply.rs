@@ -38,7 +38,7 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
     changes.make()
 }
 
-/// Shows what [`apply`] would change; returns exit code 1 if there are changes.
+/// Shows the changes that [`apply`] would make; returns exit code 1 if there are changes.
 ///
 /// # Errors
 /// An invalid cgroup plan.

@@ -22,8 +22,8 @@ pub struct Write {
 }
 
 impl Write {
-    /// Returns what the write sets: a file, or the line of a device or resource in that file. `None` for files in which
-    /// each write adds to the earlier ones.
+    /// Returns the object that the write sets: a file, or the line of a device or resource in that
+    /// file. `None` for files in which each write adds to the earlier ones.
     #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
         let name = self.file.file_name()?.to_str()?;

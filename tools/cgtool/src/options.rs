@@ -407,7 +407,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// Returns the name as shown.
+    /// Returns the heading of the column.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cpu => "CPU time",

@@ -69,7 +69,7 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
     Ok(())
 }
 
-/// One of the two groups.
+/// One of the two groups whose CPUs are exchanged.
 struct Side {
     name: String,
     directory: PathBuf,

@@ -25,8 +25,8 @@ pub enum Mode {
     },
 }
 
-/// Runs `command` and reports every event of the command and its descendants to `listener`. Returns how the command
-/// ended.
+/// Runs `command` and reports every event of the command and its descendants to `listener`. Returns
+/// the way in which the command ended.
 ///
 /// Descendants that still run when the command has ended, such as a container that the command leaves behind, are
 /// followed until they are idle for 50 ms. Then they are detached.
@@ -94,7 +94,7 @@ struct Follower<'a> {
     root: Pid,
     /// Whether the command has been executed; before that, the child runs a copy of this process.
     executed: bool,
-    /// How the command ended.
+    /// The way in which the command ended; `None` while it runs.
     end: Option<End>,
     tracees: HashMap<Pid, Tracee>,
     /// New processes that stopped before their parent's clone event.

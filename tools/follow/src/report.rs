@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Report {
     /// The command and its descendants, in order of creation.
     pub processes: Vec<Process>,
-    /// How the command ended.
+    /// The way in which the command ended.
     pub end: End,
     /// Whether everything was counted, without reaching the bound.
     pub complete: bool,
@@ -28,7 +28,7 @@ pub struct Process {
     /// The counts of the process, one element per executed program. The first element is the parent's program. If the
     /// process became the container's own program, the last element is that program, without counts.
     pub images: Vec<Image>,
-    /// Why the process is no longer followed.
+    /// The reason why the process is no longer followed.
     pub end: End,
 }
 

@@ -83,8 +83,8 @@ fn is_true(value: &str) -> bool {
         || value.eq_ignore_ascii_case("on")
 }
 
-/// Returns why the option cannot be switched in this layout, and what can be done instead; `None` if it can be
-/// switched.
+/// Returns the reason why the option cannot be switched in this layout, with an alternative; `None`
+/// if the option can be switched.
 fn refusal(mode: Mode) -> Option<&'static str> {
     match mode {
         Mode::V2 => None,

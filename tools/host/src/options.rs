@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-host", bin_name = "dayfly", version)]
 pub struct Options {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -137,7 +137,7 @@ pub struct Locks {
     /// The work of the threads
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lock,mounts")]
     pub work: Vec<Work>,
-    /// How long each number of threads is measured, over five rounds
+    /// The time for which each number of threads is measured, over five rounds
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = measured)]
     pub time: Duration,
 }

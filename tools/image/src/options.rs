@@ -17,7 +17,7 @@ use store::StoreOptions;
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-image", bin_name = "dayfly", version)]
 pub struct Options {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -207,7 +207,8 @@ pub struct Rm {
 /// The timeout for other commands.
 #[derive(Debug, Args)]
 pub struct Waiting {
-    /// How long to wait for other commands that use the store: gc waits for imports, and imports and exports for gc
+    /// The time to wait for other commands that use the store: gc waits for imports, and imports
+    /// and exports wait for gc
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time::seconds)]
     pub wait: Duration,
 }

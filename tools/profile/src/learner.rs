@@ -30,7 +30,7 @@ pub struct Learner<'a> {
     serial: AtomicU32,
 }
 
-/// How a run is observed.
+/// The way in which a run is observed.
 enum Look<'a> {
     /// The calls of the run are recorded.
     Heard(&'a mut Calls),

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "dayfly-profile", bin_name = "dayfly", version)]
 pub struct Options {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }

@@ -171,14 +171,14 @@ pub static STORE: Opt = Opt::text(
     "DIR",
     "directory of images, and of files that containers change (default: $DAYFLY_STORE, /var/lib/dayfly, or ~/.local/share/dayfly for a user, also as root of a user namespace)",
 );
-/// How the ids of a container with layers are mapped to the host's.
+/// The mapping of a container's ids to ids of the host, for containers with layers.
 pub static USERNS: Opt = Opt::text(
     "userns",
     "WHOSE",
     "ids of a container with layers: auto (a separate range), shared (one range for all shared containers), or host (default: as in the configuration)",
 )
 .choices(&["auto", "shared", "host"]);
-/// How the root filesystem is assembled.
+/// The mode in which the root filesystem is assembled.
 pub static ROOTFS_MODE: Opt = Opt::text(
     "rootfs-mode",
     "MODE",
@@ -219,7 +219,7 @@ pub static FORCE: Opt =
         .short('f');
 
 // stop.
-/// How long to wait for the program's exit.
+/// The time to wait for the program's exit.
 pub static STOP_TIME: Opt = Opt::new(
     "time",
     Kind::Text,
@@ -407,7 +407,7 @@ pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "save and restore locks on 
 /// Saves only the memory; not supported.
 pub static PRE_DUMP: Opt =
     Opt::flag("pre-dump", "save only memory, and leave the container running; not supported yet");
-/// How cgroups are saved and restored.
+/// The mode in which criu saves and restores cgroups.
 pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
     "manage-cgroups-mode",
     "MODE",

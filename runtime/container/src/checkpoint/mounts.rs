@@ -24,7 +24,7 @@ use crate::Error;
 /// The name in the images of the device that covers masked files.
 pub(super) const MASK: &str = "/dev/null";
 
-/// How criu handles a mount of the configuration.
+/// The way in which criu handles a mount of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     /// A bind mount, which is external.
@@ -40,7 +40,7 @@ pub(super) enum Sort {
     Remount,
 }
 
-/// Returns how criu handles the configuration's mount with this index.
+/// Returns the way in which criu handles the configuration's mount with this index.
 pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) -> Sort {
     let Some(mount) = spec.mounts.get(index) else { return Sort::Own };
     let options = MountOptions::parse(&mount.options);

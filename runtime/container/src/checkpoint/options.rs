@@ -24,11 +24,11 @@ pub struct CriuOptions<'a> {
     pub tcp_established: bool,
     /// The handling of cgroups: see [`cgroups_mode`].
     pub cgroups_mode: i32,
-    /// How memory pages are transferred.
+    /// The options for transferring memory pages.
     pub pages: Pages<'a>,
 }
 
-/// How memory pages are transferred.
+/// Options for transferring memory pages.
 #[derive(Debug, Clone, Default)]
 pub struct Pages<'a> {
     /// For a checkpoint, whether criu serves the memory pages instead of writing them to a file.

@@ -108,7 +108,8 @@ pub(super) fn refuse(command: &str, what: &str) -> Result<(), Error> {
     Err(Error::Text(format!("{command} of {what} is not supported yet")))
 }
 
-/// How restored processes join a namespace that the configuration gives by its path.
+/// The way in which restored processes join a namespace that the configuration specifies by its
+/// path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joined {
     /// criu receives the namespace as a descriptor of an external file. The field is the first
@@ -118,7 +119,8 @@ pub(super) enum Joined {
     ByPath,
 }
 
-/// Returns how namespaces of this kind are joined, or `None` if joining them is not supported.
+/// Returns the way in which namespaces of this kind are joined, or `None` if joining them is not
+/// supported.
 pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
     match kind {
         NamespaceKind::Network => Some(Joined::External(31100)),

@@ -34,7 +34,7 @@ pub(crate) enum Root {
 pub(crate) struct Reader<'a> {
     /// The kernel's version.
     pub version: (u32, u32),
-    /// How an overlay is assembled; `None` chooses the best way for this kernel.
+    /// The mode in which an overlay is assembled; `None` chooses the best mode for this kernel.
     pub mode: Option<Mode>,
     /// The directory where layers are attached temporarily, on kernels that need it.
     pub directory: &'a str,

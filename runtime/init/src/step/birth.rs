@@ -1,4 +1,4 @@
-//! How init is created, and an intermediate if there is one.
+//! The creation of init, and of the intermediate if there is one.
 
 use sys::clone::CloneFlags;
 
@@ -38,8 +38,8 @@ pub struct Intermediate {
     pub pid: Option<Slot>,
     /// Whether the intermediate also joins the time namespace.
     pub time: bool,
-    /// How many of init's first steps the intermediate runs: those whose effect init inherits, so that init starts in
-    /// the container's namespaces, root directory and cgroups.
+    /// The number of init's first steps that the intermediate runs. Init inherits the effects of
+    /// these steps, so that init starts in the container's namespaces, root directory and cgroups.
     pub steps: usize,
     /// If set, the intermediate closes every descriptor from this number on that init does not use, before it creates
     /// init. A process with CAP_SYS_PTRACE in the PID namespace can stop init before its first instruction, and could

@@ -24,7 +24,7 @@ use crate::{Error, intermediate};
 use init::channel::{self, Message, Word};
 use init::{Filter, Job, hooks};
 
-/// How init joins its cgroup.
+/// The way in which init joins its cgroup.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).

@@ -41,7 +41,8 @@ pub(super) struct Attempt {
     pub procs: Vec<OwnedFd>,
     /// The cgroup in which init is created, if not the plan's.
     pub beside: Option<Cgroup>,
-    /// How init is moved, if it is created outside its v2 cgroup and does not move itself.
+    /// The way in which init is moved, if it is created outside its v2 cgroup and does not move
+    /// itself.
     pub moved: Moved,
 }
 

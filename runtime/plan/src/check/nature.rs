@@ -7,7 +7,7 @@ use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep};
 
-/// What a step of init does.
+/// The action of a step of init.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Nature<'a> {
     /// Opens a mount source of the host.

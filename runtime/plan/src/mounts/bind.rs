@@ -73,7 +73,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns how links in the destination are treated, according to crun's mount options.
+/// Returns the treatment of links in the destination, according to crun's mount options.
 fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error> {
     match (options.copy_symlink, options.destination_nofollow) {
         (true, false) if !options.source_nofollow => Ok(BindLink::Copy),

@@ -1,4 +1,4 @@
-//! The steps: what the parent and the init actor do, one variant per kernel object.
+//! The steps of the parent and of the init actor, with one variant per kernel object.
 //!
 //! Init's steps, and types they share with the parent's, are defined in `dayfly-init` and borrow all their data. A plan
 //! keeps this data alive for the life of the process (`keep.rs`).
@@ -12,7 +12,7 @@ pub use init::step::{
 pub use parent::*;
 pub use spec::NumberSet;
 
-/// What init does, in order.
+/// A step of init.
 pub type InitStep = init::step::InitStep<'static>;
 /// A mount tree to clone.
 pub type CloneTree = init::step::CloneTree<'static>;

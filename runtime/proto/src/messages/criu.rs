@@ -46,7 +46,7 @@ pub mod cgroups {
     pub const DEFAULT: i32 = 6;
 }
 
-/// How a dump blocks network packets.
+/// The ways in which a dump can block network packets.
 pub mod network_lock {
     /// By rules of iptables(8) or nft(8), as criu was built, or as its file of options requests.
     pub const DEFAULT: i32 = 0;
@@ -137,7 +137,7 @@ message! {
         26 => rst_sibling: bool,
         /// Open files of criu that the restored processes inherit.
         27 => inherited_fds: Vec<InheritedFd>,
-        /// How criu handles cgroups: one of [`cgroups`].
+        /// The mode in which criu handles cgroups: one of [`cgroups`].
         34 => cgroups_mode: Option<i32>,
         /// Other external objects, for example `net[INODE]:NAME`.
         37 => external: Vec<String>,
@@ -164,8 +164,8 @@ message! {
         53 => lsm_profile: String,
         /// The SELinux context of the mounts.
         63 => lsm_mount_context: String,
-        /// How a dump blocks packets of the processes' network namespaces: one of [`network_lock`].
-        /// A restore removes the rules that the dump of the images has set.
+        /// The way in which a dump blocks packets of the processes' network namespaces: one of
+        /// [`network_lock`]. A restore removes the rules that the dump of the images has set.
         64 => network_lock: i32,
     }
 

@@ -33,7 +33,7 @@ message! {
         1 => usage: u64,
         /// Maximum bytes used.
         2 => max: u64,
-        /// How many times the limit was reached.
+        /// The number of times that the limit was reached.
         3 => failcnt: u64,
         /// The page size, as in the files' names (for example `2MB`).
         4 => pagesize: String,

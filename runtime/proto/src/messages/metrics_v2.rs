@@ -206,7 +206,7 @@ message! {
         2 => max: u64,
         /// The page size, as in the files' names (for example `2MB`).
         3 => pagesize: String,
-        /// How many times the limit was reached.
+        /// The number of times that the limit was reached.
         4 => failcnt: u64,
     }
 }

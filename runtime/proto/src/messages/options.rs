@@ -48,7 +48,7 @@ message! {
         5 => file_locks: bool,
         /// The namespaces that are restored without their contents.
         6 => empty_namespaces: Vec<String>,
-        /// How cgroups are handled: `soft`, `full` or `strict`.
+        /// The mode in which criu handles cgroups: `soft`, `full` or `strict`.
         7 => cgroups_mode: String,
         /// The directory for the images.
         8 => image_path: String,

@@ -98,7 +98,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns how many bytes of the first frame in `input` are still missing; 0 if the frame's length is unknown.
+    /// Returns the number of bytes of the first frame in `input` that are still missing; 0 if the
+    /// frame's length is unknown.
     fn expected(&self) -> usize {
         match self.input.first_chunk() {
             Some(bytes) => {

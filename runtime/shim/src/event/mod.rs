@@ -31,7 +31,7 @@ pub struct Event {
     weight: Weight,
 }
 
-/// How severe the loss of an event is.
+/// The severity of the loss of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     /// containerd does not act on the event, which only reports the completion of a call that was answered as well.

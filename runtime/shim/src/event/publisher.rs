@@ -36,7 +36,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The maximum number of times an event is sent if containerd answers with an error; as in the Go shim
 /// (pkg/shim/publisher.go).
 const TRIES: u32 = 5;
-/// How many times the nearest existing directory may change while the publisher searches for it.
+/// The number of times that the nearest existing directory may change while the publisher searches
+/// for it.
 const LOOKS: u32 = 8;
 /// The maximum size of an event in bytes. The subtracted size is more than the rest of a frame needs (namespace, topic,
 /// service and method names).

@@ -41,7 +41,7 @@ impl Drop for Scratch {
     }
 }
 
-/// How the fake containerd reacts to a call.
+/// The reaction of the fake containerd to a call.
 enum Reply {
     Answer,
     Refuse,

@@ -18,7 +18,7 @@ use crate::poller::{Interest, Poller, Source};
 const CHUNK: usize = 4096;
 /// Maximum bytes spliced at a time. A pipe contains no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
-/// How many times a carrier moves data before other carriers are served.
+/// The number of times that a carrier moves data before other carriers are served.
 pub(super) const TURNS: usize = 4;
 /// Maximum bytes read from a terminal whose program has exited: more than a terminal can buffer.
 const LAST: usize = 256 << 10;

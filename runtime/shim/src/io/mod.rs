@@ -66,8 +66,8 @@ mod part {
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// How many times data is copied at the exit of a process before other processes are served: enough for several times
-/// the capacity of the pipe and the FIFO.
+/// The number of times that data is copied at the exit of a process before other processes are
+/// served: enough for several times the capacity of the pipe and the FIFO.
 const TURNS_AT_END: usize = 64;
 
 /// The streams that containerd requests (`CreateTaskRequest`, `ExecProcessRequest`).

@@ -96,7 +96,7 @@ pub(super) struct Bill {
     pub(super) seconds: f64,
     /// The part of `seconds` for which memory was measured.
     pub(super) measured_s: f64,
-    /// How memory was measured.
+    /// The method by which memory was measured.
     pub(super) by: Option<By>,
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Replayed {
     pub(super) container_s: f64,
     /// The containers' memory multiplied by `container_s`, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
-    /// How memory was measured.
+    /// The method by which memory was measured.
     pub(super) by: Option<By>,
 }
 
@@ -92,7 +92,7 @@ struct Replay<'a> {
     planned: Vec<Planned>,
     /// The next invocation that becomes due.
     next: usize,
-    /// The time when the replay began, once it has.
+    /// The time when the replay began; `None` before that.
     begin: Option<(Instant, SystemTime)>,
     replayed: Replayed,
 }

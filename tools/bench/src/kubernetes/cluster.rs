@@ -68,7 +68,7 @@ impl Cluster {
     /// Checks that there is a RuntimeClass `name`.
     ///
     /// # Errors
-    /// There is none.
+    /// The RuntimeClass does not exist.
     pub(super) fn has_class(&self, name: &str) -> Result<(), Error> {
         self.must(&["get", "runtimeclass", name, "-o", "name"]).map(|_| ())
     }

@@ -59,7 +59,7 @@ pub struct Faas {
         default_value = "cold,keep-alive,warm,histogram"
     )]
     pub policy: Vec<Policy>,
-    /// How long keep-alive keeps an idle container; platforms use about 10 minutes
+    /// The time for which keep-alive keeps an idle container; platforms use about 10 minutes
     #[arg(long, value_name = "TIME", value_parser = above_zero, default_value = "10s")]
     pub keep: Duration,
     /// Number of started containers in the stock of the policy warm

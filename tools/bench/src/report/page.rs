@@ -30,7 +30,8 @@ pub(super) struct Section {
     pub lines: Vec<Row>,
     /// The lines without any figure, because this command or this host does not measure them.
     pub unmeasured: Vec<&'static str>,
-    /// What this host cannot reproduce, and what the page shows instead.
+    /// A sentence about results that this host cannot reproduce, and about the results that the
+    /// page shows instead.
     pub instead: Option<String>,
     /// The date and time of the measurement; empty if not recorded.
     pub date: String,
@@ -187,8 +188,8 @@ impl Section {
         }
     }
 
-    /// Returns the notes below the table: what this host cannot reproduce, the lines that are not
-    /// measured, and the excluded entrants.
+    /// Returns the notes below the table: results that this host cannot reproduce, lines that are
+    /// not measured, and excluded entrants.
     pub(super) fn notes(&self) -> Vec<String> {
         let missing = (!self.unmeasured.is_empty()).then(|| {
             format!("Not measured by this command on this host: {}.", self.unmeasured.join("; "))

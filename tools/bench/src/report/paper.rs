@@ -26,17 +26,18 @@ pub struct Part {
     pub name: &'static str,
     /// The place of the part in the paper.
     pub place: &'static str,
-    /// What the part shows in the paper, and what is measured here.
+    /// A description of the part's figures in the paper, and of the figures measured here.
     pub about: &'static str,
-    /// How the part is reproduced here.
+    /// The method by which the part is reproduced here.
     pub way: Way,
     /// The part's figures, published and measured.
     pub lines: &'static [Line],
-    /// Returns what this host cannot reproduce, and what the page shows instead.
+    /// Returns a sentence about results that this host cannot reproduce, and about the results that
+    /// the page shows instead.
     pub instead: fn(&Circumstances) -> Option<String>,
 }
 
-/// How a part is reproduced.
+/// The method by which a part is reproduced.
 #[derive(Debug)]
 pub enum Way {
     /// By an experiment.
@@ -92,11 +93,11 @@ pub enum Effort {
 /// A figure.
 #[derive(Debug)]
 pub struct Line {
-    /// What was measured.
+    /// The name of the measured quantity.
     pub what: &'static str,
     /// The published figures, if any.
     pub published: &'static [Published],
-    /// How the figure is extracted from the experiment's results.
+    /// The rule for extracting the figure from the experiment's results.
     pub take: Take,
     /// The unit of the measured figure.
     pub unit: &'static str,

@@ -49,8 +49,9 @@ struct Column {
     untraced: Vec<Vec<Sample>>,
 }
 
-/// Returns how each runtime is traced: dayfly traces itself, others are traced from outside. If any runtime is traced
-/// from outside, dayfly is also traced from outside, for a fair comparison. With `outside`, no runtime traces itself.
+/// Returns the way in which each runtime is traced: dayfly traces itself, and other runtimes are
+/// traced from outside. If any runtime is traced from outside, dayfly is also traced from outside,
+/// for a fair comparison. With `outside`, no runtime traces itself.
 fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
     let tells = |entrant: &Entrant| !outside && entrant.runtime.is_dayfly();
     let any_followed = !entrants.iter().all(tells);

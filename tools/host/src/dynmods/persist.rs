@@ -1,5 +1,5 @@
-//! Turns favordynmods on at each boot by a systemd unit, or, where that is impossible, tells the user what to configure by
-//! hand.
+//! Turns favordynmods on at each boot by a systemd unit, or, if that is impossible, prints
+//! instructions for configuring the host by hand.
 
 use super::switch::consent;
 use super::{BOOT_PARAMETER, State, refusal};

@@ -31,7 +31,7 @@ struct Turn {
     turn_us: f64,
 }
 
-/// Reads the curves. They must come from a host with these CPUs online.
+/// Reads the curves. The curves must have been measured on a host whose online CPUs are `online`.
 ///
 /// # Errors
 /// The file cannot be read, is not in this format, or was made on other CPUs.

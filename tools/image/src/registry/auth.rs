@@ -176,7 +176,8 @@ fn of_helper(file: &File, path: &Path, wanted: Wanted<'_>) -> Option<Credentials
     None
 }
 
-/// Returns the registry, the repository, or the prefix of a repository's path that a key of the file names.
+/// Converts a key of the file to the form of image names. The key names a registry, a repository,
+/// or a prefix of a repository's path.
 fn repository_of(key: &str) -> String {
     let plain = key.trim_start_matches("https://").trim_start_matches("http://");
     // A key that is a URL may contain the API version.

@@ -50,7 +50,7 @@ pub struct Mount {
     /// "START:COUNT", or "host"
     #[arg(long, value_name = "RANGE", default_value = "host")]
     pub uid_range: String,
-    /// How layers are assembled: auto, fd, path, parent, per-layer, copy
+    /// The mode in which layers are assembled: auto, fd, path, parent, per-layer, copy
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub rootfs_mode: String,
     /// Keep changes in memory

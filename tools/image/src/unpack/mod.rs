@@ -41,7 +41,7 @@ const WHITEOUT: &[u8] = b".wh.";
 /// The marker of an opaque directory: the directory's contents in the layers below are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// Where file contents are stored, so that the same archive can be packed again.
+/// The storage of file contents, from which the same archive can be packed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// In the unpacked files.
@@ -60,7 +60,7 @@ pub struct Task<'a> {
     pub diff_id: Digest,
     /// The layers below, if they are known.
     pub below: Below,
-    /// Where file contents are stored.
+    /// The storage of file contents.
     pub way: Way,
     /// The maximum zstd window, as a power of two.
     pub window: u32,

@@ -1,4 +1,4 @@
-//! How init is created, and what it inherits.
+//! Rules for the creation of init, and for the properties that init inherits.
 
 use sys::clone::CloneFlags;
 

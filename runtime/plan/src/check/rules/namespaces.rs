@@ -1,4 +1,4 @@
-//! How init gets into namespaces and cgroups.
+//! Rules for the order in which init joins namespaces and cgroups.
 
 use sys::clone::CloneFlags;
 

@@ -36,7 +36,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// What a step does with a slot.
+/// The action of a step on a slot.
 #[derive(Clone, Copy)]
 enum Touch {
     Read(Slot),

@@ -27,8 +27,9 @@ pub struct Observed {
     pub held: Held,
 }
 
-/// How often, and for how long, tracees were stopped while the tracer worked. Switching between tracee and tracer takes
-/// additional time, which can't be separated from the tracee's own.
+/// The number of stops of the tracees, and the time for which they were stopped while the tracer
+/// worked. Switching between tracee and tracer takes additional time, which can't be separated from
+/// the tracee's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
     /// The number of stops.
