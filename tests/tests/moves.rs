@@ -163,8 +163,8 @@ fn tool_is_everywhere(bed: &Bed) {
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");
 }
 
-/// A cpuset made by mkdir has no CPUs and accepts no process. dayfly gives CPUs to the cpusets that it makes, and
-/// reports what others lack.
+/// A cpuset made by mkdir has no CPUs and accepts no process. dayfly gives CPUs to the cpusets that
+/// it makes, and reports missing CPUs of other cpusets.
 fn cpuset_without_cpus(bed: &Bed) {
     let own = Own::new(bed);
     let directory = own.directory("cpuset", "");

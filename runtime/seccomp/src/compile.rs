@@ -23,8 +23,8 @@ const KILL_THREAD: u32 = 0;
 const NO_SUCH_CALL: u32 = 0x0005_0026;
 /// BPF_MAXINSNS
 const LONGEST: usize = 4096;
-/// The maximum number of single system call numbers with another verdict that are tested one after another within a
-/// range.
+/// The maximum number of exceptions in a range of system call numbers that are tested one after
+/// another. An exception is a single number whose verdict differs from that of the range.
 const LONE: usize = 3;
 /// The offsets of fields in `struct seccomp_data`.
 const OFFSET_NR: u32 = 0;

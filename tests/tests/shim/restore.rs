@@ -311,7 +311,7 @@ fn id_of_another_container(bed: &Bed) {
     task.shut_down();
 }
 
-/// After the time limit the shim removes what was restored, and only then answers.
+/// After the time limit, the shim removes the partly restored container, and answers only then.
 fn start_that_takes_too_long(bed: &Bed) {
     if is_missing(bed) {
         return;

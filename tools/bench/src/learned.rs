@@ -1,8 +1,8 @@
 //! `learned`: times a start with the bundle's seccomp profile, with a profile learned from the
 //! container's calls, and without a profile.
 //!
-//! Hall and Ramachandran ask whether a profile reduced to a function's calls would make it start sooner, and leave the
-//! question open.
+//! Hall and Ramachandran ask whether a function starts faster if its profile is reduced to the
+//! calls that the function makes, and leave the question open.
 
 use crate::Error;
 use crate::options::Learned;

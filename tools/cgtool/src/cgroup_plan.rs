@@ -151,7 +151,8 @@ pub fn load(path: &Path) -> Result<CgroupPlan, Error> {
 /// Reads a file as text.
 ///
 /// # Errors
-/// The file can't be read; it is not UTF-8, with the line of the first invalid byte; it is too long.
+/// The file can't be read, or is too long, or is not UTF-8. In the last case, the error names the
+/// line of the first invalid byte.
 pub fn read(path: &Path) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::of("open", path))?;

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 pub struct Container {
     /// The container's id.
     pub id: String,
-    /// The group of its first process, or the group above it that is named by the id.
+    /// The group of the container's first process, or the ancestor group that is named by the
+    /// container's id.
     pub group: Group,
 }
 

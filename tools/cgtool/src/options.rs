@@ -323,8 +323,8 @@ pub struct Pin {
 /// `swap`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Both get the CPUs of both first, then each gives up its own. The steps are shown before the first is \
-made. ^C takes back what was made; after SIGKILL, the last step shown of each group says what it was to have.")]
+Each group first gets the CPUs of both groups, and then gives up its own. All steps are shown before the first step is \
+made. ^C undoes the steps made so far; after SIGKILL, the last shown step of each group contains its final CPUs.")]
 pub struct Swap {
     /// One group
     #[arg(value_name = "A")]

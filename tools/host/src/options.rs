@@ -50,7 +50,7 @@ pub enum HostCommand {
 /// `check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status: 0, all is well or merely worth knowing; 1, something can be improved;
+Exit status: 0, all verdicts are good or only notes; 1, something can be improved;
 2, something is broken, or the host could not be examined.")]
 pub struct Check {
     /// The output format
@@ -150,12 +150,12 @@ impl Locks {
 /// `score`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-\"carried\" is the most starts at once with which nine tenths of the most still get done on all CPUs, times the part \
-of that most which is still done with one on every CPU: all of it where the curve of \"dayfly host locks\" is flat, \
-little where it slows down.
+\"carried\" is the largest number of concurrent starts that reaches nine tenths of the maximum throughput on all CPUs, \
+times the fraction of that maximum that remains with a start on every CPU. The fraction is 1 if the curve of \
+\"dayfly host locks\" is flat, and less if it declines.
 
-\"score\" is 100 * log2(1 + carried) / log2(1 + 64), at most 100, and 0 where \"dayfly host check\" finds something \
-broken. Measure while nothing else runs: what others do to the curve is in the number, too.")]
+\"score\" is 100 * log2(1 + carried) / log2(1 + 64), at most 100, and 0 if \"dayfly host check\" finds something \
+broken. Measure while the host is idle, because other programs affect the curve and thus the score.")]
 pub struct Score {
     /// Measure for less than a second instead of several, and skip the measurements of "host check"
     #[arg(long)]
@@ -203,7 +203,8 @@ fn measured(text: &str) -> Result<Duration, String> {
     time::within(time::milliseconds(text)?, Duration::from_millis(5), Duration::from_secs(60))
 }
 
-/// Parses the maximum wait, in whole seconds, because a semaphore's value holds it.
+/// Parses the maximum wait. It must be a whole number of seconds, because it is stored as the value
+/// of a semaphore.
 fn longest(text: &str) -> Result<Duration, String> {
     let longest = time::seconds(text)?;
     let longest = Duration::from_secs(longest.as_secs() + u64::from(longest.subsec_nanos() > 0));

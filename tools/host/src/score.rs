@@ -43,9 +43,9 @@ const QUICK: Duration = Duration::from_millis(25);
 const ANYWHERE: &str = PLACEMENTS[0];
 
 /// The formula, for readers of the document.
-const FORMULA: &str = "carried = the most starts at once with which nine tenths of the most still get done on all CPUs, times \
-     the part of that most which is still done with one on every CPU. score = 100 * log2(1 + carried) / log2(1 + 64), at \
-     most 100, and 0 where a verdict is an error.";
+const FORMULA: &str = "carried = the largest number of concurrent starts that reaches nine tenths of the maximum throughput on \
+     all CPUs, times the fraction of that maximum that remains with a start on every CPU. score = 100 * log2(1 + carried) \
+     / log2(1 + 64), at most 100, and 0 if a verdict is an error.";
 
 /// The document.
 #[derive(Debug, Clone, Serialize)]

@@ -110,8 +110,8 @@ pub const OF_IMAGES: &[&Opt] = &[
     &LOG_SIZE,
 ];
 
-/// Options of Podman's and Docker's `run` that dayfly does not have, each with the advice what to
-/// do instead.
+/// Options of Podman's and Docker's `run` that dayfly does not have, each with advice on an
+/// alternative.
 pub const OF_ENGINES: &[(&[&str], &str)] = &[
     (
         &["p", "publish", "P", "publish-all"],

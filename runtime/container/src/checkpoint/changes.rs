@@ -18,8 +18,8 @@ use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::{Container, Error};
 
-/// The names in the directory of images of the complete copy, and of a copy that is not complete
-/// yet.
+/// The name of the complete copy in the directory of images, and the name of a copy that is not
+/// complete yet.
 const CHANGES: &str = "changes";
 const INCOMPLETE: &str = "changes.incomplete";
 /// The upper layer's name in the container's directory of the store.

@@ -189,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Requests from criu which optional features this kernel supports.
+    /// Asks criu for the optional features that this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {
             kind: kind::FEATURE_CHECK,

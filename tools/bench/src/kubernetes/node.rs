@@ -5,7 +5,8 @@ use crate::held::{Held, held};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The CPU time of all processes since the boot: on cgroup v1, of the root of cpuacct, by the scheduler's clock.
+/// The file that contains the CPU time of all processes since the boot, measured by the scheduler's
+/// clock: on cgroup v1, the usage of the root of cpuacct.
 const ACCOUNT: &str = "/sys/fs/cgroup/cpuacct/cpuacct.usage";
 /// CPU times since the boot in ticks of 10 ms (USER_HZ is 100 on every architecture that dayfly
 /// supports).

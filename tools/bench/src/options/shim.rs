@@ -9,7 +9,7 @@ use std::time::Duration;
 /// `shim`.
 #[derive(Debug, Args)]
 #[command(
-    mut_arg("runtimes", |arg| arg.help("A runtime that containerd's own shim executes; repeatable [default: dayfly and the crun, runc and youki found]")),
+    mut_arg("runtimes", |arg| arg.help("A runtime that containerd's own shim executes; repeatable [default: dayfly, and crun, runc and youki as far as they are found]")),
     mut_arg("bundle", |arg| arg.hide(true)),
     mut_arg("profile", |arg| arg.hide(true)),
     mut_arg("no_device_rules", |arg| arg.hide(true)),

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The help of `trace` about runtimes.
-const TRACED: &str = "A runtime; repeatable. dayfly tells by itself what it did; any other is \
-    followed by ptrace(2), as dayfly then is too, besides [default: dayfly]";
+const TRACED: &str = "A runtime; repeatable. dayfly traces itself; other runtimes are traced by \
+    ptrace(2), and then dayfly is also traced by ptrace(2), in addition [default: dayfly]";
 
 /// `trace`.
 #[derive(Debug, Args)]
