@@ -11,20 +11,20 @@ use crate::step::{InitStep, Intermediate, Memory, ParentStep};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "one-clone",
-        what: "there is one clone",
-        why: "record, words and cleaning up are for one init",
+        what: "the parent calls clone(2) once",
+        why: "the record, the messages and the clean-up support only one init",
         laws: &[Law::Once(parent!(ParentStep::Clone { .. }))],
     },
     Rule {
         name: "alone-in-shared-memory",
-        what: "init shares memory only as the first of a new PID namespace, without hooks",
-        why: "others in there could trace it, and so write to the parent",
+        what: "init shares memory only as the first process of a new PID namespace, without hooks",
+        why: "other processes in the namespace could trace init, and so write to the parent",
         laws: &[Law::Own(alone_in_shared_memory)],
     },
     Rule {
         name: "time-in-own-memory",
-        what: "who joins a time or user namespace shares memory with nobody",
-        why: "setns(2) refuses it else (EUSERS, EINVAL)",
+        what: "a process that joins a time or user namespace shares memory with no other process",
+        why: "otherwise setns(2) fails (EUSERS, EINVAL)",
         laws: &[
             Law::Each(
                 parent!(
@@ -47,14 +47,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "intermediate-takes-inherited",
-        what: "an intermediate takes steps that a child inherits, and it alone joins a PID namespace",
-        why: "of all else init would have nothing; setns(2) of a PID namespace is for children",
+        what: "intermediates run only steps that init inherits, and only they join PID namespaces",
+        why: "init would not get other effects; setns(2) of a PID namespace affects only children",
         laws: &[Law::Own(relay_steps)],
     },
     Rule {
         name: "bare-birth",
-        what: "an intermediate closes what init does not use, unless it joins a user namespace",
-        why: "others may stop init before its first instruction, and look (CVE-2016-9962)",
+        what: "an intermediate closes descriptors unused by init, unless it joins a user namespace",
+        why: "others may stop init before its first instruction, and inspect it (CVE-2016-9962)",
         laws: &[Law::Each(
             parent!(ParentStep::Clone { intermediate: Some(Intermediate { user: None, .. }), .. }),
             parent!(ParentStep::Clone {

@@ -12,8 +12,8 @@ use crate::step::{Capabilities, InitStep};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "filter-may-be-loaded",
-        what: "the filter comes after the user and with no_new_privs or CAP_SYS_ADMIN",
-        why: "seccomp(2) takes either, and a filter need not let setresuid(2) pass",
+        what: "the filter is loaded after the change of user, with no_new_privs or CAP_SYS_ADMIN",
+        why: "seccomp(2) requires one of both, and a filter need not allow setresuid(2)",
         laws: &[
             Law::Before(
                 init!(InitStep::ChangeUser { .. } | InitStep::NoNewPrivileges),
@@ -24,14 +24,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "sys-admin-given-back",
-        what: "CAP_SYS_ADMIN that was kept for the filter goes after it, without prctl(2)",
-        why: "nobody gave it to the program; the filter may forbid prctl(2)",
+        what: "CAP_SYS_ADMIN kept for loading the filter is dropped afterwards, without prctl(2)",
+        why: "the configuration does not grant it to the program; the filter may deny prctl(2)",
         laws: &[Law::Own(given_back)],
     },
     Rule {
         name: "filter-before-exec",
-        what: "under a filter without a listener init calls capset(2) and execve(2) alone",
-        why: "it need let nothing else pass",
+        what: "under a filter without a listener, init calls only capset(2) and execve(2)",
+        why: "the filter need not allow any other call of init",
         laws: &[Law::Own(|look, finding| {
             if look.first(init!(InitStep::HandOverListener)).is_none() {
                 Law::Then(
@@ -45,8 +45,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "listener-handed-over",
-        what: "a listener goes to the parent right after the load, and before start",
-        why: "what init calls waits for the agent; the parent is gone after",
+        what: "the listener is sent to the parent right after the load, and before start",
+        why: "calls of init wait for the agent's answer; after start, the parent has exited",
         laws: &[
             Law::Own(|look, finding| {
                 if look.plan.filter.as_ref().is_some_and(seccomp::Program::has_listener) {
@@ -63,8 +63,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "hooks-under-filter",
-        what: "startContainer hooks run under the filter, loaded by each where init has not",
-        why: "they are programs of the container's; what runs them needs no leave",
+        what: "startContainer hooks run under the filter, and load it themselves if init has not",
+        why: "they are programs of the container; the filter need not allow init's calls for them",
         laws: &[Law::Own(hooks_under_filter)],
     },
 ];

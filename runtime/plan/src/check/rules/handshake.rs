@@ -10,8 +10,8 @@ use crate::step::{InitStep, ParentStep};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "words-match",
-        what: "what one actor says the other one awaits, in the same order",
-        why: "else both wait for ever",
+        what: "each actor waits for exactly the messages that the other one sends, in their order",
+        why: "otherwise both would wait for ever",
         laws: &[Law::Own(|look, finding| {
             finding.applies = true;
             look.words_match(finding);
@@ -19,8 +19,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "outside-before-admit",
-        what: "ids, limits, devices and the scope's cgroup come before init is let on",
-        why: "init counts on them from there on",
+        what: "ids, limits, devices and the scope's cgroup are set up before init may continue",
+        why: "init relies on them from then on",
         laws: &[
             Law::Before(
                 parent!(ParentStep::Clone { .. }),
@@ -41,8 +41,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "recorded-before-it-runs",
-        what: "all is done and on record before init is let into the program",
-        why: "a killed command must leave nothing that no other one finds",
+        what: "everything is set up and recorded before init may execute the program",
+        why: "a killed command must leave nothing that other commands do not find",
         laws: &[
             Law::Once(parent!(ParentStep::RecordBirth)),
             Law::Before(parent!(ParentStep::Clone { .. }), parent!(ParentStep::RecordBirth)),
@@ -68,8 +68,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "hooks-in-place",
-        what: "createRuntime, createContainer hooks run between the mounts and the new root",
-        why: "runtime-spec: they see the mounts, and their programs outside",
+        what: "createRuntime and createContainer hooks run after the mounts, before the new root",
+        why: "runtime-spec: these hooks see the mounts, and their programs outside the new root",
         laws: &[
             Law::Before(fills, |step| container_hooks(step) || init!(InitStep::AwaitHooks)(step)),
             Law::Before(init!(InitStep::AwaitHooks), container_hooks),
@@ -82,8 +82,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "program-before-start",
-        what: "the program is found before anybody hears that init is ready",
-        why: "what can fail fails in create",
+        what: "the program is found before init reports that it is ready",
+        why: "errors should occur in create rather than in start",
         laws: &[
             Law::Needs(
                 |step| {
@@ -96,8 +96,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "released-before-start",
-        what: "init lets go of the host's descriptors before start and its hooks",
-        why: "who is let in could reach them by /proc/1/fd (CVE-2024-21626)",
+        what: "init closes the host's descriptors before start and its hooks",
+        why: "processes that enter the container could reach them by /proc/1/fd (CVE-2024-21626)",
         laws: &[Law::Needs(
             |step| start_hooks(step) || init!(InitStep::AwaitStart)(step),
             init!(InitStep::ReleaseDescriptors { .. }),
@@ -105,8 +105,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "little-after-start",
-        what: "after start come hooks, the filter, the last capabilities and the program",
-        why: "what can fail fails in create",
+        what: "after start, only hooks, the filter, the last capabilities and the program follow",
+        why: "errors should occur in create rather than in start",
         laws: &[Law::Then(init!(InitStep::AwaitStart), executes, |step| {
             start_hooks(step)
                 || init!(InitStep::LoadSeccomp { .. } | InitStep::SetCapabilities(_))(step)
@@ -114,14 +114,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "exec-last",
-        what: "init's last step is its program",
-        why: "there is no init after it",
+        what: "init's last step executes the program",
+        why: "init does not exist afterwards",
         laws: &[Law::Last(executes)],
     },
     Rule {
         name: "oom-score-back-last",
-        what: "the parent takes its OOM score back at the very end",
-        why: "all that share memory have one score: init's until its exec",
+        what: "the parent restores its OOM score at the very end",
+        why: "processes that share memory share the score, which is init's until its exec",
         laws: &[Law::Before(
             |step| step.parent.is_some() && !parent!(ParentStep::RestoreOomScore)(step),
             parent!(ParentStep::RestoreOomScore),

@@ -12,8 +12,8 @@ use crate::step::{InitStep, Slot};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "cut-off-before-mounts",
-        what: "propagation is cut, or the template joined, before the root is attached",
-        why: "else every mount travels out to the host",
+        what: "mount propagation is disabled, or the template joined, before the root is attached",
+        why: "otherwise every mount would propagate to the host",
         laws: &[Law::Needs(
             init!(InitStep::AttachRoot { .. }),
             init!(
@@ -23,22 +23,22 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "root-before-mounts",
-        what: "the root is attached before it is entered and before mounts in it",
-        why: "mounts on a tree that is attached nowhere take Linux 6.15",
+        what: "the root is attached before it is entered, and before mounts are made in it",
+        why: "mounts in a tree that is not attached require Linux 6.15",
         laws: &[Law::Before(init!(InitStep::AttachRoot { .. }), |step| {
             enters_root(step) || mounts(step) && !init!(InitStep::AttachRoot { .. })(step)
         })],
     },
     Rule {
         name: "one-way-into-root",
-        what: "init gets its root once, after all namespaces",
-        why: "else it runs on the host's; setns(2) of a mount namespace sets another one",
+        what: "init gets its root only once, after it has joined all namespaces",
+        why: "otherwise it runs in the host's root; setns(2) to a mount namespace sets the root",
         laws: &[Law::Once(gets_root), Law::Before(joins, enters_root)],
     },
     Rule {
         name: "no-host-path-inside",
-        what: "nothing is looked up on the host once the root is entered",
-        why: "the image decides what such a path means then (CVE-2021-30465)",
+        what: "no path of the host is resolved after the root is entered",
+        why: "the image would determine the result (CVE-2021-30465)",
         laws: &[Law::Before(
             |step| {
                 init_takes(step)
@@ -49,8 +49,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "protected-inside",
-        what: "terminal, masks, parameters and directory come with the host's tree out of sight",
-        why: "a link of the image could lead out to the host (CVE-2025-31133, CVE-2025-52565)",
+        what: "terminal, masks, sysctls and cwd are set up when the host's tree is unreachable",
+        why: "a link of the image could lead to the host (CVE-2025-31133, CVE-2025-52565)",
         laws: &[Law::Needs(
             |step| {
                 protects(step)
@@ -65,20 +65,20 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "masks-after-mounts",
-        what: "a path is masked after all that is made at, above or below it",
-        why: "a later mount would show it again, or fail below a mask",
+        what: "a path is masked after everything at, above or below it has been created",
+        why: "a later mount would uncover the path, or fail below the mask",
         laws: &[Law::Own(masks_after_mounts)],
     },
     Rule {
         name: "read-only-last",
-        what: "a tree becomes read-only after all that is made in it",
-        why: "places of mounts, nodes and links could not be made (EROFS)",
+        what: "a tree becomes read-only after everything in it has been created",
+        why: "otherwise mount points, nodes and links could not be created (EROFS)",
         laws: &[Law::Own(read_only_last)],
     },
     Rule {
         name: "network-before-sysfs",
-        what: "init joins its network before it mounts a sysfs or sets parameters",
-        why: "they would be the host's",
+        what: "init joins its network namespace before it mounts a sysfs or sets sysctls",
+        why: "otherwise they would be those of the host's network namespace",
         laws: &[Law::Before(init!(InitStep::JoinNetwork), |step| {
             matches!(step.init, Some(InitStep::MountFs(mount)) if mount.kind.to_bytes() == b"sysfs")
                 || init!(InitStep::WriteSysctl { .. })(step)

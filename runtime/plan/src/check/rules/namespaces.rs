@@ -13,8 +13,8 @@ use crate::step::{InitStep, ParentStep, Slot};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "admitted-before-root",
-        what: "init becomes root of a user namespace once that has ids, and init its limits",
-        why: "without a mapping there is no uid 0; root in there may not raise limits",
+        what: "init becomes root of a user namespace after its ids are mapped and its limits set",
+        why: "without a mapping there is no uid 0; root in a user namespace may not raise limits",
         laws: &[
             Law::Needs(init!(InitStep::BecomeRoot), init!(InitStep::AwaitAdmission)),
             Law::Before(
@@ -25,26 +25,26 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "time-while-dumpable",
-        what: "init makes its time namespace before it is undumpable",
-        why: "its own timens_offsets is root's afterwards",
+        what: "init creates its time namespace before it becomes undumpable",
+        why: "afterwards, its timens_offsets file in /proc belongs to root",
         laws: &[Law::Before(init!(InitStep::EnterTime { .. }), init!(InitStep::Undumpable))],
     },
     Rule {
         name: "joined-before-root",
         what: "namespaces are joined before init becomes root of its user namespace",
-        why: "uid 0 is then that of the namespace it has come to",
+        why: "init must become uid 0 of the user namespace that it has joined",
         laws: &[Law::Before(joins, init!(InitStep::BecomeRoot))],
     },
     Rule {
         name: "taken-before-root",
-        what: "init takes mounts of the host before it joins namespaces or becomes root",
-        why: "only the caller's own table and rights have them",
+        what: "init opens mount sources of the host before it joins namespaces or becomes root",
+        why: "this requires the caller's mount table and privileges",
         laws: &[Law::Before(init_takes, |step| joins(step) || init!(InitStep::BecomeRoot)(step))],
     },
     Rule {
         name: "cgroup-before-its-namespace",
-        what: "init is in its cgroup before it enters a cgroup namespace or works",
-        why: "the namespace's root is where it is then; from inside there may be no way",
+        what: "init is in its cgroup before it enters a cgroup namespace or does other work",
+        why: "its cgroup becomes the namespace's root; cgroups outside may then be unreachable",
         laws: &[
             Law::Once(init!(InitStep::JoinCgroups)),
             Law::Before(init!(InitStep::JoinCgroups), |step| {
@@ -58,8 +58,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "cpus-after-cgroup",
-        what: "init takes its CPUs in its cgroup, before hooks and the program",
-        why: "a cpuset sets them anew; the caller's are no business of the container's",
+        what: "init sets its CPU affinity in its cgroup, before hooks and the program",
+        why: "a cpuset resets the affinity; the container must not inherit the caller's",
         laws: &[
             Law::Before(
                 init!(InitStep::JoinCgroups),
@@ -73,8 +73,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "ipc-made-by-root",
-        what: "in a user namespace its root makes the IPC namespace",
-        why: "the mqueue file system is its maker's, and nobody else can label it",
+        what: "in a user namespace, its root creates the IPC namespace",
+        why: "the mqueue file system belongs to its creator, and nobody else can label it",
         laws: &[
             Law::Needs(
                 init!(InitStep::Unshare(kinds) if kinds.contains(CloneFlags::NEWIPC)),
@@ -88,8 +88,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "template-left-at-once",
-        what: "init leaves the template for a copy of it before anything else",
-        why: "what it mounted there would be every container's",
+        what: "init leaves the template for a copy of the template before any other step",
+        why: "mounts that init made in the template would be visible in every container",
         laws: &[Law::Then(
             init!(InitStep::JoinNamespace { slot: Slot::TEMPLATE, .. }),
             init!(InitStep::Unshare(kinds) if kinds.contains(CloneFlags::NEWNS)),
@@ -98,14 +98,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "session-before-terminal",
-        what: "init leads a session before it opens its terminal",
-        why: "only a leader without a terminal gets one to control (tty_ioctl(4))",
+        what: "init creates a session before it opens its terminal",
+        why: "only a leader without a terminal gets a controlling terminal (tty_ioctl(4))",
         laws: &[Law::Before(init!(InitStep::NewSession), init!(InitStep::OpenConsole { .. }))],
     },
     Rule {
         name: "key-label-taken-back",
-        what: "keys get SELinux' label for the session keyring alone",
-        why: "later ones would have it, too",
+        what: "the SELinux label for keys applies only to the session keyring",
+        why: "otherwise later keys would get it, too",
         laws: &[Law::Then(
             init!(InitStep::LabelKeys(label) if !label.is_empty()),
             init!(InitStep::LabelKeys(label) if label.is_empty()),

@@ -11,8 +11,8 @@ use rustix::process::Resource;
 pub const RULES: &[Rule] = &[
     Rule {
         name: "privileged-before-user",
-        what: "mounts, namespaces, devices, terminal and scheduling come before the user changes",
-        why: "root's rights go with the user",
+        what: "mounts, namespaces, devices, terminal and scheduling precede the change of user",
+        why: "the change of user drops root's privileges",
         laws: &[
             Law::Once(init!(InitStep::ChangeUser { .. })),
             Law::Before(sets_up, init!(InitStep::ChangeUser { .. })),
@@ -20,8 +20,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "limits-before-user",
-        what: "limits are set before the user changes, but for a low one of descriptors",
-        why: "afterwards neither side may raise them",
+        what: "limits are set before the change of user, except a low limit of descriptors",
+        why: "afterwards, neither the parent nor init may raise limits",
         laws: &[Law::Before(
             |step| limits(step).iter().any(|limit| limit.resource != Resource::Nofile),
             init!(InitStep::ChangeUser { .. }),
@@ -29,8 +29,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "low-nofile-last",
-        what: "a low RLIMIT_NOFILE comes after all that opens files",
-        why: "init holds the descriptors of all mounts, and those to be preserved (EMFILE)",
+        what: "a low RLIMIT_NOFILE is set after all steps that open files",
+        why: "init has descriptors of all mounts, and descriptors for the program (EMFILE)",
         laws: &[Law::Before(
             |step| sets_up(step) || init!(InitStep::FindProgram { .. })(step),
             |step| {
@@ -43,8 +43,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "umask-after-nodes",
-        what: "the umask is the program's alone",
-        why: "modes of nodes and directories are meant as they are",
+        what: "the umask is set only for the program",
+        why: "the modes of nodes and directories are applied as configured",
         laws: &[
             Law::Before(fills, init!(InitStep::SetUmask(_))),
             Law::Needs(executes, init!(InitStep::SetUmask(_))),
@@ -52,8 +52,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "cwd-verified",
-        what: "the working directory is entered before the user changes, and proven inside after",
-        why: "one outside the root is a way out (CVE-2024-21626)",
+        what: "the working directory is entered before the change of user, and verified after it",
+        why: "a directory outside the root is a way out of the container (CVE-2024-21626)",
         laws: &[
             Law::Before(
                 init!(InitStep::ChangeDirectory { .. }),
@@ -73,8 +73,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "capabilities-around-user",
-        what: "the bounding set is limited before the user changes, others are set after",
-        why: "the first takes CAP_SETPCAP; the change clears effective and ambient ones",
+        what: "the bounding set is limited before the change of user, other sets are set after it",
+        why: "the first requires CAP_SETPCAP; the change clears effective and ambient sets",
         laws: &[
             Law::Before(
                 init!(InitStep::LimitCapabilities { .. }),
@@ -85,8 +85,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "labels-last",
-        what: "profile and label of the exec come after other hooks",
-        why: "whatever executes next takes them on",
+        what: "the AppArmor profile and the SELinux label for the exec are set after other hooks",
+        why: "the next program that is executed gets them",
         laws: &[Law::Before(
             |step| {
                 container_hooks(step)
@@ -101,8 +101,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "close-fds-last",
-        what: "other descriptors are set to close on exec when nothing is opened any more",
-        why: "one of the host's in the program is a way out (CVE-2024-21626)",
+        what: "other descriptors are set close-on-exec when no more files are opened",
+        why: "a descriptor of the host is a way out of the container (CVE-2024-21626)",
         laws: &[
             Law::Once(init!(InitStep::CloseFds { .. })),
             Law::Then(init!(InitStep::CloseFds { .. }), executes, |step| {

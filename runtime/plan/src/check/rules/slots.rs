@@ -16,20 +16,20 @@ const GIVEN: [Slot; 5] =
 pub const RULES: &[Rule] = &[
     Rule {
         name: "slots-filled",
-        what: "a slot is filled before it is used, by the parent before the clone",
-        why: "init has copies of what is open at its birth, and no others",
+        what: "a slot is filled before it is used; the parent fills its slots before the clone",
+        why: "init inherits only descriptors that are open when it is created",
         laws: &[Law::Own(slots_filled)],
     },
     Rule {
         name: "slots-not-used-after-release",
-        what: "of the slots only that for start is used after init has let go of them",
-        why: "their numbers may be other files by then",
+        what: "after init has closed its slots, only the slot for start is used",
+        why: "the descriptor numbers may refer to other files by then",
         laws: &[Law::Own(unused_after_release)],
     },
     Rule {
         name: "own-proc-before-its-use",
-        what: "where init has a procfs of its own, all its uses of one come after",
-        why: "the host's, with links to its root, was closed at birth",
+        what: "if init opens a procfs of its own, all its uses of procfs follow",
+        why: "the host's procfs, with links to the host's root, is closed at init's creation",
         laws: &[Law::Before(init!(InitStep::OpenProc), |step| {
             step.init.is_some_and(|step| step.slots().any(|slot| slot == Slot::PROC))
         })],

@@ -12,8 +12,8 @@ use crate::step::{InitStep, ParentStep};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "proc-first",
-        what: "the host's procfs is opened before all but dumpability",
-        why: "what is at /proc later may be a container's (CVE-2019-16884, CVE-2025-52881)",
+        what: "the host's procfs is opened before all steps except that for the dumpable flag",
+        why: "later, /proc may belong to a container (CVE-2019-16884, CVE-2025-52881)",
         laws: &[
             Law::Once(parent!(ParentStep::OpenProc)),
             Law::Before(parent!(ParentStep::OpenProc), |step| {
@@ -23,8 +23,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "undumpable-before-sharing",
-        what: "who joins namespaces or has init go on is undumpable",
-        why: "others in there could trace it and take its descriptors (CVE-2016-9962)",
+        what: "a process is undumpable before it joins namespaces or lets init continue",
+        why: "others in the namespaces could trace it and take its descriptors (CVE-2016-9962)",
         laws: &[
             Law::Needs(
                 parent!(ParentStep::Admit | ParentStep::RecordBirth),
@@ -35,8 +35,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "maps-before-undumpable",
-        what: "a caller without rights has ids mapped while it and init are dumpable",
-        why: "newuidmap looks at who owns /proc/PID, which is root once that is undumpable",
+        what: "an unprivileged caller maps the ids while the parent and init are dumpable",
+        why: "newuidmap checks the owner of /proc/PID, which is root if PID is undumpable",
         laws: &[Law::Before(
             parent!(ParentStep::MapOwnId(_) | ParentStep::MapIdsThrough(_)),
             |step| parent!(ParentStep::Undumpable)(step) || init!(InitStep::Undumpable)(step),
@@ -44,8 +44,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "inherited-oom-score",
-        what: "a caller without rights takes on init's OOM score while dumpable, before the clone",
-        why: "its own /proc/self/oom_score_adj is root's afterwards; init inherits the score",
+        what: "an unprivileged caller sets init's OOM score while dumpable, before the clone",
+        why: "later, its /proc/self/oom_score_adj belongs to root; init inherits the score",
         laws: &[Law::Before(
             parent!(ParentStep::InheritOomScore(_)),
             parent!(ParentStep::Undumpable | ParentStep::Clone { .. }),
@@ -53,8 +53,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "modules-first",
-        what: "a security module is asked for before anything is made",
-        why: "where it is missing nothing has to be taken back",
+        what: "security modules are checked before anything is created",
+        why: "if a module is missing, nothing has to be undone",
         laws: &[Law::Before(parent!(ParentStep::RequireModule(_)), |step| {
             parent_takes(step)
                 || parent!(
@@ -64,8 +64,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "cgroup-before-trees",
-        what: "the cgroup is made before trees are taken and before init",
-        why: "on v1 its directories are among the trees; its limits are there when init is born",
+        what: "the cgroup is created before mount sources are opened, and before init",
+        why: "its v1 directories are among the sources; its limits apply when init is created",
         laws: &[
             Law::Once(parent!(ParentStep::CreateCgroup)),
             Law::Before(parent!(ParentStep::CreateCgroup), |step| {
@@ -75,8 +75,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "sources-before-mounts",
-        what: "what is mounted from the host is taken before anything is mounted",
-        why: "a mount of the container's could lead to another source (CVE-2021-30465)",
+        what: "mount sources of the host are opened before anything is mounted",
+        why: "a mount of the container could lead to another source (CVE-2021-30465)",
         laws: &[
             Law::Before(takes, mounts),
             Law::Before(parent_takes, parent!(ParentStep::Clone { .. })),
@@ -84,8 +84,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "layers-in-order",
-        what: "layers are mapped, opened, assembled, let go of",
-        why: "overlayfs takes what is there when it is mounted",
+        what: "layers are mapped, opened, assembled and detached, in this order",
+        why: "overlayfs uses the state of the layers at the time of the mount",
         laws: &[
             Law::Before(
                 parent!(ParentStep::MapLayers { .. }),
@@ -102,8 +102,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "elsewhere-only-to-clone",
-        what: "the parent goes to other namespaces for the clone alone",
-        why: "paths would mean something else there; it must come back",
+        what: "the parent enters other namespaces only for the clone",
+        why: "paths would refer to other files there, and the parent must return",
         laws: &[
             Law::Before(
                 parent!(ParentStep::OpenNamespace { .. } | ParentStep::OpenRoot { .. }),
