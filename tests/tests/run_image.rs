@@ -437,8 +437,9 @@ fn names_and_ids_of_images(bed: &Bed) {
         ("tool:latest", "registry.test/team/tool:latest"),
         ("box", "layout:box"),
     ] {
-        let told =
-            format!("warning: image {reference} is {name}, the only one whose name ends so\n");
+        let told = format!(
+            "warning: image {reference} is {name}, the only image whose name ends like this\n"
+        );
         assert_eq!(prints(reference), told);
     }
     let archive = bed.dir.join("tool.tar");

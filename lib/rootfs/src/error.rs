@@ -62,10 +62,9 @@ impl fmt::Display for Error {
             Self::NoImage { store, reference, alike } if !alike.is_empty() => {
                 write!(f, "no image {reference} in {store}, but {}", alike.join(" and "))
             }
-            Self::NoImage { store, reference, .. } => write!(
-                f,
-                "no image {reference} in {store}: \"dayfly image ls\" tells which there are"
-            ),
+            Self::NoImage { store, reference, .. } => {
+                write!(f, "no image {reference} in {store}: \"dayfly image ls\" lists the images")
+            }
             Self::AmbiguousImage { reference, names } => {
                 write!(f, "image {reference} may be {}: name one in full", names.join(" or "))
             }
@@ -79,7 +78,7 @@ impl fmt::Display for Error {
             }
             Self::NoRange { ranges } => write!(
                 f,
-                "all {ranges} ranges of ids are taken (`dayfly rootfs ids` lists them; /etc/subuid and \
+                "all {ranges} ranges of ids are in use (`dayfly rootfs ids` lists them; /etc/subuid and \
                  /etc/subgid grant more)"
             ),
             Self::Ids(text) => f.write_str(text),

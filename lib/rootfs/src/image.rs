@@ -41,7 +41,7 @@ impl Found {
     #[must_use]
     pub fn remark(&self, reference: &str) -> Option<String> {
         let name = self.name.as_ref().filter(|_| self.by_end)?;
-        Some(format!("image {reference} is {name}, the only one whose name ends so"))
+        Some(format!("image {reference} is {name}, the only image whose name ends like this"))
     }
 }
 
@@ -315,7 +315,10 @@ mod tests {
             assert_eq!(named(text).as_deref(), Ok(name), "{text}");
         }
         for (text, remark) in [
-            ("box:1", Some("image box:1 is localhost/box:1, the only one whose name ends so")),
+            (
+                "box:1",
+                Some("image box:1 is localhost/box:1, the only image whose name ends like this"),
+            ),
             ("localhost/box:1", None),
             ("alpine", None),
             ("docker.io/alpine", None),

@@ -25,7 +25,7 @@ fn store_of<T: AsRef<str>>(
         (Some(data), _) => Ok(format!("{}/dayfly", data.as_ref())),
         (None, Some(home)) => Ok(format!("{}/.local/share/dayfly", home.as_ref())),
         (None, None) => {
-            Err("no place for a store: neither XDG_DATA_HOME nor HOME is set; --store names one")
+            Err("no directory for a store: neither XDG_DATA_HOME nor HOME is set; use --store")
         }
     }
 }

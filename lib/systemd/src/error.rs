@@ -78,14 +78,14 @@ impl fmt::Display for Error {
                 match cause {
                     dbus::Error::Stalled { .. } => f.write_str(
                         ": D-Bus or systemd is stuck; `systemctl list-jobs` and \
-                         `journalctl -b -u dbus` tell more (with --user of a user's)",
+                         `journalctl -b -u dbus` show more (with --user for a user's instance)",
                     ),
                     _ => Ok(()),
                 }
             }
             Self::Job { unit, result } => write!(
                 f,
-                "error creating systemd unit `{unit}`: got `{result}`; `journalctl -u {unit}` tells more"
+                "error creating systemd unit `{unit}`: got `{result}`; see `journalctl -u {unit}`"
             ),
             Self::Annotation { annotation, reason } => {
                 write!(f, "annotation {annotation}: {reason}")

@@ -51,7 +51,7 @@ impl Unit {
         }
         let unit = format!("{prefix}-{name}.scope");
         if name.is_empty() || unit.len() > MAX_NAME || !unit.chars().all(is_unit_character) {
-            return Err(bad("its unit would have a name that systemd does not take"));
+            return Err(bad("its unit would have a name that systemd does not accept"));
         }
         let slice = if slice.is_empty() { instance.default_slice() } else { slice };
         expand(slice).ok_or_else(|| bad("invalid slice name"))?;

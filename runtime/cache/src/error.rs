@@ -26,7 +26,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System(error) => error.fmt(f),
-            Self::NotRoot => f.write_str("no cache: only the superuser has one"),
+            Self::NotRoot => f.write_str("no cache: only root has one"),
             Self::Foreign(path) => {
                 write!(f, "cache {path} is not used: it must belong to root with mode 0700")
             }

@@ -208,13 +208,13 @@ impl fmt::Display for Error {
             }
             Self::Busy { directory, processes } => write!(
                 f,
-                "unable to remove {directory}: {processes} process(es) would not go; \
-                 they may be in uninterruptible sleep"
+                "unable to remove {directory}: {processes} process(es) have not exited; they may \
+                 be in uninterruptible sleep"
             ),
             Self::BadPool { pool, reason } => write!(f, "pool {pool:?}: {reason}"),
             Self::NoPool { pool } => write!(
                 f,
-                "there is no pool of {pool}: \"dayfly cgroup pool create {pool}\" makes one"
+                "there is no pool of {pool}: \"dayfly cgroup pool create {pool}\" creates one"
             ),
             Self::Unreadable { file, content } => write!(f, "cannot read {file}: got {content:?}"),
         }

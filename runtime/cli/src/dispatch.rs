@@ -242,6 +242,6 @@ fn check_trace(path: Option<&str>) -> Result<(), Failure> {
     };
     let known = Format::ALL.map(Format::suffix).join(", ");
     Err(Failure::new(format_args!(
-        "--trace {path}: there is no format {suffix}: the name of the file ends in one of {known}, or in none"
+        "--trace {path}: there is no format {suffix}: the file name must end in one of {known}, or have no suffix"
     )))
 }

@@ -44,7 +44,7 @@ impl StateRoot {
         Store::open(&self.path, trace).map_err(|error| match error {
             Error::System(error) if error.errno == Errno::ACCESS && self.is_roots() => {
                 Failure::new(format_args!(
-                    "{error}: that is root's; for containers of your own, set XDG_RUNTIME_DIR or give --root"
+                    "{error}: the directory belongs to root; for your own containers, set XDG_RUNTIME_DIR or give --root"
                 ))
             }
             error => error.into(),

@@ -362,7 +362,7 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
     let number = number.or_else(|| is_off(Defence::StrictIntegers).then_some(0));
-    number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a number of 32 bits")))
+    number.ok_or_else(|| Error::Text(format!("bad {what}: {text:?} is not a 32-bit number")))
 }
 
 /// Adds a capability to the bounding, effective and permitted sets. The inheritable set stays unchanged

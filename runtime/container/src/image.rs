@@ -203,7 +203,7 @@ impl<'a> ImageRun<'a> {
         }
         process.args.extend(self.command.iter().map(|word| Str::new(word)));
         if process.args.is_empty() {
-            return Err(Error::text("the image has no command of its own: name one"));
+            return Err(Error::text("the image has no default command: name one"));
         }
         if self.reaper.is_some() {
             process.args.insert(0, Str::new(REAPER));
@@ -264,6 +264,6 @@ fn refuse_without_filter(spec: &Spec<'_>) -> Result<(), Error> {
     }
     Err(Error::text(
         "the image was imported without a seccomp profile by an older dayfly: import or pull it again (its layers \
-         stay), with --seccomp none if its containers are to have no filter",
+         stay), with --seccomp none if its containers shall have no filter",
     ))
 }

@@ -117,7 +117,7 @@ pub(crate) fn prepare(
     };
     if !rustix::process::geteuid().is_root() {
         return Err(Error::text(
-            "a root filesystem from layers takes root, if only of a user namespace: \
+            "a root filesystem from layers requires root, at least of a user namespace: \
              unshare --user --map-root-user --mount dayfly run …",
         ));
     }
@@ -130,7 +130,7 @@ pub(crate) fn prepare(
     };
     if mapped && in_user_namespace {
         return Err(Error::text(
-            "a range of ids for a container takes the host's root: use --userns host here",
+            "a range of ids for a container requires the host's root: use --userns host here",
         ));
     }
     let mode = match options.mode {

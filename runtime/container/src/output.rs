@@ -95,10 +95,7 @@ fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd,
         | OFlags::CLOEXEC;
     let log = openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)?;
     if !has_tmpfs && let Err(errno) = bound::bound(directory, &log, size) {
-        (warn.1)(&format!(
-            "what the container prints is kept without a limit: {} (docs/rootless.md)",
-            why(errno)
-        ));
+        (warn.1)(&format!("the size of the log is not limited: {} (docs/rootless.md)", why(errno)));
     }
     Ok(log)
 }
@@ -109,7 +106,7 @@ fn why(errno: Errno) -> String {
         Errno::OPNOTSUPP => {
             "without root, the state directory must be on tmpfs, ext4, XFS or Btrfs".into()
         }
-        Errno::FBIG => "the caller has a limit of file sizes (ulimit -f)".into(),
+        Errno::FBIG => "the caller has a limit on file sizes (ulimit -f)".into(),
         errno => format!("ftruncate: {}", sys::errno::describe(errno)),
     }
 }

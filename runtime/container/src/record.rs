@@ -169,7 +169,7 @@ impl fmt::Display for Damage {
             Self::Form(form) => {
                 write!(
                     f,
-                    "written by another version of dayfly, in form {form}; this one has {own}"
+                    "written by another version of dayfly, in form {form}; this version uses {own}"
                 )
             }
         }

@@ -98,11 +98,13 @@ fn unshare() -> Result<(), Error> {
     sys::ns::unshare(CloneFlags::NEWUSER | CloneFlags::NEWNS).map_err(|errno| {
         let hint = match errno {
             Errno::NOSPC => ": user.max_user_namespaces is 0, or used up",
-            Errno::PERM | Errno::ACCESS => ": this host lets users make none (docs/rootless.md)",
+            Errno::PERM | Errno::ACCESS => {
+                ": users cannot create user namespaces on this host (docs/rootless.md)"
+            }
             _ => "",
         };
         Error::Text(format!(
-            "an image takes a user namespace where the caller is not root: unshare: {}{hint}",
+            "an image requires a user namespace if the caller is not root: unshare: {}{hint}",
             sys::errno::describe(errno)
         ))
     })

@@ -140,11 +140,11 @@ pub(crate) fn prepare(
 ) -> Result<Option<Snapshot>, Error> {
     let Some((first, below)) = options.rootfs.split_first() else { return Ok(None) };
     if options.layered.is_some() {
-        return Err(Error::text("a root filesystem is either of layers or of mounts"));
+        return Err(Error::text("a root filesystem consists either of layers or of mounts"));
     }
     if !rustix::process::geteuid().is_root() {
         return Err(Error::text(
-            "mounts of a root filesystem take root, if only of a user namespace",
+            "mounts of a root filesystem require root, at least of a user namespace",
         ));
     }
     if !is_root(first) {

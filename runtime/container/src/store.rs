@@ -273,8 +273,8 @@ impl Store {
             }
             None if is_waiting(directory.as_fd()) => {
                 return Err(Error::Text(format!(
-                    "state of container {id} is damaged, and its process, which still lives, cannot be \
-                     found by it; kill that first"
+                    "state of container {id} is damaged, and its process still runs but cannot be \
+                     found by the record; kill the process first"
                 )));
             }
             None => {}

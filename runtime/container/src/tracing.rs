@@ -111,14 +111,14 @@ impl Trace {
             let _ = core::fmt::Write::write_fmt(
                 &mut sys::stdio::Stderr,
                 format_args!(
-                    "dayfly: warning: annotation {ANNOTATION}: no format {name:?}: there are {known}\n"
+                    "dayfly: warning: annotation {ANNOTATION}: no format {name:?}: known are {known}\n"
                 ),
             );
             return;
         };
         *self.destination.borrow_mut() = Some(Destination::Spool(format));
         self.tracer.turn_on();
-        self.remark("asked for by annotation: what came before it was read is not told apart");
+        self.remark("requested by an annotation: earlier steps are not shown separately");
     }
 
     /// Ensures that the command runs from a file that nobody can write to (see [`launch::seal_self`]). Keeps the

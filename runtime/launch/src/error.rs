@@ -130,7 +130,7 @@ impl fmt::Display for Error {
         match self {
             Self::Parent(error) => write!(f, "unable to start container process: {error}"),
             Self::Plan { broken, cause } => {
-                write!(f, "{cause}; {broken}: this is a bug of dayfly, please report it")
+                write!(f, "{cause}; {broken}: this is a bug in dayfly, please report it")
             }
             Self::Mount { mount, error } => {
                 write!(f, "unable to start container process: {mount}: {error}")
@@ -156,9 +156,9 @@ impl fmt::Display for Error {
                 "selinux label is specified in config, but selinux is disabled or not supported",
             ),
             Self::Stillborn(_) => f.write_str(
-                "unable to start container process: the kernel kills what is born into the container's \
-                 cgroup (Linux 6.14 and newer, where cgroup.kill of the caller's cgroup was once written \
-                 to: call from another one)",
+                "unable to start container process: the kernel kills processes that are created \
+                 in the container's cgroup (since Linux 6.14, if cgroup.kill of the caller's \
+                 cgroup was ever written to: run the command in another cgroup)",
             ),
             Self::Helper(text) | Self::Died(text) => {
                 write!(f, "unable to start container process: {text}")

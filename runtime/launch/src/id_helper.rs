@@ -51,8 +51,9 @@ fn run(member: Pid, helper: &IdHelper) -> Result<(), Error> {
     let length = pread(&output, &mut quoted, 0).unwrap_or(0);
     let said = String::from_utf8_lossy(quoted.get(..length).unwrap_or_default());
     Err(Error::Helper(format!(
-        "map ids through {}: {} (the ranges of a user are in /etc/subuid and /etc/subgid, and the \
-         helper takes its rights from the file: no_new_privs, nosuid or a container take them away)",
+        "map ids through {}: {} (the ranges of a user are in /etc/subuid and /etc/subgid; the \
+         helper needs the privileges of its file, which no_new_privs, nosuid or a container can \
+         prevent)",
         helper.name,
         said.trim().replace('\n', "; ")
     )))

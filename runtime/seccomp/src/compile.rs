@@ -110,7 +110,7 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
     let filter = builder.finish();
     if filter.len() > LONGEST {
         return Err(Error(format!(
-            "seccomp profile compiles to {} instructions; the kernel takes {LONGEST}",
+            "seccomp profile compiles to {} instructions; the kernel accepts {LONGEST}",
             filter.len()
         )));
     }

@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for StrVisitor {
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Str<'de>, E> {
         if text.contains('\0') {
-            return Err(E::custom("string contains a NUL byte, which the kernel cannot be given"));
+            return Err(E::custom("string contains a NUL byte"));
         }
         Ok(Str(Cow::Owned(text)))
     }

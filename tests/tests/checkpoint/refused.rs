@@ -39,7 +39,7 @@ fn where_there_is_no_criu(bed: &Bed) {
     call()
         .env("DAYFLY_CRIU", "/bin/true")
         .run()
-        .fails("does not tell its version: 3.0 or newer is needed");
+        .fails("does not report its version: 3.0 or newer is required");
     assert_eq!(c.status(), "running");
     assert!(!images.exists());
 }

@@ -271,7 +271,7 @@ fn options_that_exclude_others(bed: &Bed) {
     let fails = |options: &[&str], text: &str| {
         run(bed, &[&image[..], options].concat(), &[]).run().fails(text);
     };
-    fails(&["--bundle", "/x"], "--bundle has no place here");
+    fails(&["--bundle", "/x"], "leave out --bundle");
     fails(&["--ephemeral-size", "12m"], "--ephemeral-size needs --ephemeral");
     fails(&["--layers", "/x"], "one of them");
     fails(&["--env", "=x"], "--env =x: the name of the variable is missing");

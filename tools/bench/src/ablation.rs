@@ -145,7 +145,7 @@ fn picture(rows: &[Row]) -> Picture {
         Some((row.without.clone(), results::title(&row.step, row.pause_ms), percent))
     };
     results::bars(
-        "How much longer a start takes without it",
+        "Additional time of a start without it",
         "% more time",
         rows.iter().filter_map(worth),
     )

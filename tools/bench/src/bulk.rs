@@ -68,7 +68,7 @@ pub fn experiment(
     {
         let view = View::current().name();
         let reason = format!(
-            "--limits: no controller {missing} in the {view} view: leave it out, or give another --view"
+            "--limits: no controller {missing} in the {view} view: leave --limits out, or use another --view"
         );
         return Err(Error::Unfit(reason));
     }

@@ -96,7 +96,7 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     if !options.common.program.is_empty() {
-        let why = "faas has a program of its own in containers: leave PROGRAM out";
+        let why = "faas runs its own program in containers: leave PROGRAM out";
         return Err(Error::Unfit(why.to_owned()));
     }
     let wakes = interrupt::wakes()?;

@@ -116,7 +116,7 @@ pub fn experiment(
     let about = match options.switch {
         true => String::new(),
         false => format!(
-            "favordynmods is {} here and stays so; --switch turns it on and off in turns, where that can be undone\n",
+            "favordynmods is {} here and is not changed; --switch turns it on and off in turns, if that can be undone\n",
             states[0]
         ),
     };

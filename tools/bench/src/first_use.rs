@@ -208,7 +208,7 @@ impl Kept {
     fn to_text(&self) -> String {
         match &self.place {
             Some(place) => format!("{} keeps filters in {}\n", self.runtime, place.display()),
-            None => format!("{} keeps no filters: it compiles them at each start\n", self.runtime),
+            None => format!("{} caches no filters: it compiles them at each start\n", self.runtime),
         }
     }
 }

@@ -112,7 +112,7 @@ fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), 
     let figures = rows.iter().filter_map(|row| {
         Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
     });
-    let title = format!("Finding a system call by its name: {} names", rows[0].names);
+    let title = format!("Lookup of a system call by its name: {} names", rows[0].names);
     let outcome = Outcome {
         text: text(rows, all),
         json: vec![("rows", results::value(&rows)?)],
@@ -182,7 +182,7 @@ fn ask(names: &[String], archs: &[Arch], passes: u32) -> Result<Answer, String> 
     let program = own.with_file_name(PROGRAM);
     if !program.exists() {
         return Err(format!(
-            "{PROGRAM} is not beside {}: \"make build-tools\" makes it where libseccomp's headers are",
+            "{PROGRAM} is not beside {}: \"make build-tools\" builds it if libseccomp's headers are installed",
             own.display()
         ));
     }

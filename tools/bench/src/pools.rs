@@ -35,7 +35,7 @@ impl Pool {
         let (hierarchies, size) =
             (Hierarchies::detect().map_err(failed)?, Size::parse(size).map_err(failed)?);
         if pool::pools().map_err(failed)?.iter().any(|pool| pool.size == size) {
-            let reason = format!("there is a pool {} already: give another size", size.name());
+            let reason = format!("a pool {} already exists: use another size", size.name());
             return Err(Error::Unfit(reason));
         }
         let pool = Self { hierarchies, size };

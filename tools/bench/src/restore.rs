@@ -59,7 +59,8 @@ pub fn experiment(
 ) -> Result<Outcome, Error> {
     let criu = options.criu.clone().or_else(|| runtime::known("criu")).ok_or_else(|| {
         Error::Unfit(
-            "no criu in $PATH: \"scripts/peers criu\" gets one, --criu names it".to_owned(),
+            "no criu in $PATH: \"scripts/peers criu\" installs criu; --criu names another path"
+                .to_owned(),
         )
     })?;
     find_criu(&criu, entrants)?;
@@ -284,7 +285,7 @@ fn pays_text(pays: &[Pays]) -> String {
     for Pays { runtime, program, from_ms } in pays {
         let _ = writeln!(
             text,
-            "{runtime}, {program}: a restore is sooner than a start that warms up for more than {from_ms:.0} ms"
+            "{runtime}, {program}: a restore is faster than a start that warms up for more than {from_ms:.0} ms"
         );
     }
     text

@@ -53,8 +53,8 @@ pub fn run(
     // The experiment's mounts vanish with its last process, even if that process is killed.
     if let Err(error) = view::own_mounts() {
         eprintln!(
-            "warning: {error}: mounts are made in the host's table; should this be killed, \
-             \"dayfly bench gc\" and \"dayfly gc\" take them away"
+            "warning: {error}: mounts are made in the host's table; if this command is killed, \
+             \"dayfly bench gc\" and \"dayfly gc\" remove them"
         );
     }
     if let Some(view) = options.view {

@@ -157,7 +157,7 @@ fn arrive(
     let total = due.elapsed();
     let (_, said) = result.map_err(|fault| fault.to_string())?;
     let arrived = instant(&said).ok_or_else(|| {
-        Failure::Left(format!("the container told no time: {said:?}")).to_string()
+        Failure::Left(format!("the container printed no time: {said:?}")).to_string()
     })?;
     let latency = arrived.duration_since(due_on_clock).unwrap_or_default();
     Ok(Arrival { latency, total, queued })

@@ -79,7 +79,7 @@ fn id(kind: &str, name: &str, file: &str) -> Result<u32, Error> {
     });
     found.ok_or_else(|| {
         Error::refused(format!("there is no {kind} {name:?} in {file}"))
-            .advise("a number needs no name: give the id")
+            .advise("use the numeric id instead")
     })
 }
 

@@ -33,7 +33,7 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
         return Ok(());
     }
     if options.plan.sysroot.is_some() {
-        return Err(Error::refused("--sysroot shows what would be on another host: add --dry-run"));
+        return Err(Error::refused("--sysroot shows the changes for another host: add --dry-run"));
     }
     changes.make()
 }
@@ -164,7 +164,7 @@ impl Changes {
             if !below_usage {
                 setting::check_usage(&write).map_err(|reason| {
                     let error = setting.source.error(format!("{}: {reason}", setting.key));
-                    error.advise("--below-usage sets it all the same, where the kernel can")
+                    error.advise("--below-usage sets it nevertheless, if the kernel permits")
                 })?;
             }
             writes.push((write, present.map(|text| text.trim_end().to_owned())));

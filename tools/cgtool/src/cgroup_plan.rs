@@ -160,7 +160,9 @@ pub fn read(path: &Path) -> Result<String, Error> {
     if bytes.len() as u64 > LONGEST {
         let reason =
             format!("{} is longer than {LONGEST} bytes: that is no cgroup plan", path.display());
-        return Err(Error::refused(reason).advise("include lets a cgroup plan be several files"));
+        return Err(
+            Error::refused(reason).advise("include splits a cgroup plan into several files")
+        );
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];

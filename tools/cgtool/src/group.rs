@@ -200,7 +200,7 @@ impl Tree {
         if self.exists(&Group::at(&group.path).map_err(Error::refused)?) {
             let reason = format!("the group {:?} is not in the {controller} hierarchy", group.path);
             let advice =
-                format!("\"dayfly cgroup create {controller}:{}\" puts it there", group.path);
+                format!("\"dayfly cgroup create {controller}:{}\" creates it there", group.path);
             return Err(Error::refused(reason).advise(advice));
         }
         Err(no_group(group))
@@ -354,7 +354,7 @@ fn names(controllers: Controllers) -> Vec<String> {
 
 fn no_group(group: &Group) -> Error {
     Error::refused(format!("there is no group {:?}", group.to_string()))
-        .advise("\"dayfly cgroup ls\" shows those there are")
+        .advise("\"dayfly cgroup ls\" lists the groups")
 }
 
 #[cfg(test)]

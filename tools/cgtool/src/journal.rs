@@ -184,7 +184,7 @@ impl Drop for Journal {
             }
         }
         for done in self.done.drain(..) {
-            let _ = writeln!(std::io::stderr(), "dayfly: could not take back: {done}");
+            let _ = writeln!(std::io::stderr(), "dayfly: could not undo: {done}");
         }
     }
 }
@@ -292,16 +292,16 @@ fn explain(error: Error, write: &Write) -> Error {
     let advice = match error.errno() {
         Some(Errno::BUSY) if is_limit => Some("the group uses more, and it can't be reclaimed"),
         Some(Errno::BUSY) if name.starts_with("cpuset.") => {
-            Some("a group below, or a task in it, needs what would be taken away")
+            Some("a group below this group, or a task in it, uses a resource that would be removed")
         }
-        Some(Errno::ACCESS | Errno::INVAL | Errno::RANGE) if name.starts_with("cpuset.") => {
-            Some("a group can have no more than its parent, nor what is another's alone")
-        }
+        Some(Errno::ACCESS | Errno::INVAL | Errno::RANGE) if name.starts_with("cpuset.") => Some(
+            "a group cannot have more than its parent, or exclusive resources of another group",
+        ),
         Some(Errno::INVAL) if name.contains("memsw") || name.ends_with(".limit_in_bytes") => {
             Some("the limit of memory and swap can't be below that of memory")
         }
         Some(Errno::OPNOTSUPP | Errno::INVAL) if name == "cgroup.procs" => {
-            Some("a group that hands controllers down can have no processes")
+            Some("a group that delegates controllers cannot contain processes")
         }
         _ => None,
     };

@@ -14,14 +14,14 @@ use topology::Topology;
 pub fn told(version: Version) -> &'static str {
     match version {
         Version::V1 => {
-            "# cgroup v1: with cpuset.memory_migrate set, the kernel moves what the group's tasks have mapped, \
-             shared or not, before the change of nodes returns; page cache that nobody maps stays, and \
-             so does what is locked at that moment. Without it all stays until it is freed"
+            "# cgroup v1: with cpuset.memory_migrate set, the kernel moves the memory that the group's tasks have mapped, \
+             shared or not, before the change of nodes returns; unmapped page cache, and \
+             pages locked at that moment, are not moved. Without it, no memory is moved"
         }
         Version::V2 => {
-            "# cgroup v2: the kernel always moves what the group's tasks have mapped, shared or not, before \
-             the change of nodes returns; page cache that nobody maps stays, and so does what is \
-             locked at that moment. There is no switch"
+            "# cgroup v2: the kernel always moves the memory that the group's tasks have mapped, shared or not, before \
+             the change of nodes returns; unmapped page cache, and pages locked at that moment, are not moved. \
+             This cannot be disabled"
         }
     }
 }

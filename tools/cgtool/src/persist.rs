@@ -28,10 +28,9 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
     if let Some(include) = found.includes.iter().find(is_left) {
         let reason = format!("{} is not copied with the cgroup plan", include.file.display());
-        return Err(include
-            .source
-            .error(reason)
-            .advise("give its path from / (it is read there at boot), or put all into one file"));
+        return Err(include.source.error(reason).advise(
+            "use its absolute path (it is read at boot), or put everything into one file",
+        ));
     }
     let text = cgroup_plan::read(&options.file)?;
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
@@ -103,9 +102,8 @@ impl Places {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || !name.chars().all(is_plain) {
             let reason = format!("{name:?} can't be the name of a service");
-            return Err(
-                Error::refused(reason).advise("--name gives another one: letters, digits, - and _")
-            );
+            return Err(Error::refused(reason)
+                .advise("--name sets another name, of letters, digits, - and _"));
         }
         let etc = root.join("etc");
         let unit = format!("dayfly-cgroup-{name}.service");

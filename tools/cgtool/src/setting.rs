@@ -123,7 +123,7 @@ pub fn check_usage(write: &Write) -> Result<(), String> {
     let used = fs::read_to_string(directory.join(usage)).unwrap_or_default();
     match used.trim().parse::<u64>() {
         Ok(used) if limit < used => Err(format!(
-            "the limit of {limit} bytes is below what the group uses now, {used} bytes"
+            "the limit of {limit} bytes is below the present usage of the group, {used} bytes"
         )),
         _ => Ok(()),
     }
@@ -169,8 +169,8 @@ fn missing(tree: &Tree, group: &Group, mount: &Mount, key: &str, file: &str) -> 
     if let (Version::V2, Some(name)) = (mount.version, name)
         && !handed.split_whitespace().any(|have| have == name)
     {
-        let reason = format!("the group {group} has not been handed the controller {name}");
-        let advice = format!("\"dayfly cgroup create {}\" hands it down", group.path);
+        let reason = format!("the controller {name} is not delegated to the group {group}");
+        let advice = format!("\"dayfly cgroup create {}\" delegates it", group.path);
         return Error::refused(reason).advise(advice);
     }
     let error = rustix::io::Errno::NOENT;
@@ -186,7 +186,7 @@ fn unknown(tree: &Tree, group: &Group, key: &str) -> Error {
     let error = Error::refused(format!("no controller has a file {key:?}"));
     match key::nearest(key, files.iter().map(String::as_str)) {
         Some(name) => error.advise(format!("did you mean {name}?")),
-        None => error.advise("\"dayfly cgroup get -a GROUP\" shows what there is"),
+        None => error.advise("\"dayfly cgroup get -a GROUP\" lists the files"),
     }
 }
 

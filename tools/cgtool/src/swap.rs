@@ -114,8 +114,7 @@ impl Side {
             // On v2, children keep those of their CPUs that remain; if none remains, they use all CPUs of the group.
             let partition = fs::read_to_string(self.directory.join("cpuset.cpus.partition"));
             if partition.is_ok_and(|kind| kind.trim() != "member") {
-                let reason =
-                    format!("the group {} is a partition: its CPUs are its alone", self.name);
+                let reason = format!("the group {} is a partition with exclusive CPUs", self.name);
                 let advice = "set cpuset.cpus.partition to member first";
                 return Err(Error::refused(reason).advise(advice));
             }
@@ -171,7 +170,7 @@ fn read(path: &Path) -> Result<List, Error> {
 
 fn refused(error: Error, file: &Path) -> Error {
     let name = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    error.advise(format!("what was exchanged so far is taken back; look at the siblings of {name}"))
+    error.advise(format!("the exchange is undone; check the siblings of {name}"))
 }
 
 #[cfg(test)]

@@ -68,14 +68,18 @@ fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
         let error = of_cgroup(error);
         match error.errno() {
             Some(Errno::BUSY) => error.advise(
-                "on cgroup v2 a group that hands controllers down can have no processes of its own",
+                "on cgroup v2, a group that delegates controllers cannot contain processes",
             ),
             Some(Errno::INVAL) => error.advise("threads of the kernel itself can't be moved"),
-            Some(Errno::NOSPC) => error.advise("the group has no CPUs or memory nodes yet: set them"),
-            Some(Errno::OPNOTSUPP) => error.advise("the group is threaded and takes threads alone"),
+            Some(Errno::NOSPC) => {
+                error.advise("the group has no CPUs or memory nodes yet: set them")
+            }
+            Some(Errno::OPNOTSUPP) => {
+                error.advise("the group is threaded and accepts only threads")
+            }
             Some(Errno::ACCESS) => error.advise(
-                "moving takes write access to cgroup.procs of the group and, on cgroup v2, of the one \
-                 above both",
+                "moving requires write access to cgroup.procs of the group and, on cgroup v2, of \
+                 the common ancestor",
             ),
             _ => error,
         }

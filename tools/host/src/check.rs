@@ -65,7 +65,7 @@ pub fn look(facts: &Facts, measure: bool) -> Result<Vec<Section>, Error> {
 fn head(facts: &Facts) -> String {
     let name = facts.text("/proc/sys/kernel/hostname").unwrap_or_else(|| "a host".to_owned());
     let cpus = facts.text("/sys/devices/system/cpu/online").unwrap_or_default();
-    format!("{name}, Linux {}, CPUs {cpus}: what it does to the start of containers", facts.release)
+    format!("{name}, Linux {}, CPUs {cpus}: effects on the start of containers", facts.release)
 }
 
 fn json(facts: &Facts, sections: &[Section]) -> serde_json::Value {

@@ -30,7 +30,7 @@ impl Facts {
         facts.release = facts.text("/proc/sys/kernel/osrelease").ok_or_else(|| {
             let file = facts.path("/proc/sys/kernel/osrelease");
             Error::refused(format!("{}: no such file", file.display()))
-                .advise("a sysroot holds a host's /proc and /sys as far as they matter")
+                .advise("a sysroot must contain the relevant files of a host's /proc and /sys")
         })?;
         facts.version = version(&facts.release);
         Ok(facts)

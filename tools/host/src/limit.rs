@@ -85,10 +85,10 @@ fn failed(op: &'static str, errno: Errno) -> Error {
     let error = Error::system(op, "the limit of starts (System V semaphores)", errno);
     match errno {
         Errno::PERM => error.advise(
-            "somebody else's semaphores have its key: remove them as root, ipcrm -S 0x64617966",
+            "semaphores of another program have its key: remove them as root, ipcrm -S 0x64617966",
         ),
         Errno::NOSPC => error.advise("raise kernel.sem (man 5 proc)"),
-        Errno::NOSYS => error.advise("this needs a kernel with CONFIG_SYSVIPC"),
+        Errno::NOSYS => error.advise("this requires a kernel with CONFIG_SYSVIPC"),
         _ => error,
     }
 }

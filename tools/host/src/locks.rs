@@ -79,7 +79,7 @@ impl Work {
 
     fn describe(self) -> &'static str {
         match self {
-            Self::Lock => "one lock, as mount_lock is: read its sequence, take it, release it",
+            Self::Lock => "one lock like mount_lock: read its sequence, take it, release it",
             Self::Mounts => {
                 "mounts: a layer bound and taken away (open_tree, move_mount, umount2), each thread in a \
                  mount namespace of its own"
@@ -238,8 +238,8 @@ fn picture(curves: &[Curve]) -> Result<String, Error> {
         })
     };
     let charts: Vec<Chart> = [
-        of_work("lock", "How long a turn at one lock takes"),
-        of_work("mounts", "How long a mount and its unmount take"),
+        of_work("lock", "Time of a turn at one lock"),
+        of_work("mounts", "Time of a mount and its unmount"),
     ]
     .into_iter()
     .flatten()

@@ -139,7 +139,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
         (None, false) => {
             let reason = "the locks of another host can't be measured here";
             let advice =
-                "have \"dayfly host locks --format json\" made there, and give it with --locks";
+                "run \"dayfly host locks --format json\" there, and pass its output with --locks";
             return Err(Error::refused(reason).advise(advice));
         }
     };

@@ -123,13 +123,15 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
         },
     )?;
     let too_many = (layers > MOST_LAYERS).then(|| {
-        format!("no container can have it: it has {layers} layers, the kernel takes {MOST_LAYERS}")
+        format!(
+            "no container can use it: it has {layers} layers, the kernel supports {MOST_LAYERS}"
+        )
     });
     // A name given by the user may move to another image, and so may a registry's tag.
     let is_chosen = is_named || matches!(source.blobs, Blobs::Registry(_));
     let moved = moved.iter().filter(|_| !is_chosen).map(|(name, old)| {
         format!(
-            "{name} was the name of another image until now, {old}; --name gives this one another"
+            "{name} was the name of another image until now, {old}; --name gives this image another name"
         )
     });
     for sentence in other_platform.into_iter().chain(losses).chain(too_many).chain(moved) {

@@ -92,7 +92,7 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
     let names = if options.names.is_empty() { &source.names } else { &options.names };
     if names.is_empty() {
         return Err(Error::Unfit(
-            "the image has no name where it comes from: give it one by --name".to_owned(),
+            "the source contains no name of the image: use --name".to_owned(),
         ));
     }
     if source.manifest.layers.is_empty() {

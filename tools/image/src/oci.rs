@@ -180,7 +180,7 @@ pub struct RootFs {
 /// [`Error::Unfit`] if it is not valid JSON of that type.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T> {
     serde_json::from_slice(bytes)
-        .map_err(|error| Error::Unfit(format!("{what} is not as it should be: {error}")))
+        .map_err(|error| Error::Unfit(format!("{what} is invalid: {error}")))
 }
 
 fn few_words(what: &str, words: usize) -> Result<()> {
@@ -200,11 +200,13 @@ impl Manifest {
     pub fn check(&self) -> Result<()> {
         let kind = self.config.media_type.as_str();
         if !kind.is_empty() && !CONFIG.contains(&kind) {
-            return Err(Error::Unfit(format!("this is no container image, but holds {kind}")));
+            return Err(Error::Unfit(format!(
+                "this is not a container image, but contains {kind}"
+            )));
         }
         if self.layers.len() > LAYERS {
             return Err(Error::Unfit(format!(
-                "the image has {} layers, and {LAYERS} are read: put layers together",
+                "the image has {} layers, but at most {LAYERS} are read: merge layers",
                 self.layers.len()
             )));
         }

@@ -32,7 +32,7 @@ impl Platform {
         };
         if os.is_empty() || architecture.is_empty() {
             return Err(Error::Unfit(format!(
-                "{text:?} is no platform: it must be like linux/amd64 or linux/arm/v7"
+                "{text:?} is not a platform: it must be like linux/amd64 or linux/arm/v7"
             )));
         }
         let architecture = match architecture {
@@ -83,7 +83,7 @@ pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a 
                 .map(ToString::to_string)
                 .collect();
             Error::Unfit(match there[..] {
-                [] => format!("there is no image for {wanted}, nor any that names its platform"),
+                [] => format!("there is no image for {wanted}, and no image states its platform"),
                 _ => format!(
                     "there is no image for {wanted}: --platform takes one of {}",
                     there.join(", ")

@@ -71,7 +71,7 @@ impl Reference {
         let name = name::familiar(name).to_owned();
         let reference = Self { name, tag: tag.map(str::to_owned), digest };
         if reference.file_name().len() > LONGEST {
-            return Err(unfit("it is too long for a name of a file"));
+            return Err(unfit("it is too long for a file name"));
         }
         Ok(reference)
     }
@@ -83,7 +83,7 @@ impl Reference {
     pub fn registry(&self) -> Result<(String, String)> {
         let (host, repository) = name::split(&self.name);
         let unfit = |reason: &str| {
-            Err(Error::Unfit(format!("{self} is no name of a registry's image: {reason}")))
+            Err(Error::Unfit(format!("{self} is not a name of an image in a registry: {reason}")))
         };
         let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
         if port.is_some_and(|port| port.parse::<u16>().is_err()) {

@@ -110,8 +110,8 @@ echo /no/such/layer >>$T/list
 "$R" rootfs mount $T/list $T/at --uid-range auto 2>&1 || true
 find $T/store/mounts $T/ids -mindepth 1
 "#,
-        "c\nerror: T/at is in use (--lazy takes it away all the same)\n\
-         error: no image a/c in T/store: \"dayfly image ls\" tells which there are\n\
+        "c\nerror: T/at is in use (--lazy unmounts it nevertheless)\n\
+         error: no image a/c in T/store: \"dayfly image ls\" lists the images\n\
          error: --uid-range 5: must be auto, shared, host or START:COUNT\n\
          error: stat layer /no/such/layer: no such file or directory\n",
     );

@@ -122,7 +122,7 @@ fn tell(
     };
     list("made, and refused as before", refused.into_iter().collect());
     list(
-        "made, and refused as dayfly has no name for it",
+        "was made, and is refused because dayfly has no name for it",
         nameless.iter().map(String::as_str).collect(),
     );
     let times = if options.count == 1 {

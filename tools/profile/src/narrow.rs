@@ -97,7 +97,7 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
                     "the profile allows calls by default, and refuses {} by arguments",
                     names_of(rule).next().unwrap_or("none")
                 ))
-                .advise("learn from one that refuses by default, such as an engine's"));
+                .advise("use a profile that refuses by default, such as that of an engine"));
             }
             rules.push(rule.clone());
         } else if !allows_by_default {

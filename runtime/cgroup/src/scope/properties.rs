@@ -130,7 +130,7 @@ fn add_unified(list: &mut Vec<Property>, resources: &Resources, idles: bool) -> 
         let value = value.trim();
         let invalid = || Error::Invalid {
             setting: "unified",
-            reason: format!("{file}: {value:?} is not what this file takes"),
+            reason: format!("{file}: {value:?} is not a valid value"),
         };
         let number = || match value {
             "max" => Ok(u64::MAX),

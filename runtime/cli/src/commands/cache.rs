@@ -7,8 +7,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     match invocation.arguments.first() {
         Some(&"clear") => Ok(container::clear_cache()?),
         Some(other) => Err(Failure::new(format_args!(
-            "cache: {other:?} cannot be done; there is only \"clear\""
+            "cache: unknown action {other:?}; the only action is \"clear\""
         ))),
-        None => Err(Failure::new("cache: say what is to be done: \"clear\"")),
+        None => Err(Failure::new("cache: no action is given: use \"clear\"")),
     }
 }

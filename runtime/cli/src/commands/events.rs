@@ -65,7 +65,7 @@ fn cgroup(container: &Container) -> Result<Cgroup, Failure> {
 /// statistics cannot be read, a warning is printed, and the others are printed nevertheless.
 fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
     if !invocation.arguments.is_empty() {
-        return Err(Failure::new("--all is for all containers: give it no id"));
+        return Err(Failure::new("--all is for all containers: leave out the id"));
     }
     if is_json && !invocation.values.flag(&STATS) {
         return Err(Failure::new("--all is only for --stats and --format prometheus"));

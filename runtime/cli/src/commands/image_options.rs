@@ -168,9 +168,7 @@ fn log_size(text: Option<&str>) -> Result<u64, Failure> {
 fn reaper(invocation: &Invocation<'_>) -> Result<String, Failure> {
     const OWN: &str = "/proc/self/exe";
     if invocation.values.is_set(&PRESERVE_FDS) {
-        return Err(Failure::new(
-            "--init hands on no descriptors: --preserve-fds has no place beside it",
-        ));
+        return Err(Failure::new("--init passes on no descriptors: leave out --preserve-fds"));
     }
     if invocation.args.env("LISTEN_FDS").is_some() {
         return Err(Failure::new(

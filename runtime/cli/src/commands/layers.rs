@@ -70,10 +70,10 @@ impl Places {
             (Some(image), None) => format!("{}/layers", image.directory),
             (None, Some(file)) => container::absolute(file)?,
             (None, None) => return Err(Failure::new("--image REF: REF is empty")),
-            _ => return Err(Failure::new("--layers FILE or --image REF: one of them")),
+            _ => return Err(Failure::new("--layers FILE and --image REF: use only one of them")),
         };
         if image.is_some() && values.is_set(&BUNDLE) {
-            return Err(Failure::new("--image REF is a bundle itself: --bundle has no place here"));
+            return Err(Failure::new("--image REF replaces the bundle: leave out --bundle"));
         }
         if values.is_set(&EPHEMERAL_SIZE) && !values.flag(&EPHEMERAL) {
             return Err(Failure::new("--ephemeral-size needs --ephemeral"));

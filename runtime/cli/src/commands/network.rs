@@ -32,7 +32,7 @@ impl Asked {
             Some(("container", id)) => of_container(invocation, id).map_err(of_option),
             Some(("ns", path)) => of_path(path).map_err(of_option),
             _ => Err(Failure::new(format_args!(
-                "--network {text}: there are none, host, container:ID and ns:PATH; dayfly makes no networks"
+                "--network {text}: must be none, host, container:ID or ns:PATH; dayfly makes no networks"
             ))),
         }
     }

@@ -39,7 +39,7 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let is_background = values.flag(&BACKGROUND);
     if is_background && values.flag(&REMOVE) {
         (invocation.tell)(&format!(
-            "--rm with -d: nobody is there to remove the container when it ends: \"{NAME} delete {id}\" does"
+            "--rm with -d: no process can remove the container when it ends: use \"{NAME} delete {id}\""
         ));
     }
     let create = create::options(invocation, id)?;

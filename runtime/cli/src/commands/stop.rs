@@ -42,7 +42,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         }
     }
     Err(Failure::new(format_args!(
-        "container {} does not end: its program got KILL {} s ago",
+        "container {} does not stop: its program got KILL {} s ago",
         container.id(),
         PATIENCE.as_secs()
     )))

@@ -33,8 +33,8 @@ pub fn command(program: &str, words: &[&str], invocation: &Invocation<'_>) -> Re
     }
     Err(match last {
         Errno::NOENT => Failure::new(format_args!(
-            "{program} is not there: it belongs beside dayfly or in ../libexec/dayfly; \
-             make build and make install put it there"
+            "{program} is missing: it must be in the directory of dayfly or in ../libexec/dayfly, \
+             where make build and make install put it"
         )),
         errno => sys::Error::new("exec", program, errno).into(),
     })

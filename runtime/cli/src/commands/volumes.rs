@@ -42,11 +42,13 @@ pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
 fn volume<'a>(text: &'a str) -> Result<Mount<'a>, String> {
     let mut parts = text.splitn(3, ':');
     let (Some(source), Some(destination)) = (parts.next(), parts.next()) else {
-        return Err("must be SOURCE:DEST[:OPTIONS]; there are no volumes without a source".into());
+        return Err(
+            "must be SOURCE:DEST[:OPTIONS]; volumes without a source are not supported".into()
+        );
     };
     if !source.starts_with(['/', '.']) {
         return Err(format!(
-            "there are no named volumes: a path of the host begins with / or ./ ({source:?} does not)"
+            "there are no named volumes: a path of the host must begin with / or ./, unlike {source:?}"
         ));
     }
     let words = parts.next().into_iter().flat_map(|options| options.split(','));
@@ -66,9 +68,9 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
         match word.as_str() {
             // These request an SELinux label, and have no effect on a host without SELinux.
             "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
-            "z" | "Z" => return Err(format!("{word}: dayfly gives files no labels: chcon does")),
+            "z" | "Z" => return Err(format!("{word}: dayfly does not label files: use chcon")),
             "U" => {
-                return Err("U: dayfly changes no owners: chown does, or idmap shows others".into());
+                return Err("U: dayfly changes no owners: use chown, or the option idmap".into());
             }
             word if UNFIT.contains(&word) || !mount_options::known().any(|known| known == word) => {
                 return Err(format!("there is no option {word:?} of a bind mount"));
@@ -89,12 +91,12 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
 fn place(destination: &str) -> Result<InRoot<'_>, String> {
     if !destination.starts_with('/') {
         return Err(format!(
-            "the place in the container, {destination:?}, must be an absolute path"
+            "the path in the container, {destination:?}, must be an absolute path"
         ));
     }
     let place = InRoot::new(destination);
     match place.as_str() {
-        "/" => Err("the root of the container is the image's".into()),
+        "/" => Err("the root of the container is that of the image".into()),
         "/proc" => Err("/proc is the container's own".into()),
         REAPER => Err(format!("{REAPER} is kept for --init")),
         _ => Ok(place),

@@ -142,11 +142,11 @@ impl Container {
         }
         if changes.is_some() {
             return Err(Error::text(
-                "criu has not told when the processes were stopped: the changes of the root filesystem are not saved",
+                "criu has not reported when the processes were stopped: the changes of the root filesystem are not saved",
             ));
         }
         if let Err(error) = images.write_sizes() {
-            (options.warn.0)(&format!("whether images are whole will not be seen: {error}"));
+            (options.warn.0)(&format!("a restore will not detect truncated images: {error}"));
         }
         if !options.leave_running {
             let id = self.id().to_string();
@@ -253,8 +253,8 @@ fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
     Err(Error::Text(match features.mem_track {
         true => format!("--{option} is not supported yet"),
         false => format!(
-            "--{option}: criu is missing the feature mem_dirty_track: this kernel cannot tell which memory \
-             was changed (CONFIG_MEM_SOFT_DIRTY)"
+            "--{option}: criu is missing the feature mem_dirty_track: this kernel cannot track \
+             changed memory (CONFIG_MEM_SOFT_DIRTY)"
         ),
     }))
 }

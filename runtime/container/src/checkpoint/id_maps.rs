@@ -33,7 +33,7 @@ pub(super) fn check(saved: Option<&UserNamespace>, spec: &Spec<'_>) -> Result<()
                 if sorted(&saved) != sorted(&wanted) {
                     return Err(Error::Text(format!(
                         "the checkpoint has the {kind} id mappings {}, the configuration has {}: \
-                         a restore needs the same",
+                         a restore requires the same mappings",
                         text(&saved),
                         text(&wanted)
                     )));

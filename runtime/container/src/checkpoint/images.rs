@@ -77,8 +77,8 @@ impl Directory {
         }
         if stat.st_mode & 0o022 != 0 {
             return Err(Error::Text(format!(
-                "{path} can be written to by others (mode {:04o}): images must be the caller's alone; \
-                 take a directory with mode 0700",
+                "{path} can be written to by others (mode {:04o}): images must be the caller's \
+                 alone; use a directory with mode 0700",
                 stat.st_mode & 0o7777
             )));
         }
@@ -101,7 +101,7 @@ impl Directory {
         if inode(self)? == inode(&again)? {
             return Ok(again);
         }
-        Err(Error::Text(format!("{}: another directory has taken its place meanwhile", self.path)))
+        Err(Error::Text(format!("{}: another directory has replaced it meanwhile", self.path)))
     }
 
     fn object(&self, name: &str) -> String {
@@ -129,7 +129,7 @@ impl Directory {
         match self.read(INVENTORY, 1 << 20) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
             Ok(_) => Err(Error::Text(format!(
-                "{}/{INVENTORY} is damaged: no inventory of criu's",
+                "{}/{INVENTORY} is damaged: it is not an inventory of criu",
                 self.path
             ))),
             Err(Error::System(error)) if error.errno == Errno::NOENT => Err(Error::Text(format!(
@@ -227,7 +227,7 @@ impl Directory {
     pub fn lock(&self) -> Result<(), Error> {
         match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Text(format!(
-                "another checkpoint writes to {}: wait until it has ended, or take another directory",
+                "another checkpoint writes to {}: wait until it has ended, or use another directory",
                 self.path
             ))),
             // Some file systems do not support locks.
@@ -243,8 +243,8 @@ impl Directory {
             return Ok(());
         }
         Err(Error::Text(format!(
-            "{} can be searched by others (mode {:04o}): the images of this container have files that others may \
-             read; take a directory with mode 0700",
+            "{} can be searched by others (mode {:04o}): the images of this container have files \
+             that others may read; use a directory with mode 0700",
             self.path,
             mode & 0o7777
         )))

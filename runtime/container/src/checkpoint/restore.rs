@@ -282,7 +282,7 @@ impl Restoration<'_> {
                 let _ = cgroup.as_ref().map(Cgroup::end_processes);
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
-                    Ok(_) => Err(Error::text("criu restored no process that it told of")),
+                    Ok(_) => Err(Error::text("criu reported no restored process")),
                 }
             }
         }

@@ -362,7 +362,7 @@ impl Session {
                 Ok(0) if self.deadline.is_some_and(|deadline| deadline.left().is_none()) => {
                     let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
                     return Err(Error::Text(format!(
-                        "criu was ended, because it has not answered within {} seconds: does ${PROGRAM} name a criu?",
+                        "criu was killed, because it has not answered within {} seconds: does ${PROGRAM} name a criu?",
                         PATIENCE.as_secs()
                     )));
                 }
@@ -374,7 +374,7 @@ impl Session {
         if let Some(signal) = signals.and_then(|fd| read_signal(fd.as_fd()).ok()) {
             let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
             return Err(Error::Text(format!(
-                "criu was ended, because signal {signal} interrupted this command: try again"
+                "criu was killed, because signal {signal} interrupted this command: try again"
             )));
         }
         let [answer, end, _] = &fds;
@@ -442,7 +442,7 @@ impl Drop for Session {
 
 fn no_version(path: &str, why: &str) -> Error {
     Error::Text(format!(
-        "CRIU version check failed: {path} does not tell its version: 3.0 or newer is needed: {why}"
+        "CRIU version check failed: {path} does not report its version: 3.0 or newer is required: {why}"
     ))
 }
 

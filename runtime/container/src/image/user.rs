@@ -26,7 +26,7 @@ pub(super) fn resolve(text: &str, layers: &Layers) -> Result<User, Error> {
         // A user given by number, without a group, needs no /etc/passwd.
         Err(_) if number(name).is_some() && group.is_none() => Ok(String::new()),
         Err(error) => Err(Error::Text(format!(
-            "--user {text}: {error} (links are not followed, nor more than {LONGEST} bytes read: give numbers)"
+            "--user {text}: {error} (links are not followed, and at most {LONGEST} bytes are read: use numbers)"
         ))),
     };
     find(text, &read(c"passwd")?, &read(c"group")?)

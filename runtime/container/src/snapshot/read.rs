@@ -48,7 +48,7 @@ impl Reader<'_> {
     pub fn root(&self, mount: &RootMount<'_>) -> Result<(Root, Option<Ids>), Error> {
         let words = self.words(mount)?;
         if words.ids.is_some() && sys::user_namespace::is_nested() {
-            return Err(refused(mount, "uidmap and gidmap take the host's root"));
+            return Err(refused(mount, "uidmap and gidmap require the host's root"));
         }
         if mount.kind != "overlay" {
             let root = Root::Mount(Box::new(entry(mount, &words)?));
@@ -100,7 +100,7 @@ impl Reader<'_> {
             let Some(bind) = is_bind else {
                 return Err(refused(
                     mount,
-                    "below the root, uidmap and gidmap are for bind mounts alone",
+                    "below the root, uidmap and gidmap are only for bind mounts",
                 ));
             };
             entry.options.push(if bind.recursive { "ridmap" } else { "idmap" }.into());

@@ -30,7 +30,9 @@ pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Fai
 pub(crate) fn label_process(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failure> {
     let written = write(proc, c"self/attr/exec", label.as_bytes());
     written.op(match written {
-        Err(Errno::INVAL) => "can't set process label (the policy has none such): write attr/exec",
+        Err(Errno::INVAL) => {
+            "can't set process label (the policy does not define it): write attr/exec"
+        }
         _ => "can't set process label: write attr/exec",
     })
 }
@@ -40,7 +42,7 @@ pub(crate) fn label_keys(proc: BorrowedFd<'_>, label: &str) -> Result<(), Failur
     match write(proc, c"self/attr/keycreate", label.as_bytes()) {
         Err(Errno::NOENT) => Ok(()),
         Err(Errno::INVAL) => Err(Errno::INVAL)
-            .op("can't set key label (the policy has none such): write attr/keycreate"),
+            .op("can't set key label (the policy does not define it): write attr/keycreate"),
         result => result.op("write attr/keycreate"),
     }
 }

@@ -224,7 +224,7 @@ fn end_input(stream: BorrowedFd<'static>, uid: u32) -> Result<(), Failure> {
 /// Opens the container's own /dev/null, verified.
 fn open_null() -> Result<OwnedFd, Failure> {
     const REOPEN: &str = "reopen /dev/null of the standard streams as the container's own \
-         (give it that device, or the streams something other than /dev/null)";
+         (add that device to the container, or use streams other than /dev/null)";
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let null = sys::inside::open_absolute(c"/dev/null", flags).op(REOPEN)?;
     let stat = fstat(&null).op("fstat")?;

@@ -105,7 +105,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
         }
         Some(InitStep::LimitResources(_)) if errno == Errno::PERM => Error::Init {
             step: "error setting rlimits".into(),
-            detail: format!("{detail} (raising a hard limit takes CAP_SYS_RESOURCE)"),
+            detail: format!("{detail} (raising a hard limit requires CAP_SYS_RESOURCE)"),
             errno,
         },
         Some(InitStep::ChangeUser { uid, gid, .. }) if errno == Errno::INVAL => {
@@ -123,8 +123,8 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
                      the host's /sys, or add the namespace)"
                 }
                 b"proc" => {
-                    " (a user namespace may mount proc only with a PID namespace of its own, and where \
-                     it sees one that nothing is mounted over)"
+                    " (a user namespace may mount proc only with a PID namespace of its own, and \
+                     only if it sees a proc that nothing is mounted over)"
                 }
                 _ => "",
             };

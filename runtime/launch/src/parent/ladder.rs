@@ -139,8 +139,8 @@ impl Parent<'_> {
             (Errno::BUSY, Some(path)) if is_born_inside => return handing_down(path).into(),
             _ if attempt.moved == Moved::Everywhere => "intermediate".into(),
             (Errno::ACCESS, _) if is_born_inside => format!(
-                "{:?} into its cgroup (which takes the right to write to cgroup.procs of the nearest cgroup above \
-                 both it and the caller's)",
+                "{:?} into its cgroup (this requires write access to cgroup.procs of the nearest \
+                 common ancestor of it and the caller's cgroup)",
                 wanted.at_birth()
             ),
             _ => format!("{:?}", wanted.at_birth()),
@@ -237,9 +237,9 @@ fn past_the_limit(
 #[cold]
 fn handing_down(path: &str) -> sys::Error {
     let object = format!(
-        "into {path} (it hands controllers down to cgroups below it, and so can have no processes of its own: \
-         name another cgroupsPath, as one below it, or take the controllers out of its \
-         cgroup.subtree_control)"
+        "into {path} (it delegates controllers to cgroups below it, so it cannot contain \
+         processes: use another cgroupsPath, such as one below it, or remove the controllers from \
+         its cgroup.subtree_control)"
     );
     sys::Error::new("unable to apply cgroup configuration: clone3", object, Errno::BUSY)
 }

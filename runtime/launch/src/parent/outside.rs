@@ -36,7 +36,7 @@ impl Parent<'_> {
         let Some((file, own)) = self.open_oom_score(&score)? else { return Ok(()) };
         rustix::io::pwrite(&file, score.as_bytes(), 0).map_err(|errno| {
             let hint = match errno {
-                Errno::ACCESS => " (below the caller's own, which takes CAP_SYS_RESOURCE)",
+                Errno::ACCESS => " (a value below the caller's own requires CAP_SYS_RESOURCE)",
                 _ => "",
             };
             sys::Error::new("set", format!("oom_score_adj {score}{hint}"), errno)

@@ -106,12 +106,12 @@ impl Publisher {
         }
         let length = event.event.value.len();
         if length > LONGEST_EVENT {
-            self.warn(format!("event {} of {length} bytes is too long to be told", event.topic));
+            self.warn(format!("event {} of {length} bytes is too long to be sent", event.topic));
             return;
         }
         let lost = self.queue.push(Item { event, time: now() });
         if lost > 0 && !mem::replace(&mut self.has_warned, true) {
-            self.warn("containerd takes no events: the oldest of those that wait are lost".into());
+            self.warn("containerd takes no events: the oldest queued events are lost".into());
         }
         self.advance(poller);
     }
@@ -227,7 +227,7 @@ impl Publisher {
         }
         let topic = self.queue.pop().map_or("", |item| item.event.topic);
         self.refusals = 0;
-        self.warn(format!("containerd does not take event {topic}: {status}"));
+        self.warn(format!("containerd does not accept event {topic}: {status}"));
     }
 
     /// Closes a connection that has failed.

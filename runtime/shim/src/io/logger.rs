@@ -176,7 +176,7 @@ impl Logger {
             self.fail(failure.into(), poller);
         } else if self.says_ready && !said {
             self.fail(
-                self.error("has ended, or closed descriptor 5, without saying that it is ready"),
+                self.error("has ended, or closed descriptor 5, without reporting that it is ready"),
                 poller,
             );
         } else {

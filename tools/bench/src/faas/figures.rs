@@ -62,7 +62,7 @@ fn about(policy: Policy, options: &Faas) -> String {
         Policy::KeepAlive => format!("an idle container is kept for {:?}", options.keep),
         Policy::Warm => format!("{} started containers in stock", options.pool),
         Policy::Histogram => format!(
-            "kept or started ahead by idle times, for {:?} while these tell nothing",
+            "kept or started in advance by idle times, for {:?} while these are not known",
             options.keep
         ),
     };

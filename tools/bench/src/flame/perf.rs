@@ -54,7 +54,7 @@ impl Perf {
             .stderr(File::create(&errors).map_err(Error::at("write", &errors))?);
         let child = perf.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::Unfit("there is no perf: install linux-perf".to_owned())
+                Error::Unfit("perf is missing: install linux-perf".to_owned())
             }
             _ => Error::at("execute", Path::new("perf"))(error),
         })?;

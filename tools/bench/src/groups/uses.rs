@@ -53,7 +53,7 @@ impl Site<'_> {
         if self.cpus < 28 {
             let cpus = self.cpus;
             shown.note(format!(
-                "{cpus} CPUs here: parts of their time stand for 2, 4, 8 and 14 of them"
+                "{cpus} CPUs here: parts of their time represent 2, 4, 8 and 14 CPUs"
             ));
         }
         let mut from = 0;
@@ -107,7 +107,7 @@ impl Site<'_> {
     fn scaling(&self, shown: &mut Shown) -> Result<(), Error> {
         if self.cpus < 8 {
             shown.note(format!(
-                "{} here: quarters of their time stand for 2, 4, 6 and 8 of them",
+                "{} here: quarters of their time represent 2, 4, 6 and 8 CPUs",
                 counted(self.cpus, "CPU")
             ));
         }
@@ -132,7 +132,7 @@ impl Site<'_> {
 
     fn swap(&self, shown: &mut Shown) -> Result<(), Error> {
         if self.cpus < 2 {
-            shown.note("one CPU here: there are none to exchange");
+            shown.note("only one CPU here: no CPUs to exchange");
             return Ok(());
         }
         let mut names = vec!["instance 1", "instance 2"];
@@ -181,8 +181,8 @@ impl Site<'_> {
         let data = if self.has_swap { Data::Memory } else { Data::File };
         if data == Data::File {
             shown.note(
-                "no swap here: instances work on files, of which the kernel keeps in memory what there is room for; what a \
-                 held one has no room for is read again",
+                "no swap here: instances work on files, which the kernel caches as memory \
+                 permits; an instance with a limit must read pages again",
             );
         }
         let instances = self.start(&names, true, data)?;

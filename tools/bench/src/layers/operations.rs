@@ -71,7 +71,8 @@ pub(super) fn text(counted: &[Counted]) -> String {
     layers.sort_unstable();
     layers.dedup();
     if layers.is_empty() {
-        return "This kernel does not tell of mounts (6.15 does): none were counted.\n".to_owned();
+        return "This kernel does not report mounts (Linux 6.15 does): none were counted.\n"
+            .to_owned();
     }
     let headings: Vec<String> =
         layers.iter().map(|layers| report::count::counted(*layers, "layer")).collect();

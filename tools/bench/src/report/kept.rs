@@ -69,7 +69,7 @@ pub(super) fn lock(directory: &Path) -> Result<File, Error> {
         Err(_) => {
             let directory = directory.display();
             Err(Error::Unfit(format!(
-                "{directory}: another report is being made there: wait for it"
+                "{directory}: another report is being made there: wait until it is finished"
             )))
         }
     }

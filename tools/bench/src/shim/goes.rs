@@ -50,7 +50,7 @@ impl<'a> Bench<'a> {
         let events = Events::listen();
         if let Err(error) = &events {
             eprintln!(
-                "warning: {error}: nothing is told of the time from a shim's start to its delete"
+                "warning: {error}: the time from a shim's start to its delete is not measured"
             );
         }
         Self { options, daemon, client: None, events: events.ok(), held: Vec::new(), serial: 0 }

@@ -49,9 +49,9 @@ pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
                 }
                 "default" => default = parser.default()?,
                 "namespace" => {
-                    return Err(
-                        source.error("namespace sections went with the ns subsystem (Linux 3.0)")
-                    );
+                    return Err(source.error(
+                        "namespace sections are not supported: Linux 3.0 removed the ns subsystem",
+                    ));
                 }
                 other => {
                     return Err(unknown(
@@ -94,7 +94,7 @@ fn tokens(text: &str, path: &Path) -> Result<Vec<Token>, Error> {
                 }
                 '"' => {
                     let Some((word, after)) = rest[1..].split_once('"') else {
-                        return Err(source.error("a quote that does not end on its line"));
+                        return Err(source.error("a quoted text that does not end on its line"));
                     };
                     rest = after;
                     Kind::Word(word.to_owned())
@@ -187,7 +187,7 @@ impl Parser {
         let (name, _) = self.word("the name of a group")?;
         let mut group = Group::at(&name).map_err(|reason| source.error(reason))?;
         if group.path.is_empty() {
-            return Err(source.error("the root of a hierarchy is no group of a cgroup plan"));
+            return Err(source.error("the root of a hierarchy cannot be in a cgroup plan"));
         }
         let mut ownership = default.clone();
         let mut settings = Vec::new();
@@ -199,7 +199,7 @@ impl Parser {
                 continue;
             }
             if section.contains('.') {
-                let reason = format!("{section:?} stands outside of a controller's section");
+                let reason = format!("{section:?} is outside of a controller's section");
                 return Err(source.error(reason));
             }
             if !group.controllers.contains(&section) {

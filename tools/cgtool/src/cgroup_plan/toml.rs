@@ -335,7 +335,7 @@ impl Raw {
         let path = files.path(name)?;
         let group = Group::at(&path).map_err(|reason| self.source.error(reason))?;
         if group.path.is_empty() {
-            return Err(self.source.error("the root of a hierarchy is no group of a cgroup plan"));
+            return Err(self.source.error("the root of a hierarchy cannot be in a cgroup plan"));
         }
         Ok(GroupPlan {
             group: Group { controllers: self.controllers, ..group },
@@ -395,7 +395,7 @@ fn table<'a>(text: &Text, value: &'a Spanned<DeValue<'a>>) -> Result<Vec<Entry<'
 fn string(text: &Text, value: &Spanned<DeValue<'_>>) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::String(string) => Ok(string.to_string()),
-        _ => Err(text.source(value.span().start).error("there should be a text in quotes here")),
+        _ => Err(text.source(value.span().start).error("a quoted text is expected here")),
     }
 }
 

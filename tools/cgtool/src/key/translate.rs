@@ -93,8 +93,8 @@ fn to_v2(key: &str, value: &str, present: Present<'_>) -> Result<Vec<Assign>, St
             match (size(key, value)?, bytes(&memory).unwrap_or(None)) {
                 (None, _) => one(file, "max"),
                 (Some(_), None) => Err(format!(
-                    "{key} limits memory and swap together, and there is no limit of memory to take \
-                     from it: set memory.limit_in_bytes first"
+                    "{key} limits memory and swap together, and no memory limit is set: \
+                     set memory.limit_in_bytes first"
                 )),
                 (Some(both), Some(memory)) if both < memory => {
                     Err(format!("{key}: {both} is less than the limit of memory alone, {memory}"))
@@ -147,8 +147,8 @@ fn to_v1(key: &str, value: &str, present: Present<'_>) -> Result<Vec<Assign>, St
             (Some(swap), Some(memory)) => match bytes(&memory)? {
                 Some(memory) => one(file, memory.saturating_add(swap).to_string()),
                 None => Err(format!(
-                    "{key}: cgroup v1 limits memory and swap together, and there is no limit of \
-                     memory: set memory.max first"
+                    "{key}: cgroup v1 limits memory and swap together, and no memory limit is \
+                     set: set memory.max first"
                 )),
             },
             (Some(_), None) => Err(format!("{key}: this kernel does not account for swap")),

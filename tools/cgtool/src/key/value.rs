@@ -108,7 +108,8 @@ pub fn bytes(text: &str) -> Result<Option<u64>, String> {
     if matches!(text, "max" | "-1") {
         return Ok(None);
     }
-    let wrong = || format!("{text:?} is no size: give bytes, or a number with K, M, G or T");
+    let wrong =
+        || format!("{text:?} is not a size: use a number of bytes, or a number with K, M, G or T");
     let bytes = report::size::bytes(text).map_err(|_| wrong())?;
     // v1 prints "no limit" as the largest number of pages that a 64-bit counter can hold.
     Ok((bytes < 0x7fff_ffff_ffff_f000).then_some(bytes))

@@ -43,11 +43,11 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     possible(&layout, &state)?;
     if state.one_way && !state.is_on() {
         return Err(Error::refused(
-            "favordynmods can't be on for a while: from Linux 6.18 on it stays in effect until the next boot once it is on",
+            "favordynmods can't be turned on temporarily: since Linux 6.18, it stays in effect until the next boot once it is on",
         )
         .advise(
-            "use \"dayfly host favordynmods on --yes\" to have it on until then; dayfly's own starts don't wait for what \
-             it speeds up",
+            "use \"dayfly host favordynmods on --yes\" to turn it on until then; dayfly's own \
+             starts don't wait for the moves that it speeds up",
         ));
     }
     // From here on, these signals are forwarded to the command, and this process turns the option off before it exits.

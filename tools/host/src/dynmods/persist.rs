@@ -109,9 +109,7 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
         false => sayln!("no unit of dayfly's turns favordynmods on at boot"),
     }
     if facts.boot_parameter("cgroup_favordynmods").is_some() {
-        sayln!(
-            "the boot parameter cgroup_favordynmods is given: it stays until it is removed there"
-        );
+        sayln!("the boot parameter cgroup_favordynmods is set, and must be removed separately");
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
     if let Some(reason) = refusal(layout.mode()) {
         line("to turn it on", &format!("{reason}; boot with {BOOT_PARAMETER}"));
     } else if state.one_way {
-        line("way back", "none before the next boot: from Linux 6.18 on it is one-way");
+        line("way back", "none before the next boot: since Linux 6.18, it cannot be undone");
     } else {
         line("way back", "\"dayfly host favordynmods off\", at any time");
     }
@@ -168,10 +168,10 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     if yes || !state.one_way {
         return Ok(());
     }
-    let what = "from Linux 6.18 on, favordynmods stays in effect until the next boot once it is on: \
+    let what = "since Linux 6.18, favordynmods stays in effect until the next boot once it is on: \
                 each process gets a lock of its own for moves between cgroups";
     if !std::io::stdin().is_terminal() {
-        return Err(Error::refused(what).advise("say --yes if that is what you want"));
+        return Err(Error::refused(what).advise("use --yes to confirm"));
     }
     say!("{what}.\nTurn it on? [y/N] ");
     let mut answer = String::new();

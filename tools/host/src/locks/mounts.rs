@@ -28,7 +28,7 @@ const LAYERS: u32 = 50;
 /// EPERM without root.
 pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
     let turn = team::round(cpus, time, prepare, turn).map_err(|error| match error.errno() {
-        Some(Errno::PERM) => error.advise("mounts need root; --work lock does without"),
+        Some(Errno::PERM) => error.advise("mounts require root; --work lock does not"),
         _ => error,
     })?;
     Ok(turn / f64::from(LAYERS))

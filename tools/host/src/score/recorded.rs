@@ -42,7 +42,7 @@ pub fn read(file: &Path, online: &List) -> Result<Vec<Curve>, Error> {
     let length = read.map_err(Error::of("read", file))?;
     let refused = |reason: String| {
         Error::refused(format!("{}: {reason}", file.display()))
-            .advise("--locks takes what \"dayfly host locks --format json\" writes")
+            .advise("--locks accepts the output of \"dayfly host locks --format json\"")
     };
     if length as u64 > LONGEST {
         return Err(refused(format!("longer than {LONGEST} bytes")));

@@ -43,9 +43,9 @@ impl Asked<'_> {
         }
         if text.contains("received corrupt message") {
             let advice = match is_here {
-                true => "with --plain-http it is asked without",
+                true => "--plain-http uses HTTP without TLS",
                 false => {
-                    "--plain-http is for registries on this host; \"ssh -L\" brings one of another host here"
+                    "--plain-http is for registries on this host; \"ssh -L\" forwards a registry of another host"
                 }
             };
             return format!("{host} does not talk TLS{by}: {advice}");
@@ -63,7 +63,7 @@ impl Asked<'_> {
                 format!("nobody listens at {host}{by}: is the registry running?")
             }
             (_, Some(ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable)) => format!(
-                "there is no way to {host}{by}: is there a network? \"dayfly image import\" takes an image from a file"
+                "{host} is not reachable{by}: is there a network? \"dayfly image import\" takes an image from a file"
             ),
             (Error::Timeout(_), _) | (_, Some(ErrorKind::TimedOut)) => format!(
                 "{host} does not answer within {} s{by}; --timeout waits longer",
@@ -90,14 +90,14 @@ pub fn refused(status: u16, body: &[u8], wait: &str, sent: &Sent<'_>) -> String 
                 Err(_) => "wait for a while".to_owned(),
             };
             let log_in = match sent {
-                Sent::Nothing | Sent::Token => ", or log in, if that allows you more",
+                Sent::Nothing | Sent::Token => ", or log in if that raises the limit",
                 _ => "",
             };
             format!("{}: {wait}{log_in}", status_and("too many requests"))
         }
         // TLS servers answer a request without TLS with this status, in plain text.
         400 if String::from_utf8_lossy(body).contains("HTTPS") => {
-            format!("{}: without --plain-http it is asked with TLS", status_and("refused"))
+            format!("{}: without --plain-http, requests use TLS", status_and("refused"))
         }
         500.. => format!("{}: try again later", status_and("the registry failed")),
         _ => status_and("refused"),
@@ -123,7 +123,7 @@ impl Sent<'_> {
                 "the registry refuses the name and password of {from}: log in again, or ask for the right to pull"
             ),
             Self::TokenFor(Credentials { from, .. }) => {
-                format!("it does not exist, or the login of {from} has no right to it")
+                format!("it does not exist, or the login of {from} has no access to it")
             }
             Self::Nothing | Self::Token => "it does not exist, or it is not for everybody: log in with \"docker login\" or \"podman login\"".to_owned(),
         }
@@ -209,7 +209,7 @@ mod tests {
             (io(ErrorKind::TimedOut, ""), "within 3 s; --timeout"),
             (
                 io(ErrorKind::InvalidData, "received corrupt message of type X"),
-                "--plain-http it is asked",
+                "--plain-http uses HTTP",
             ),
             (
                 io(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer"),

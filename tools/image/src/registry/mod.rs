@@ -87,7 +87,7 @@ impl Remote {
         let (host, repository) = reference.registry()?;
         if access.plain_http && !is_loopback(&host) {
             return Err(Error::Unfit(format!(
-                "--plain-http is for registries on this host, and {host} is none: what it sends could be changed on the way"
+                "--plain-http is for registries on this host, but {host} is another host: data could be modified in transit"
             )));
         }
         let scheme = if access.plain_http { "http" } else { "https" };
@@ -290,7 +290,9 @@ impl Remote {
                 let token = self.token(&realm, service.as_deref());
                 token.map(|token| format!("Bearer {token}")).map_err(|reason| failed(what, reason))
             }
-            None => Err(refused("the registry refuses and does not say what it wants")),
+            None => Err(refused(
+                "the registry refuses access, and does not state the required authentication",
+            )),
         }
     }
 

@@ -26,12 +26,14 @@ impl Remote {
         let uri: Option<Uri> = realm.parse().ok();
         let authority = uri.as_ref().and_then(Uri::authority).map(|host| host.as_str().to_owned());
         let Some(host) = authority else {
-            return Err(format!("the registry wants a token of {realm:?}, which is no address"));
+            return Err(format!(
+                "the registry requires a token from {realm:?}, which is not a URL"
+            ));
         };
         // A plain-HTTP registry on this host may use a plain-HTTP token server on this host.
         let is_unread = realm.starts_with("https://") || (self.plain_http && is_loopback(&host));
         if !is_unread {
-            return Err(format!("a token of {host} would be fetched without encryption"));
+            return Err(format!("a token from {host} would be transferred without encryption"));
         }
         let scope = format!("repository:{}:pull", self.repository);
         let secret = self.credentials.as_ref().map(|credentials| &credentials.secret);

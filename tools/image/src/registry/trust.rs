@@ -61,7 +61,7 @@ fn certificates(directory: &Path) -> Result<Vec<Certificate<'static>>> {
         }));
         if all.len() == before {
             let path = path.display();
-            return Err(Error::Unfit(format!("{path} has no certificate in PEM's form")));
+            return Err(Error::Unfit(format!("{path} contains no certificate in PEM format")));
         }
     }
     Ok(all)

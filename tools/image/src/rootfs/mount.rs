@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sys::mount::{MountAttr, attr, mount_setattr};
 
 const TAKES_ROOT: &str =
-    "mounting takes root, if only of a user namespace: unshare --user --map-root-user --mount";
+    "mounting requires root, at least of a user namespace: unshare --user --map-root-user --mount";
 
 /// Mounts layers at a directory.
 pub(super) fn mount(options: &Mount) -> Result<()> {

@@ -21,7 +21,7 @@ pub(super) fn umount(options: &Umount) -> Result<()> {
         Ok(()) | Err(Errno::INVAL) => {}
         Err(Errno::BUSY) => {
             return Err(format!(
-                "{} is in use (--lazy takes it away all the same)",
+                "{} is in use (--lazy unmounts it nevertheless)",
                 directory.display()
             ));
         }

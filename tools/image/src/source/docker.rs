@@ -82,7 +82,7 @@ fn choose<'a>(items: &'a [Item], tag: Option<&str>) -> Result<&'a Item> {
         _ => {
             let there: Vec<&str> = items.iter().flat_map(tags).map(String::as_str).collect();
             Err(Error::Unfit(format!(
-                "say which image of the archive by :NAME after its path: it has {}",
+                "add :NAME to the path of the archive, which contains {}",
                 there.join(", ")
             )))
         }

@@ -17,7 +17,7 @@ pub fn open(directory: &Path, tag: Option<&str>, platform: &Platform) -> Result<
     let path = directory.join("index.json");
     if !path.exists() {
         return Err(Error::Unfit(format!(
-            "{} holds no image: an OCI layout has an index.json",
+            "{} contains no image: an OCI layout has an index.json",
             directory.display()
         )));
     }

@@ -200,7 +200,7 @@ impl Source {
             return docker::open(archive, tag);
         }
         Err(Error::Unfit(format!(
-            "{} holds no image: neither index.json (OCI) nor manifest.json (Docker) is in it",
+            "{} contains no image: neither index.json (OCI) nor manifest.json (Docker) is in it",
             path.display()
         )))
     }

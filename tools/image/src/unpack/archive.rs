@@ -229,7 +229,7 @@ impl<'a> Archive<'a> {
         let segments = match (sparse.major, sparse.map) {
             (Some(1), _) => self.sparse_map()?,
             (None | Some(0), Some(map)) => Rc::unwrap_or_clone(map),
-            _ => return Err(unfit("has a sparse file of a form that is not known")),
+            _ => return Err(unfit("has a sparse file in an unknown format")),
         };
         entry.kind = Kind::Sparse { size, segments };
         if let Some(name) = sparse.name {

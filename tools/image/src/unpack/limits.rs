@@ -135,9 +135,9 @@ impl Shared {
             return Ok(());
         }
         Err(Error::Unfit(format!(
-            "the names of the image's entries are too deep, or lead through too many links: more than \
-             {STEPS_OF_ENTRY} steps for each of {entries} entries. Pack the image anew, with names that do not \
-             lead through links"
+            "the names of the image's entries are too deep, or lead through too many links: more \
+             than {STEPS_OF_ENTRY} steps for each of {entries} entries. Pack the image again, \
+             with names that do not lead through links"
         )))
     }
 

@@ -213,7 +213,7 @@ fn time(text: &[u8]) -> Option<(i64, u32)> {
 }
 
 fn malformed() -> Error {
-    Error::Unfit("the archive has a PAX header that is not of the form".to_owned())
+    Error::Unfit("the archive has a malformed PAX header".to_owned())
 }
 
 #[cfg(test)]

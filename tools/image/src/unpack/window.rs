@@ -28,7 +28,7 @@ pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     let length =
         length.map_or_else(|| "that is longer".to_owned(), |asked| format!("of {asked} MiB"));
     Error::Unfit(format!(
-        "{what} wants a window of zstd {length}, and {most} MiB is the most that is read: compress it anew with less \
+        "{what} wants a window of zstd {length}, and {most} MiB is the most that is read: compress it again with a smaller window \
          (zstd --long=27 at most)"
     ))
 }

@@ -264,7 +264,7 @@ impl<'a> Gather<'a> {
         }
         let notes = vec![
             "followed by ptrace, which makes each system call longer".to_owned(),
-            "whom a wait was for is concluded from who wrote, executed or ended just before its end"
+            "the process that ended a wait is inferred: it wrote, executed or ended just before"
                 .to_owned(),
         ];
         let mut timeline = Timeline { command, id: id.to_owned(), rows, notes };

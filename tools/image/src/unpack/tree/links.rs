@@ -62,7 +62,7 @@ impl Tree<'_> {
         if !self.copied.insert((node.stat.st_dev, node.stat.st_ino)) {
             return Err(Error::Hostile {
                 entry: path.display().to_string(),
-                reason: "it is removed here once it was taken from the layers below, and taken again",
+                reason: "the layer removes the file after its copy-up, and then links to it again",
             });
         }
         let shared = self.directories.shared();
