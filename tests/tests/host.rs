@@ -191,7 +191,7 @@ fn check_of_another_host(bed: &Bed) {
     let root = root.to_str().expect("path");
     let (code, text) = check(bed, &["--sysroot", root]);
     assert_eq!(code, 2, "{text}");
-    assert!(text.contains("too old: dayfly starts nothing here"), "{text}");
+    assert!(text.contains("too old: dayfly cannot start containers here"), "{text}");
     assert!(!text.contains("measured here"), "{text}");
     let report = json(bed, &["--sysroot", root]);
     assert_eq!((&report["verdict"], &report["release"]), (&json!("error"), &json!("5.10.0")));

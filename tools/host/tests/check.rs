@@ -97,7 +97,7 @@ fn two_sockets_of_seed_001() {
         "machine.numa",
         Level::Warning,
         "2 nodes, 48 CPUs each, distance 21",
-        "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later",
+        "the mount lock moves between sockets: on two sockets, starts failed from about 100 at once, on one far later",
         "dayfly run --start-cpus 0-23 …",
     );
     says(
@@ -105,15 +105,15 @@ fn two_sockets_of_seed_001() {
         "machine.smt",
         Level::Warning,
         "96 on 48 cores, SMT on",
-        "two that spin share a core: many starts at once took 20-30 % less time without",
-        "dayfly run --start-cpus 0-47 … (one a core), or echo off > /sys/devices/system/cpu/smt/control",
+        "two spinning threads share a core: without SMT, many starts at once took 20-30 % less time",
+        "dayfly run --start-cpus 0-47 … (one per core), or echo off > /sys/devices/system/cpu/smt/control",
     );
     says(
         &host,
         "machine.caches",
         Level::Note,
         "one of 35 MiB a socket, 48 CPUs",
-        "all that wait for a lock queue at one place: keep fewer starts in flight than on chiplets",
+        "all waiters of a lock queue at one cache: keep fewer starts in flight than on chiplets",
         "dayfly host locks tells how many",
     );
     says(
@@ -121,7 +121,7 @@ fn two_sockets_of_seed_001() {
         "kernel.layers",
         Level::Warning,
         "copied where ids differ",
-        "overlay takes no id-mapped layers here",
+        "overlayfs does not support id-mapped layers here",
         "boot Linux 5.19 or newer",
     );
 }
@@ -134,7 +134,7 @@ fn one_socket_with_a_mesh() {
         "machine.numa",
         Level::Good,
         "1 node, 48 CPUs",
-        "no lock has to cross from socket to socket",
+        "no lock moves between sockets",
         "",
     );
     assert_eq!(verdict(&host, "machine.smt").1, "48 on 24 cores, SMT on");
@@ -157,7 +157,7 @@ fn chiplets_without_hardware_threads() {
         &host,
         "machine.smt",
         Level::Good,
-        "one a core, 96 cores, SMT switched off",
+        "one per core, 96 cores, SMT switched off",
         "threads that spin on a lock have a core of their own",
         "",
     );
@@ -171,7 +171,7 @@ fn four_nodes_of_seed_002_on_v1() {
         (
             Level::Warning,
             "4 nodes, 8 CPUs each, distance 21".into(),
-            "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later".into(),
+            "the mount lock moves between sockets: on two sockets, starts failed from about 100 at once, on one far later".into(),
             "dayfly run --start-cpus 0,4,8,12,16,20,24,28 …".into(),
         )
     );
@@ -262,7 +262,7 @@ fn layers_and_the_containerd_that_maps_them() {
         "mounts.containerd",
         Level::Good,
         "2.2.1-1",
-        "maps the ids of an image twice a container; 2.3 once",
+        "maps the ids of an image twice per container; 2.3 once",
         "",
     );
 }

@@ -20,7 +20,7 @@ fn mode(layout: &Layout) -> Option<Verdict> {
     let about = ("cgroup.mode", "cgroup mode");
     let only_v2 = "boot with systemd.unified_cgroup_hierarchy=1";
     let verdict = match layout.mode() {
-        Mode::V2 => Verdict::new(about, Good, "v2", "one directory, one birth a container"),
+        Mode::V2 => Verdict::new(about, Good, "v2", "one directory and one clone per container"),
         Mode::Hybrid => Verdict::new(
             about,
             Warning,
@@ -39,7 +39,7 @@ fn mode(layout: &Layout) -> Option<Verdict> {
             about,
             Error,
             "no hierarchy on /sys/fs/cgroup",
-            "containers have no limits, and are not found again",
+            "containers have no limits, and their processes cannot be found",
         )
         .fix("mount -t cgroup2 cgroup2 /sys/fs/cgroup"),
     };
@@ -70,7 +70,7 @@ fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
             about,
             Warning,
             format!("no {}", missing.join(", ")),
-            "limits of these are refused or have no effect",
+            "limits of these controllers are refused or have no effect",
         )
         .fix_if(
             missing.contains(&"memory"),
@@ -92,7 +92,7 @@ fn controllers(facts: &Facts, layout: &Layout) -> Option<Verdict> {
                     about,
                     Note,
                     format!("{}; the root keeps {}", there.join(" "), held.join(" ")),
-                    "the first start with such a limit turns it on for all",
+                    "the first start with such a limit enables it for all cgroups",
                 )
                 .fix(format!(
                     "echo {} > {}/cgroup.subtree_control",
@@ -156,7 +156,7 @@ fn dynmods(facts: &Facts, layout: &Layout) -> Option<Verdict> {
             about,
             Note,
             fact,
-            "dayfly moves nobody; bulk starts of others took 15-32 % less",
+            "dayfly moves no process; bulk starts of others took 15-32 % less time",
         )
         .fix(format!("dayfly host favordynmods on{one_way}")),
         (true, false, _) => Verdict::new(

@@ -39,7 +39,7 @@ fn version(facts: &Facts) -> Verdict {
     let fact = format!("Linux {}", facts.release);
     match facts.since(5, 12) {
         true => Verdict::new(about, Good, fact, "dayfly needs 5.12 (mount_setattr)"),
-        false => Verdict::new(about, Error, fact, "too old: dayfly starts nothing here")
+        false => Verdict::new(about, Error, fact, "too old: dayfly cannot start containers here")
             .fix("boot Linux 5.12 or newer"),
     }
 }
@@ -58,7 +58,7 @@ fn namespaces(facts: &Facts) -> Verdict {
             about,
             Note,
             "all but time",
-            "time offsets of a configuration are refused; little uses them",
+            "time offsets in configurations are refused; few use them",
         ),
         missing => Verdict::new(
             about,
@@ -96,7 +96,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
 fn mount_namespace(facts: &Facts) -> Verdict {
     let about = ("kernel.mount_namespace", "mount namespace");
     let newer = facts.is_live() && probe::open_tree_namespace();
-    let why = "one mount to copy, however many the host has";
+    let why = "one mount is copied, regardless of the number on the host";
     let verdict = Verdict::new(about, Good, "copied from an empty template", why);
     verdict.figure("open_tree_namespace", newer)
 }
@@ -156,12 +156,12 @@ fn layers(facts: &Facts, systems: Option<&FileSystems>) -> Verdict {
             "below one attached parent (lowerdir)",
             "one entry in the host's mount table while a start is under way",
         )
-        .fix("Linux 6.7 does without, Linux 6.15 by descriptor"),
+        .fix("Linux 6.7 needs no entry, Linux 6.15 uses descriptors"),
         Layers::Copied => Verdict::new(
             about,
             Warning,
             "copied where ids differ",
-            "overlay takes no id-mapped layers here",
+            "overlayfs does not support id-mapped layers here",
         )
         .fix("boot Linux 5.19 or newer"),
     };
@@ -189,7 +189,7 @@ fn seal(facts: &Facts) -> Verdict {
     }
     if probe::image_can_move() {
         let fact = "moved to a read-only copy (PR_SET_MM_MAP)";
-        return Verdict::new(about, Good, fact, "70 µs a start; none on a read-only mount");
+        return Verdict::new(about, Good, fact, "70 µs per start; 0 on a read-only mount");
     }
     Verdict::new(
         about,
@@ -212,7 +212,7 @@ fn identity(facts: &Facts) -> Verdict {
             about,
             Note,
             "pid and start time",
-            "a pid used again within 10 ms looks the same; Linux 6.9 tells it apart",
+            "a pid reused within 10 ms looks the same; Linux 6.9 distinguishes it",
         ),
     }
 }
@@ -241,7 +241,7 @@ fn kill(facts: &Facts, layout: &Layout) -> Verdict {
         (false, false) => Verdict::new(
             about,
             Note,
-            "a signal for each process, frozen first",
+            "the processes are frozen, then each gets a signal",
             "cgroup v1 has no cgroup.kill",
         ),
     }
@@ -253,7 +253,7 @@ fn statmount(facts: &Facts) -> Verdict {
         true => sys::probe::statmount(),
         false => facts.since(6, 8),
     };
-    let why = "monitors can ask for one mount; a start reads none";
+    let why = "monitors can query single mounts; a start queries none";
     match there {
         true => Verdict::new(about, Good, "there", why),
         false => Verdict::new(

@@ -113,7 +113,7 @@ fn inotify(facts: &Facts) -> Verdict {
     ) else {
         return unknown(about);
     };
-    let fact = format!("{instances} instances, {watches} watches a user");
+    let fact = format!("{instances} instances, {watches} watches per user");
     let (few, small) = (instances <= 128, watches < 65_536);
     let verdict = match few || small {
         true => Verdict::new(
@@ -146,7 +146,7 @@ fn files(facts: &Facts) -> Verdict {
     };
     let fact = format!("{} to {} a process, {} in all", bounded(soft), bounded(hard), bounded(all));
     let verdict = match hard < 4096 {
-        true => Verdict::new(about, Warning, fact, "an engine holds some for each container")
+        true => Verdict::new(about, Warning, fact, "an engine uses some for each container")
             .fix("LimitNOFILE=1048576 in the engine's unit, or ulimit -Hn 1048576"),
         false => Verdict::new(about, Good, fact, "dayfly needs a few dozen a start"),
     };

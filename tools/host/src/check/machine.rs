@@ -44,7 +44,7 @@ fn nodes(topology: &Topology) -> Verdict {
             about,
             Good,
             format!("1 node, {}", cpus(topology.cpus.len())),
-            "no lock has to cross from socket to socket",
+            "no lock moves between sockets",
         ),
         [first, ..] => Verdict::new(
             about,
@@ -55,7 +55,7 @@ fn nodes(topology: &Topology) -> Verdict {
                 cpus(first.cpus.len()),
                 farthest.unwrap_or(0)
             ),
-            "the mount lock crosses sockets: on two of them starts failed from about 100 at once, on one far later",
+            "the mount lock moves between sockets: on two sockets, starts failed from about 100 at once, on one far later",
         )
         .fix(format!("dayfly run --start-cpus {} …", starters(topology))),
     };
@@ -76,17 +76,17 @@ fn threads(topology: &Topology) -> Verdict {
         (false, _) => Verdict::new(
             about,
             Good,
-            format!("one a core, {cores} cores, SMT {control}"),
+            format!("one per core, {cores} cores, SMT {control}"),
             "threads that spin on a lock have a core of their own",
         ),
         (true, many) => Verdict::new(
             about,
             if many { Warning } else { Note },
             format!("{all} on {cores} cores, SMT {control}"),
-            "two that spin share a core: many starts at once took 20-30 % less time without",
+            "two spinning threads share a core: without SMT, many starts at once took 20-30 % less time",
         )
         .fix(format!(
-            "dayfly run --start-cpus {} … (one a core), or echo off > /sys/devices/system/cpu/smt/control",
+            "dayfly run --start-cpus {} … (one per core), or echo off > /sys/devices/system/cpu/smt/control",
             one_per_core(topology, &topology.online())
         )),
     };
@@ -116,7 +116,7 @@ fn caches(topology: &Topology) -> Verdict {
             about,
             Note,
             format!("one{size} a socket, {}", cpus(wide)),
-            "all that wait for a lock queue at one place: keep fewer starts in flight than on chiplets",
+            "all waiters of a lock queue at one cache: keep fewer starts in flight than on chiplets",
         )
         .fix("dayfly host locks tells how many")
     };

@@ -66,7 +66,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
             ("measured.net", "network namespace"),
             of("net"),
             5000.0,
-            "made beside init's work; 47 700 µs in all on Linux 4.5",
+            "created in parallel with init's work; 47 700 µs in all on Linux 4.5",
         ),
         judge(
             ("measured.ipc", "IPC namespace"),
@@ -91,12 +91,12 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
             ("measured.spawn", "fork and exec"),
             of("spawn"),
             10_000.0,
-            "every command of a container's life pays it",
+            "every command of a container's life cycle takes this time",
         ),
     ];
     if let Some(grace) = of("grace") {
         let about = ("measured.grace", "RCU grace period");
-        let why = "what a move between cgroups may have to wait for";
+        let why = "a move between cgroups may wait for it";
         verdicts.push(figures(Verdict::new(about, Good, grace.text(), why), grace));
     }
     verdicts.push(moved(facts, layout, of("move"), migration.as_ref().err()));
@@ -167,7 +167,7 @@ fn judge(
     why: &str,
 ) -> Verdict {
     let Some(times) = times else {
-        return Verdict::new(about, Note, "not measured", "it was refused here: that needs root");
+        return Verdict::new(about, Note, "not measured", "refused here: requires root");
     };
     let level = if times.apart > most { Warning } else { Good };
     let verdict = Verdict::new(about, level, times.text(), why);
@@ -217,11 +217,11 @@ fn moved(
     let favoured = State::of(facts, layout).is_on();
     let (level, why) = match (waits, layout.mode()) {
         (false, _) => (Good, "no wait for a grace period"),
-        (true, Mode::V2) => (Note, "waits for a grace period; dayfly moves nobody, others do"),
+        (true, Mode::V2) => (Note, "waits for a grace period; dayfly moves no process, others do"),
         (true, _) => (Note, "waits for a grace period; dayfly's starts don't"),
     };
     let fix = match layout.mode() {
-        Mode::V2 => "dayfly host favordynmods on, for the others' sake",
+        Mode::V2 => "dayfly host favordynmods on, for other runtimes",
         _ => "boot with cgroup_favordynmods=true",
     };
     figures(Verdict::new(about, level, times.text(), why), times).fix_if(waits && !favoured, fix)

@@ -45,20 +45,20 @@ fn length(facts: &Facts, table: &[Mount], measure: bool) -> Verdict {
     let read = time.map_or_else(String::new, |time| format!(", read in {time:.0} µs"));
     let fact = format!("{}{read}", counted(count, "mount"));
     let slow = time.unwrap_or(0.0);
-    let leaked = "findmnt -t overlay; umount what no container uses any more";
+    let leaked = "findmnt -t overlay; umount mounts that no container uses";
     let verdict = match (count, slow) {
         (_, slow) if slow > 1e6 => Verdict::new(
             about,
             Error,
             fact,
-            "health checks and systemd read it too: at 30 s nodes are given up",
+            "health checks and systemd also read it: after 30 s, nodes count as failed",
         )
         .fix(leaked),
         (count, slow) if count > LONG || slow > 1e5 => Verdict::new(
             about,
             Warning,
             fact,
-            "systemd reads it at every mount; runtimes that copy it pay 4 ms a thousand",
+            "systemd reads it at every mount; runtimes that copy it take 4 ms per thousand mounts",
         )
         .fix(leaked),
         _ => Verdict::new(about, Good, fact, "short; dayfly doesn't copy it in any case"),
@@ -161,23 +161,26 @@ fn engine(containerd: Option<&Containerd>) -> Verdict {
             about,
             Good,
             "not here",
-            "nothing maps the layers of images one by one",
+            "no engine maps the layers of images one by one",
         );
     };
     let fact = containerd.version.clone();
     let level: Level = if containerd.maps_once() { Good } else { Warning };
     let verdict = match (containerd.maps_once(), containerd.looks_unmapped()) {
         (true, true) => {
-            Verdict::new(about, level, fact, "maps the ids of an image once a container")
+            Verdict::new(about, level, fact, "maps the ids of an image once per container")
         }
-        (true, false) => {
-            Verdict::new(about, level, fact, "maps the ids of an image twice a container; 2.3 once")
-        }
+        (true, false) => Verdict::new(
+            about,
+            level,
+            fact,
+            "maps the ids of an image twice per container; 2.3 once",
+        ),
         (false, _) => Verdict::new(
             about,
             level,
             fact,
-            "maps each layer twice a container: bursts stall on a lock",
+            "maps each layer twice per container: bursts stall on a lock",
         )
         .fix("update to containerd 2.2, 2.1.5 or 2.0.7"),
     };

@@ -34,7 +34,7 @@ fn rcu(facts: &Facts) -> Verdict {
         (true, _) => Verdict::new(
             about,
             Warning,
-            format!("every wait a normal one (rcu_normal){extra}"),
+            format!("all waits are normal (rcu_normal){extra}"),
             "each unmount and each end of a mount namespace waits 5 to 30 ms",
         )
         .fix("echo 0 > /sys/kernel/rcu_normal")
@@ -86,7 +86,7 @@ fn jit(facts: &Facts) -> Verdict {
             fact,
             "filters get longer and are compiled more slowly, root's too",
         )
-        .fix("sysctl -w net.core.bpf_jit_harden=1, where users are trusted with it"),
+        .fix("sysctl -w net.core.bpf_jit_harden=1, if users are trusted"),
         (Some(_), _) => Verdict::new(about, Good, fact, "filters run as machine code"),
         (None, _) => Verdict::new(about, Note, fact, "net.core.bpf_jit_enable is root's to read"),
     };
@@ -115,7 +115,7 @@ fn security(facts: &Facts) -> Verdict {
             about,
             Note,
             "neither AppArmor nor SELinux",
-            "profiles and labels are refused; there is none to load",
+            "profiles and labels are refused, because no module is loaded",
         ),
         (false, Some(_)) => Verdict::new(
             about,
@@ -157,14 +157,14 @@ fn ids(facts: &Facts) -> Verdict {
             about,
             Note,
             "none in /etc/subuid and /etc/subgid",
-            "only root has ids to give to containers",
+            "only root can assign ids to containers",
         )
         .fix("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"),
         false => Verdict::new(
             about,
             Good,
             format!("for containers with 65536 each: {}", containers.join(", ")),
-            "each container of theirs can have ids that no other one has",
+            "each of their containers can have separate ids",
         ),
     }
 }

@@ -9,7 +9,7 @@ use topology::List;
 
 /// The meanings of the CPUs' colours, which are numbered in this order.
 const KINDS: [&str; 3] =
-    ["CPU; those that touch share a core", "isolated from the scheduler", "offline"];
+    ["CPU; CPUs that touch share a core", "isolated from the scheduler", "offline"];
 
 /// Returns the picture of `hardware`.
 pub(super) fn of(hardware: &Hardware) -> Boxes {

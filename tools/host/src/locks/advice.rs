@@ -46,14 +46,14 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
             about: "cpus",
             starts: None,
             cpus: None,
-            text: "start from any CPU: no part of this host is nearer to itself than the rest"
-                .to_owned(),
+            text: "start from any CPU: all CPUs of this host are equally close".to_owned(),
         },
         false => Advice {
             about: "cpus",
             starts: None,
             cpus: None,
-            text: "start from any CPU: no placement gets more done than all CPUs".to_owned(),
+            text: "start from any CPU: no placement has a higher throughput than all CPUs"
+                .to_owned(),
         },
     });
     advice
@@ -115,13 +115,13 @@ fn about_width(curve: &Curve, knee: Point) -> Advice {
             if curve.points.iter().any(|point| point.per_second > knee.per_second) =>
         {
             format!(
-                "have {} in flight, one a CPU: fewer threads get more mounts done, but a start is mounts \
-                 for a small part only",
+                "keep {} in flight, one per CPU: fewer threads complete more mounts, but mounts \
+                 are only a small part of a start",
                 counted(starts, "start")
             )
         }
         (false, _) => format!(
-            "have {} in flight, one a CPU: up to that, more get more done",
+            "keep {} in flight, one per CPU: the throughput increases up to this number",
             counted(starts, "start")
         ),
     };
@@ -136,7 +136,7 @@ fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> Advice {
     let times = done(best, knee) / done(all, widest);
     let (cpus, name) = (best.cpus.to_string(), best.placement);
     let text = format!(
-        "start from CPUs {cpus} ({name}), where {times:.1} times as much gets done as from all: \
+        "start from CPUs {cpus} ({name}), with {times:.1} times the throughput of all CPUs: \
          dayfly run --start-cpus {cpus} …"
     );
     Advice { about: "cpus", starts: None, cpus: Some(cpus), text }
@@ -194,7 +194,7 @@ mod tests {
     fn one_start_at_a_time_is_never_best() {
         let two = advise(&[curve("mounts", "all CPUs", "0-1", &[(1, 7.5), (2, 27.4)])]);
         assert_eq!(two[0].starts, Some(2));
-        assert!(two[0].text.contains("a small part only"), "{}", two[0].text);
+        assert!(two[0].text.contains("only a small part"), "{}", two[0].text);
         let four = advise(&[curve("mounts", "all CPUs", "0-3", &[(1, 7.5), (2, 27.4), (4, 80.0)])]);
         assert_eq!(four[0].starts, Some(2));
         assert!(four[0].text.starts_with("have at most 2 starts in flight"), "{}", four[0].text);
