@@ -1,4 +1,5 @@
-//! A start that does not block its caller: the shim's loop sends the message, and reads the result when it is there.
+//! A start that does not block its caller: the shim's loop sends the message, and reads the result
+//! when the result has arrived.
 
 use alloc::format;
 use core::time::Duration;
@@ -19,15 +20,16 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// How long an init that is not frozen usually takes. After this time the caller checks the freezer.
+    /// The time in which an init that is not frozen usually answers. After this time, the caller
+    /// checks the freezer.
     pub const PROMPT: Duration = launch::PROMPT;
 
     /// Connects to the init of container `id` in the state root `root`, without reading the container's record. Returns
     /// `None` if [`Container::start`](crate::Container::start) must be called instead: it reports why the container
     /// cannot be started, and waits where this function would block.
     ///
-    /// The container must have neither startContainer nor poststart hooks: nothing here runs poststart hooks, or removes
-    /// a container whose hook has failed.
+    /// The container must have neither startContainer nor poststart hooks: this type neither runs
+    /// poststart hooks nor removes a container whose hook has failed.
     pub fn reach(root: &str, id: &str) -> Option<Self> {
         let directory = open(root, id)?;
         if is_locked(directory.as_fd()) {

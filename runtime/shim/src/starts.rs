@@ -1,7 +1,8 @@
-//! Starts that need no worker: the loop itself sends the message to the waiting init, and is told of the result by epoll.
+//! Starts that need no worker: the loop itself sends the message to the waiting init, and learns
+//! from epoll that the result has arrived.
 //!
-//! A worker starts a container whose hooks or trace need one. A worker also handles what the loop would block on, and
-//! reports failures.
+//! A worker starts a container with hooks or a trace. A worker also performs starts on which the
+//! loop would block, and reports failures.
 
 use alloc::vec::Vec;
 
@@ -17,19 +18,19 @@ use crate::table::Place;
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{Failed, Job, Kind};
 
-/// A start under way.
+/// A start that has not ended yet.
 #[derive(Debug)]
 pub(crate) struct Begun {
     process: u32,
     caller: Caller,
     place: Place,
     starting: Starting,
-    /// When the freezer is checked; `None` after the check.
+    /// The time at which the freezer is checked; `None` after the check.
     prompt: Option<Deadline>,
 }
 
 impl Begun {
-    /// Returns the next time at which the loop must look at this start.
+    /// Returns the next time at which the loop must check this start.
     pub fn deadline(&self) -> Option<Deadline> {
         self.prompt.into_iter().chain(self.caller.deadline).min()
     }
@@ -140,7 +141,8 @@ fn start_job(caller: Caller, process: u32) -> Job {
     Job { command: "start", caller: Some(caller), kind: Kind::Start { process } }
 }
 
-/// Returns whether the cgroup is frozen; false if this cannot be read, as the cgroup is then gone.
+/// Returns whether the cgroup is frozen; false if the state cannot be read, because the cgroup then
+/// no longer exists.
 fn is_frozen(location: &Location) -> bool {
     let state = Cgroup::open(location).and_then(|cgroup| cgroup.freezer_state());
     matches!(state, Ok(FreezerState::Frozen))

@@ -36,7 +36,7 @@ fn start(task: &Task<'_>) -> Result<StartResponse, Status> {
     task.shim.call(Method::Start, &request(task))
 }
 
-/// A frozen init is not started, not even by the thaw; afterwards it can be started.
+/// A frozen init is not started, not even when it is thawed. After the thaw, it can be started.
 fn frozen_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -56,7 +56,8 @@ fn frozen_init(bed: &Bed) {
     task.finish();
 }
 
-/// The caller no longer waits, so it is not known to it whether the program runs: the container is killed.
+/// The caller no longer waits, and so cannot learn whether the program runs. Therefore the
+/// container is killed.
 fn late_start_of_a_frozen_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -74,15 +75,17 @@ fn late_start_of_a_frozen_init(bed: &Bed) {
     task.finish();
 }
 
-/// The failure is reported once init has exited, so that the container can be deleted at once. The shim waits for the
-/// exit for a short time only: on a busy host, most of ten are enough.
+/// The failure is reported once init has exited, so that the container can be deleted at once. The
+/// shim waits only a short time for the exit. Therefore, on a busy host, the test requires this
+/// only for most of ten containers.
 fn no_such_program(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
     let at_once = (0..10).filter(|_| {
         let task = created(bed, &["/bin/sh"]);
-        // The program is there when the container is created, and gone when it is started.
+        // The program exists when the container is created, but no longer exists when it is
+        // started.
         fs::remove_file(task.container.bundle.join("rootfs/bin/sh")).expect("remove the program");
         let failed = start(&task).unwrap_err();
         let is_at_once = task.state().status == status::STOPPED;
@@ -110,7 +113,8 @@ fn killed_init(bed: &Bed) {
     task.finish();
 }
 
-/// Hooks run as ever, before and after the program's start; a program that exits at once starts before it exits.
+/// Hooks run before and after the program's start, as they do with a worker; a program that exits
+/// at once starts before it exits.
 fn with_hooks(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -130,7 +134,7 @@ fn with_hooks(bed: &Bed) {
     task.finish();
 }
 
-/// Start creates no process: the shim has reaped no child that the container does not account for.
+/// Start creates no process: all children that the shim has reaped belong to the container.
 fn without_a_process_of_its_own(bed: &Bed) {
     if is_missing(bed) {
         return;

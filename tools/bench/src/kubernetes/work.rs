@@ -249,7 +249,7 @@ fn calm(cluster: &Cluster) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether two windows in a row took as much CPU time as the window before them, but for a tenth.
+/// Returns whether each of the last two rates is more than nine tenths of the rate before it.
 fn is_calm(rates: &[f64]) -> bool {
     match rates {
         [.., before, first, second] => *first > before * 0.9 && *second > first * 0.9,

@@ -28,10 +28,11 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// Checks that the directories of the output files exist: an experiment takes minutes, and its results would be lost.
+    /// Checks that the directories of the output files exist. Otherwise an experiment would run for
+    /// minutes, and its results would be lost.
     ///
     /// # Errors
-    /// A directory that is missing, or is none.
+    /// If a directory does not exist, or is not a directory.
     pub fn check_directories(&self) -> Result<(), Error> {
         let files = [&self.csv, &self.svg, &self.output];
         for directory in files.into_iter().flatten().filter_map(|file| file.parent()) {
