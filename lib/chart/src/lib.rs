@@ -111,9 +111,9 @@ pub struct Chart {
 pub enum Form {
     /// Dots joined by lines.
     Curves,
-    /// Dots alone.
+    /// Dots without lines.
     Dots,
-    /// Lines alone: outlines, whose points are not measured values.
+    /// Lines without dots: outlines, whose points are not measured values.
     Outlines,
 }
 

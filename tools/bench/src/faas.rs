@@ -152,7 +152,7 @@ pub fn experiment(
     })
 }
 
-/// Compares each row with the first runtime's for the same policy.
+/// Compares each row with the row of the first runtime for the same policy.
 fn compare(rows: &mut [Row], first: &str) {
     let base: Vec<(Policy, Vec<f64>)> = rows
         .iter()

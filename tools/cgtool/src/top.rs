@@ -159,7 +159,8 @@ fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
     watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
 }
 
-/// Samples all watched groups or containers. One that has been removed meanwhile is omitted until it exists again.
+/// Samples all watched groups or containers. A group or container that has been removed is omitted
+/// until it exists again.
 fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
     if watched.containers {
         let words = &watched.groups;

@@ -99,7 +99,8 @@ impl Places {
     }
 }
 
-/// The content of the file of `--rootfs-mounts`, and how an overlay that it lists is assembled.
+/// The content of the file of `--rootfs-mounts`, and the mode in which an overlay in this file is
+/// assembled.
 pub struct Mounts {
     text: Vec<u8>,
     mode: Option<Mode>,

@@ -32,8 +32,8 @@ pub struct Report {
     /// Run finished parts again
     #[arg(long)]
     pub again: bool,
-    /// A runtime; may be given several times, the first one must be a dayfly [default: dayfly and the crun, runc and
-    /// youki found]
+    /// A runtime; may be given several times, the first one must be a dayfly [default: dayfly, and
+    /// crun, runc and youki as far as they are found]
     #[arg(long = "runtime", value_name = "[NAME=]PATH")]
     pub runtimes: Vec<String>,
     /// Measure in this view of the host's cgroups [default: as the host is]

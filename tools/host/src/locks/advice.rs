@@ -11,9 +11,9 @@ const BETTER: f64 = 1.1;
 /// The maximum factor by which the time of a turn, divided by the number of threads, may exceed the same quotient for
 /// two threads.
 const DEAR: f64 = 2.0;
-/// The minimum number of starts that is advised, on hosts with as many CPUs. One thread often makes the most mounts, but
-/// a start makes mounts for less than a fifth of its time (docs/report: 4 starts at a time get done one and a half times
-/// as many as one at a time, on two CPUs).
+/// The minimum number of starts that is advised, on hosts with as many CPUs. One thread often makes
+/// the most mounts, but a start makes mounts for less than a fifth of its time (docs/report: on two
+/// CPUs, 4 starts at a time have one and a half times the throughput of one start at a time).
 const FEWEST: usize = 2;
 
 /// A piece of advice.
