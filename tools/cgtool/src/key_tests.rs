@@ -106,7 +106,7 @@ fn bad_values() {
         assert_eq!(error, "cpu.weight: from 1 to 10000, not 50000");
         assert!(set("cpu.weight", "0", version).is_err());
         let error = set("memory.max", "lots", version).unwrap_err();
-        assert!(error.starts_with("memory.max: \"lots\" is no size"), "{error}");
+        assert!(error.starts_with("memory.max: \"lots\" is not a size"), "{error}");
     }
 }
 

@@ -335,7 +335,7 @@ mod tests {
             ),
             ("group a { perm { task { fperm = 9; } } }", "no mode"),
             ("group ../a { }", "not allowed"),
-            ("\ngroup . { }", "x.conf:2: the root of a hierarchy is no group"),
+            ("\ngroup . { }", "x.conf:2: the root of a hierarchy cannot be"),
             ("group a { cpu { cpu.shares = \"5; } }", "quote"),
             ("namespace { cpu = x; }", "ns subsystem"),
             ("group a { cpu.shares = 5; }", "outside of a controller"),

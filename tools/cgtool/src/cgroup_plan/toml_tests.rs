@@ -74,7 +74,7 @@ fn mistakes_have_lines() {
         ),
         ("[group.a]\nmodes = { files = \"999\" }\n", "a.toml:2: \"999\" is no mode"),
         ("[group.a]\ntemplate = \"bd\"\n[template.db]\n", "a.toml:2: there is no template \"bd\""),
-        ("[group.a]\ntask = 3\n", "a.toml:2: there should be a text"),
+        ("[group.a]\ntask = 3\n", "a.toml:2: a quoted text is expected here"),
         ("group = 3\n", "a.toml:1: there should be a table"),
         ("[group.\"../a\"]\n", "a.toml:1: "),
         ("[group.a]\n[group.\"/a\"]\n", "a.toml:2: \"a\" is at a.toml:1 already"),

@@ -205,7 +205,7 @@ mod tests {
         for (error, wanted) in [
             (io(ErrorKind::Other, lookup), "a.test is not found, Temporary failure in name"),
             (io(ErrorKind::ConnectionRefused, ""), "nobody listens at a.test: is the registry"),
-            (io(ErrorKind::NetworkUnreachable, ""), "no way to a.test: is there a network?"),
+            (io(ErrorKind::NetworkUnreachable, ""), "a.test is not reachable: is there a network?"),
             (io(ErrorKind::TimedOut, ""), "within 3 s; --timeout"),
             (
                 io(ErrorKind::InvalidData, "received corrupt message of type X"),

@@ -89,7 +89,7 @@ mod tests {
         assert!(certificates(&directory).expect("other files").is_empty());
         fs::write(directory.join("ca.crt"), "no certificate").expect("write");
         let error = certificates(&directory).expect_err("damaged").to_string();
-        assert!(error.contains("ca.crt has no certificate"), "{error}");
+        assert!(error.contains("ca.crt contains no certificate"), "{error}");
         fs::remove_dir_all(directory).expect("remove");
     }
 }
