@@ -126,7 +126,7 @@ fn logs_of_users_are_bounded(bed: &Bed) {
         user.bed.root().display()
     );
     let outcome = user.bed.call_bare(&["-c", &script]).env("PROGRAM", "/bin/sh").run().ok();
-    assert!(outcome.stderr.contains("kept without a limit: the caller has a limit"), "{outcome}");
+    assert!(outcome.stderr.contains("is not limited: the caller has a limit"), "{outcome}");
     wait::until_true("its output", || logs(&[]) == "out\n");
     delete();
 }
