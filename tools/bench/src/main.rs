@@ -8,8 +8,8 @@ use dayfly_bench::stand::Entrant;
 use dayfly_bench::view::View;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, kubernetes,
-    layers, learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, session,
-    shim, spaced, staircase, start, trace, unshare,
+    layers, learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, scale,
+    session, shim, spaced, staircase, start, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -127,6 +127,7 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Kubernetes(options) => kubernetes::command(&options),
+        Command::Scale(options) => scale::command(&options.settled()),
         Command::ShimDaemon(options) => shim::daemon::become_daemon(&options),
         Command::Ablation(options) => ablation(&options),
         Command::Pools(options) => pools(&options),

@@ -15,6 +15,7 @@ mod groups;
 mod kubernetes;
 mod report;
 mod restore;
+mod scale;
 mod shim;
 mod trace;
 
@@ -25,6 +26,7 @@ pub use groups::{Groups, Use, Work};
 pub use kubernetes::{Kubernetes, Load};
 pub use report::{FavorDynmods, Lookups, Report, Unshare};
 pub use restore::{Restore, Warmed};
+pub use scale::{Given, MOST_PODS, Scale};
 pub use shim::{Measured, Shim, ShimDaemon};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
@@ -138,6 +140,13 @@ pub enum Command {
     /// once, pods of a Job, and pods that the kubelet probes. A pod's start is measured by the
     /// kubelet; CPU time is that of all processes of the node except kubectl.
     Kubernetes(Kubernetes),
+    /// Simulate nodes of more CPUs and clusters of many nodes, with figures measured here
+    ///
+    /// This measures nothing. The figures come from the JSON of "kubernetes", "shim" and "burst", or from options; the
+    /// limits of kubelet and scheduler are Kubernetes' defaults. The result shows the pods a second and the pods that a
+    /// node allows, when all pods of a burst are ready, and what limits each of them. docs/scale.md lists what is
+    /// measured, what is modelled, and what the model leaves out.
+    Scale(Box<Scale>),
     /// Show how much time each fast path saves on this host
     Ablation(Ablation),
     /// Measure how much time a start saves if its cgroup was made in advance

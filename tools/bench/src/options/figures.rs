@@ -1,6 +1,6 @@
 //! The options of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
 
-use super::{Common, Faas, Restore, Timing, some};
+use super::{Common, Faas, Forms, Restore, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
 use report::size;
@@ -18,13 +18,13 @@ pub enum Written {
 }
 
 impl Written {
-    /// Sets the common options for this format.
-    fn settle(self, common: &mut Common) {
+    /// Sets the forms for this format.
+    pub(super) fn settle(self, forms: &mut Forms) {
         match self {
             Self::Table => {}
-            Self::Json => common.forms.json = true,
+            Self::Json => forms.json = true,
             // A file given by --csv is written as well.
-            Self::Csv => _ = common.forms.csv.get_or_insert_with(|| PathBuf::from("-")),
+            Self::Csv => _ = forms.csv.get_or_insert_with(|| PathBuf::from("-")),
         }
     }
 }
@@ -144,7 +144,7 @@ macro_rules! settled {
             /// Moves the format to the common options, where the other experiments have it.
             #[must_use]
             pub fn settled(mut self) -> Self {
-                self.format.settle(&mut self.common);
+                self.format.settle(&mut self.common.forms);
                 self
             }
         }
