@@ -177,7 +177,8 @@ fn probes_take_cpu_time_from_starts() {
 
 #[test]
 fn more_cores_are_never_slower() {
-    let line = [&GIVEN[..], &["--memory=64g", "--cores=1,2,3,5,8,13,21,34,64"]].concat();
+    let line =
+        [&GIVEN[..], &["--memory=64g", "--nodes=1,10", "--cores=1,2,3,5,8,13,21,34,64"]].concat();
     let results = simulate(&options(&line), Vec::new()).expect("good");
     for pair in results.nodes.windows(2).filter(|pair| pair[0].runtime == pair[1].runtime) {
         assert!(pair[1].per_second.most >= pair[0].per_second.most);
@@ -206,12 +207,18 @@ fn the_same_seed_gives_the_same() {
 
 #[test]
 fn memory_and_probes_limit_the_pods_of_a_node() {
-    let line = [&GIVEN[..], &["--memory=1024", "--pod-memory=99900k", "--max-pods=100000"]];
+    let line = [
+        &GIVEN[..],
+        &["--memory=1024", "--pod-memory=99900k", "--max-pods=100000", "--nodes=1,2,5,9"],
+    ];
     let results = simulate(&options(&line.concat()), Vec::new()).expect("good");
     let row = &results.nodes[0];
     assert_eq!((row.held.most, row.held.by), (10.0, "memory"));
     assert_eq!((row.burst.ready, row.burst.pending), (10, 90));
-    let line = [&GIVEN[..], &["--memory=1024", "--max-pods=100000", "--interval=100ms"]];
+    let line = [
+        &GIVEN[..],
+        &["--memory=1024", "--max-pods=100000", "--interval=100ms", "--nodes=1,2,5,9"],
+    ];
     let results = simulate(&options(&line.concat()), Vec::new()).expect("good");
     let held: Vec<f64> = results.nodes.iter().map(|row| row.held.most).collect();
     assert_eq!(held[..3], [10.0, 20.0, 40.0]);
@@ -243,7 +250,7 @@ fn measured(probe_load: f64) -> Value {
 #[test]
 fn figures_come_from_files() {
     let file = File::of(&measured(50.0), "k.json").expect("good");
-    let results = simulate(&options(&["--lock-ms=a=7"]), vec![file]).expect("good");
+    let results = simulate(&options(&["--lock-ms=a=7", "--nodes=1,5"]), vec![file]).expect("good");
     let of = &results.figures[0];
     assert_eq!((of.start_cpu_ms.value, of.start_cpu_ms.source.as_str()), (300.0, "k.json"));
     assert_eq!((of.lock_ms.value, of.lock_ms.source.as_str()), (7.0, "--lock-ms"));
@@ -252,13 +259,13 @@ fn figures_come_from_files() {
     let check = &results.checks[0];
     assert_eq!((check.pods, check.cpus, check.measured_last_s), (20, 2, 9.0));
     assert!(check.model_last_s.is_some_and(|s| s > 3.0), "{check:?}");
-    let text = tell::text(&options(&["--lock-ms=a=7"]), &results);
+    let text = tell::text(&options(&["--lock-ms=a=7", "--nodes=1,5"]), &results);
     assert!(text.contains("k.json: bench kubernetes, today, 2 × C, 1024 MiB"), "{text}");
     assert!(text.contains("The measured burst, and the model of it"), "{text}");
     // One that is given replaces the measured one.
     let file = File::of(&measured(50.0), "k.json").expect("good");
     let line = ["--lock-ms=0.5", "--start-cpu-ms=100", "--start-cpu-ms=b=1", "--memory-kib=b=1"];
-    let line = [&line[..], &["--probe-cpu-ms=b=1"]].concat();
+    let line = [&line[..], &["--probe-cpu-ms=b=1", "--nodes=1"]].concat();
     let results = simulate(&options(&line), vec![file]).expect("good");
     let starts: Vec<f64> = results.figures.iter().map(|of| of.start_cpu_ms.value).collect();
     assert_eq!(starts, [100.0, 1.0]);
