@@ -251,7 +251,7 @@ pub(super) fn pictures(results: &Results) -> Vec<Picture> {
     let curves = results.curves.iter().map(|(name, ready)| {
         let step = ready.len().div_ceil(POINTS).max(1);
         let all = ready.iter().enumerate().map(|(at, s)| (*s, at as f64 + 1.0));
-        let last = all.clone().last();
+        let last = all.clone().next_back();
         Series { name: name.clone(), points: all.step_by(step).chain(last).collect() }
     });
     let largest = results.clusters.last().map_or_else(String::new, |row| {
