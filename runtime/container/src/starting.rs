@@ -4,19 +4,21 @@
 use alloc::format;
 use core::time::Duration;
 
-use launch::Waiter;
+use launch::{Waiter, Withdrawal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::Error;
 use crate::directory::{START, is_locked, path_in};
+use crate::{Error, Status};
 
 /// The start of a created container, from the message to init until init has executed its program.
 #[derive(Debug)]
 pub struct Starting {
     directory: OwnedFd,
     socket: OwnedFd,
+    /// Whether init may have ignored the message.
+    is_unsure: bool,
 }
 
 impl Starting {
@@ -36,7 +38,7 @@ impl Starting {
             return None;
         }
         let socket = launch::reach(&path_in(directory.as_fd(), START)).ok()?;
-        Some(Self { directory, socket })
+        Some(Self { directory, socket, is_unsure: false })
     }
 
     /// Returns whether the init of container `id` waits to be started, even if it is frozen.
@@ -51,6 +53,13 @@ impl Starting {
         launch::begin(&self.socket).is_ok()
     }
 
+    /// Takes the message back from a frozen init. Returns false if init has already read it: the start goes on.
+    pub fn withdraw(&mut self) -> bool {
+        let withdrawal = launch::withdraw(&self.socket);
+        self.is_unsure = withdrawal == Withdrawal::Unsure;
+        withdrawal == Withdrawal::Done
+    }
+
     /// Returns the descriptor that becomes readable when the start has ended.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -62,6 +71,10 @@ impl Starting {
     /// If execve(2) failed, or if init was killed.
     pub fn finish(self) -> Result<(), Error> {
         launch::finish(&self.socket, START)?;
+        let path = path_in(self.directory.as_fd(), START);
+        if self.is_unsure && launch::waiter(&path) == Waiter::Waiting {
+            return Err(Error::CannotStart(Status::Paused));
+        }
         Ok(remove_socket(self.directory.as_fd())?)
     }
 }

@@ -46,7 +46,9 @@ pub use mounts::Mounts;
 pub use network::Network;
 pub use parent::{OnTurn, Turn};
 pub use seal::{SEALED, seal_self};
-pub use starter::{PROMPT, Start, Waiter, begin, finish, reach, start, waiter};
+pub use starter::{
+    PROMPT, Start, Waiter, Withdrawal, begin, finish, reach, start, waiter, withdraw,
+};
 
 /// Descriptors that the caller opened for the plan's well-known slots.
 #[derive(Debug, Default)]

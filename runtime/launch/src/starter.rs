@@ -85,10 +85,17 @@ pub fn start<E: From<Error>>(
     channel::say(&socket, Word::Start).context("send", path).map_err(Error::from)?;
     let prompt = Timespec { tv_sec: 0, tv_nsec: PROMPT.subsec_nanos().into() };
     if !answers(&socket, Some(&prompt)) {
-        if is_frozen()? {
+        let withdrawn = if is_frozen()? { withdraw(&socket) } else { Withdrawal::TooLate };
+        if withdrawn == Withdrawal::Done {
             return Ok(Start::Frozen);
         }
         answers(&socket, None);
+        finish(&socket, path)?;
+        // Init has read the message, but may have seen the withdrawal.
+        if withdrawn == Withdrawal::Unsure && waiter(path) == Waiter::Waiting {
+            return Ok(Start::Frozen);
+        }
+        return Ok(Start::Runs);
     }
     finish(&socket, path)?;
     Ok(Start::Runs)
@@ -110,6 +117,28 @@ pub fn reach(path: &str) -> Result<OwnedFd, Errno> {
 /// Those of send(2).
 pub fn begin(socket: &OwnedFd) -> Result<(), Errno> {
     channel::say(socket, Word::Start)
+}
+
+/// The result of [`withdraw`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// Init has not read the message, and ignores it when it does.
+    Done,
+    /// Init has read the message: the program starts, or init reports a failure.
+    TooLate,
+    /// Init has read the message during the withdrawal. The socket closes in any case. If init waits afterwards, the
+    /// program was not started.
+    Unsure,
+}
+
+/// Takes back the message of [`begin`] if init has not read it yet.
+pub fn withdraw(socket: &OwnedFd) -> Withdrawal {
+    if !sys::net::has_unread(socket) {
+        return Withdrawal::TooLate;
+    }
+    // An init that reads the message after this call finds the connection closed (`channel::is_open`).
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+    if sys::net::has_unread(socket) { Withdrawal::Done } else { Withdrawal::Unsure }
 }
 
 /// Waits until init sends something or hangs up; returns false after `time`.

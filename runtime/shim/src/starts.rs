@@ -7,13 +7,13 @@
 use alloc::vec::Vec;
 
 use cgroup::{Cgroup, FreezerState, Location};
-use container::Starting;
-use proto::ttrpc::Status;
+use container::{Starting, Status};
+use proto::ttrpc;
 use sys::wait::Deadline;
 
 use crate::children::failed_as;
 use crate::poller::{Interest, Source};
-use crate::shim::Shim;
+use crate::shim::{Shim, failed};
 use crate::table::Place;
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{Failed, Job, Kind};
@@ -103,18 +103,17 @@ impl Shim {
             let process = begun.process;
             if begun.caller.is_late() {
                 let Begun { caller, .. } = self.take_start(at);
-                let late = Status::deadline_exceeded("not done in time");
+                let late = ttrpc::Status::deadline_exceeded("not done in time");
                 let answer = self.started(process, Err(late));
                 self.answer(caller, answer.map_err(|status| failed_as("start", status)));
             } else if begun.prompt.is_some_and(is_over) {
                 begun.prompt = None;
                 let cgroup = self.tasks.of_process(process).and_then(|task| task.cgroup.as_ref());
-                if cgroup.is_some_and(is_frozen) {
-                    let Begun { caller, place, .. } = self.take_start(at);
-                    if let Err(status) = self.start_by_worker(caller, process, &place) {
-                        let answer = self.started(process, Err(status));
-                        self.answer(caller, answer);
-                    }
+                if cgroup.is_some_and(is_frozen) && begun.starting.withdraw() {
+                    let Begun { caller, .. } = self.take_start(at);
+                    let refused = failed("start", container::Error::CannotStart(Status::Paused));
+                    let answer = self.started(process, Err(refused));
+                    self.answer(caller, answer);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Sets the loopback interface up, the only setup that a runtime must do in a new network namespace.
 
-use rustix::fd::AsRawFd;
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -33,4 +33,19 @@ pub fn loopback_up() -> Result<(), Errno> {
         )
     }
     .map(drop)
+}
+
+/// Returns whether the other end of a unix socket has not yet read everything that was sent over `socket` (SIOCOUTQ).
+/// False if this cannot be told.
+pub fn has_unread(socket: impl AsFd) -> bool {
+    const SIOCOUTQ: usize = 0x5411;
+    let mut bytes: i32 = 0;
+    // SAFETY: the kernel writes one int to the live variable.
+    let result = unsafe {
+        crate::raw::call(
+            crate::raw::nr::IOCTL,
+            [socket.as_fd().as_raw_fd() as usize, SIOCOUTQ, (&raw mut bytes).addr()],
+        )
+    };
+    result.is_ok() && bytes > 0
 }
