@@ -65,6 +65,11 @@ impl Starting {
         self.socket.as_fd()
     }
 
+    /// Returns whether the start has ended, so that [`fd`](Self::fd) is readable.
+    pub fn has_ended(&self) -> bool {
+        sys::wait::is_readable(&self.socket)
+    }
+
     /// Ends the start, after [`fd`](Self::fd) has become readable.
     ///
     /// # Errors

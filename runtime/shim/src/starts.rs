@@ -82,7 +82,10 @@ impl Shim {
             Err(error) => {
                 let job = start_job(caller, process);
                 let begun = self.begin(&place.id, job, None, |work| {
-                    work.store(&place)?.container(&place.id)?.await_end_after(&error);
+                    let container = work.store(&place).and_then(|store| store.container(&place.id));
+                    if let Ok(container) = container {
+                        container.await_end_after(&error);
+                    }
                     Err(Failed::from(error))
                 });
                 match begun {
@@ -101,7 +104,9 @@ impl Shim {
         for at in (0..self.starts.len()).rev() {
             let Some(begun) = self.starts.get_mut(at) else { continue };
             let process = begun.process;
-            if begun.caller.is_late() {
+            if begun.caller.is_late() && begun.starting.has_ended() {
+                self.start_ready(process);
+            } else if begun.caller.is_late() {
                 let Begun { caller, .. } = self.take_start(at);
                 let late = ttrpc::Status::deadline_exceeded("not done in time");
                 let answer = self.started(process, Err(late));

@@ -71,7 +71,7 @@ pub(crate) enum Stage {
     Creating,
     /// The process waits for Start.
     Created,
-    /// A worker is starting the process.
+    /// The process is being started.
     Starting,
     /// The process is running.
     Running,

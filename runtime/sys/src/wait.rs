@@ -1,7 +1,8 @@
 //! Waits for descriptors, always with a deadline.
 
 use core::time::Duration;
-use rustix::event::{PollFd, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -24,6 +25,12 @@ impl Deadline {
         let left = self.0 - clock_gettime(ClockId::Monotonic);
         (left.tv_sec >= 0 && (left.tv_sec, left.tv_nsec) != (0, 0)).then_some(left)
     }
+}
+
+/// Returns whether `fd` is readable or hung up, without waiting.
+pub fn is_readable(fd: impl AsFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).is_ok_and(|count| count > 0)
 }
 
 /// Waits until one of `fds` is ready. Returns false if none is ready at the deadline.
