@@ -47,6 +47,8 @@ const LEVERS: [(&str, FastPaths); 3] = [
 
 /// The name of the entrant with all fast paths.
 const BASELINE: &str = "everything";
+/// The name of the entrant without any of the fast paths that are left out.
+const ALL: &str = "all of these";
 
 /// The time of one step without one fast path, compared with the time with all fast paths.
 #[derive(Debug, Clone, Serialize)]
@@ -86,7 +88,7 @@ pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     entrants.extend(left_out.iter().map(|(name, without)| entrant(name, without)));
     if left_out.len() > 1 {
         let all: Vec<&str> = left_out.iter().map(|(_, without)| without.as_str()).collect();
-        entrants.push(entrant("all of these", &all.join(",")));
+        entrants.push(entrant(ALL, &all.join(",")));
     }
     entrants
 }
@@ -117,9 +119,23 @@ pub fn experiment(
         text: text(&rows),
         json: vec![("rows", results::value(&rows)?)],
         csv: results::csv(&series),
-        pictures: vec![picture(&rows)],
+        pictures: [Some(picture(&rows)), before_and_after(&series)].into_iter().flatten().collect(),
         ..Outcome::default()
     })
+}
+
+/// Draws the distribution of the first step's times with nothing left out, and with everything left out that was; `None`
+/// if only one thing was.
+fn before_and_after(series: &[Series]) -> Option<Picture> {
+    let first = series.first()?;
+    let of = |name: &str| {
+        let same = |of: &&Series| (&of.step, of.pause) == (&first.step, first.pause);
+        series.iter().filter(same).find(|of| of.runtime == name).map(Series::wall_us)
+    };
+    let (with, without) = (of(BASELINE)?, of(ALL)?);
+    let title = results::title(&first.step, first.pause.as_secs_f64() * 1e3);
+    let both = [("without them", without.as_slice()), ("with all of them", with.as_slice())];
+    Some(results::distribution(&format!("{title}, without and with fast paths"), both.into_iter()))
 }
 
 fn row(series: &[Series], of: &Series) -> Option<Row> {
@@ -198,6 +214,30 @@ fn cells(row: &Row) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn starts_before_and_after_are_drawn() {
+        let series = |name: &str, us: u64| Series {
+            step: "run".to_owned(),
+            pause: std::time::Duration::ZERO,
+            runtime: name.to_owned(),
+            samples: vec![
+                crate::process::Sample {
+                    wall: std::time::Duration::from_micros(us),
+                    ..crate::process::Sample::default()
+                };
+                6
+            ],
+            is_split: false,
+        };
+        let mut all = vec![series(BASELINE, 2000), series("caching", 3000)];
+        assert!(before_and_after(&all).is_none(), "one thing is left out");
+        all.push(series(ALL, 9000));
+        let Some(Picture::Chart(chart)) = before_and_after(&all) else { panic!("no chart") };
+        let largest = |at: usize| chart.series[at].points.last().map(|point| point.0);
+        assert_eq!((chart.series.len(), chart.series[0].name.as_str()), (2, "without them"));
+        assert!(largest(0) > largest(1), "{chart:?}");
+    }
 
     #[test]
     fn every_fast_path_pulls_one_lever() {

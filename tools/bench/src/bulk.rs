@@ -4,6 +4,8 @@
 //! Podman has been shown in the same way: by a loop over `start` for a hundred previously created containers with
 //! limits.
 
+mod podman;
+
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};
 use crate::options::Bulk;
@@ -15,6 +17,7 @@ use crate::stand::{Entrant, Stand};
 use crate::view::View;
 use crate::{Error, burst};
 use chart::Picture;
+use podman::Podman;
 use report::Table;
 use report::bootstrap::{self, Estimate, Pairing};
 use report::count::counted;
@@ -72,14 +75,19 @@ pub fn experiment(
         );
         return Err(Error::Unfit(reason));
     }
-    burst::warm_up(stand, entrants)?;
+    let podman = options.podman.then(|| Podman::set_up(options, stand)).transpose()?;
+    if podman.is_none() {
+        burst::warm_up(stand, entrants)?;
+    }
     let racers = entrants.to_vec();
     let mut rows: Vec<Row> = Vec::new();
     for &width in &options.width {
         let rounds = Rounds { warm_up: 0, timed: options.rounds, pause: Duration::ZERO };
         let title = format!("bulk, {width} at a time");
-        let done =
-            in_turns(entrants, rounds, &title, |at| round(stand, &racers[at], options, width))?;
+        let done = in_turns(entrants, rounds, &title, |at| match &podman {
+            Some(podman) => podman.round(&racers[at], options, width),
+            None => round(stand, &racers[at], options, width),
+        })?;
         let all: Vec<_> =
             racers.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty()).collect();
         let base = all.first().map(|(_, rounds)| figures(rounds, |round| round.start_s));
@@ -224,6 +232,7 @@ fn text(rows: &[Row], first: &str, options: &Bulk) -> String {
     let mut widths: Vec<usize> = rows.iter().map(|row| row.width).collect();
     widths.dedup();
     let limits = if options.limits { ", limited to 2 CPUs and 4 GiB each" } else { "" };
+    let by = if options.podman { " by podman, which executes the runtime" } else { "" };
     let mut text = String::new();
     for width in widths {
         let mut table = Table::new(&headings);
@@ -239,7 +248,7 @@ fn text(rows: &[Row], first: &str, options: &Bulk) -> String {
         let count = options.count;
         let _ = writeln!(
             text,
-            "{} created{limits}, then started {how}, {}\n{table}",
+            "{} created{by}{limits}, then started {how}, {}\n{table}",
             counted(count, "container"),
             counted(rounds, "round")
         );

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 /// The host uid that root of a user namespace is mapped to.
 pub const MAPPED_ROOT: u32 = 100_000;
 
+/// The number of ids of a user namespace.
+pub const IDS: u32 = 65_536;
+
 /// The program of the createRuntime hook.
 pub const HOOK: &str = "/bin/true";
 
@@ -64,16 +67,19 @@ pub fn podman(profile: Profile) -> Result<Value, Error> {
         config["linux"]["seccomp"] = seccomp::own(CAPABILITIES);
     }
     match profile {
-        Profile::Userns => {
-            let mapping = json!([{ "containerID": 0, "hostID": MAPPED_ROOT, "size": 65536 }]);
-            config["linux"]["uidMappings"] = mapping.clone();
-            config["linux"]["gidMappings"] = mapping;
-            push(&mut config["linux"]["namespaces"], json!({ "type": "user" }));
-        }
+        Profile::Userns => map_ids(&mut config),
         Profile::Hooks => config["hooks"] = json!({ "createRuntime": [{ "path": HOOK }] }),
         Profile::Seccomp | Profile::Plain | Profile::Joined => {}
     }
     Ok(config)
+}
+
+/// Gives the container a user namespace whose ids begin with [`MAPPED_ROOT`].
+pub fn map_ids(config: &mut Value) {
+    let mapping = json!([{ "containerID": 0, "hostID": MAPPED_ROOT, "size": IDS }]);
+    config["linux"]["uidMappings"] = mapping.clone();
+    config["linux"]["gidMappings"] = mapping;
+    push(&mut config["linux"]["namespaces"], json!({ "type": "user" }));
 }
 
 /// Makes the container join the network, IPC, UTS and PID namespaces of the process `pid`.

@@ -4,6 +4,7 @@ mod detached;
 mod saved;
 
 use crate::Error;
+use crate::engine::Image;
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};
 use crate::trace::inside;
@@ -80,7 +81,12 @@ impl<'a> Container<'a> {
         program: &[&str],
         change: impl FnOnce(&mut Value),
     ) -> Result<Self, Error> {
-        let (id, bundle) = stand.write_bundle(program, change)?;
+        let (id, bundle) = stand.write_bundle(program, |config| {
+            if let Some(image) = &entrant.image {
+                image.configure(config);
+            }
+            change(config);
+        })?;
         Ok(Self {
             stand,
             entrant,
@@ -104,15 +110,34 @@ impl<'a> Container<'a> {
     }
 
     /// Runs `run` in the foreground, until the container is gone. The sample's usage includes the container's
-    /// processes, since the runtime waits for them.
+    /// processes, since the runtime waits for them. If the entrant's root filesystem is mounted for it, the sample's time
+    /// includes mounting and unmounting.
     ///
     /// # Errors
-    /// The runtime's failure, or the program's exit status if it is not 0.
+    /// The runtime's failure, or the program's exit status if it is not 0; the root filesystem can't be mounted.
     pub fn run(&self) -> Result<Sample, Fault> {
+        let before = self.around("mount", |image| image.mount(&self.bundle))?;
         self.made.set(true);
         let sample = self.call("run", &self.with_bundle("run"))?;
         self.made.set(false);
-        Ok(sample)
+        let after = self.around("unmount", |_| Image::unmount(&self.bundle))?;
+        Ok(Sample { wall: before + sample.wall + after, ..sample })
+    }
+
+    /// Does what an engine does before or after `run`, if anything, and returns its time.
+    fn around(
+        &self,
+        step: &'static str,
+        work: impl FnOnce(&Image) -> Result<(), Error>,
+    ) -> Result<Duration, Fault> {
+        let Some(image) = &self.entrant.image else { return Ok(Duration::ZERO) };
+        let start = Instant::now();
+        work(image).map_err(|error| Fault {
+            step,
+            failure: Failure::Left(error.to_string()),
+            said: String::new(),
+        })?;
+        Ok(start.elapsed())
     }
 
     /// Runs `run`, and also returns what the container wrote to stdout.
@@ -299,6 +324,10 @@ impl Drop for Container<'_> {
     fn drop(&mut self) {
         if self.made.get() {
             self.remove();
+        }
+        if self.entrant.image.is_some() {
+            // After a failure, the root filesystem is still mounted.
+            let _ = Image::unmount(&self.bundle);
         }
         if let Err(error) = fs::remove_dir_all(&self.bundle) {
             eprintln!("warning: {} stays: {error}", self.bundle.display());

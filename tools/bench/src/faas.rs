@@ -24,6 +24,7 @@ use crate::options::{Faas, Policy};
 use crate::results;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use instance::Bill;
 use meter::By;
 use replay::Replayed;
 use report::bootstrap::{self, Estimate, Pairing};
@@ -39,6 +40,9 @@ struct Row {
     /// The function of each served invocation, by index.
     #[serde(skip)]
     functions: Vec<usize>,
+    /// What each function's containers take, by index.
+    #[serde(skip)]
+    costs: Vec<Cost>,
     /// The time when each invocation was due, in seconds from the beginning.
     due_s: Vec<f64>,
     /// The time from when each invocation was due until its code began, in microseconds.
@@ -83,6 +87,19 @@ struct Part<'a> {
     policy: Policy,
     function: &'a str,
     latencies_us: Vec<f64>,
+    /// The share of cold starts in the function's served invocations.
+    cold_share: f64,
+    #[serde(flatten)]
+    cost: Cost,
+}
+
+/// What the containers of a function take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+struct Cost {
+    /// The containers' total time, in seconds per round.
+    container_s: f64,
+    /// The containers' memory multiplied by their time, in MiB·s per round.
+    memory_mib_s: Option<f64>,
 }
 
 /// Runs the experiment: for every policy, the runtimes take turns.
@@ -140,14 +157,14 @@ pub fn experiment(
     compare(&mut rows, racers.first().map_or("", |racer| &racer.name));
     let parts: Vec<Part<'_>> = rows.iter().flat_map(|row| row.parts(workload)).collect();
     Ok(Outcome {
-        text: figures::text(&rows, workload, options),
+        text: figures::text(&rows, &parts, workload, options),
         json: vec![
             ("workload", results::value(&workload.functions)?),
             ("rows", results::value(&rows)?),
             ("functions", results::value(&parts)?),
         ],
         csv: figures::csv(&rows, workload),
-        pictures: figures::pictures(&rows),
+        pictures: figures::pictures(&rows, &parts),
         ..Outcome::default()
     })
 }
@@ -183,6 +200,7 @@ impl Row {
             runtime: runtime.to_owned(),
             policy,
             functions: Vec::new(),
+            costs: Vec::new(),
             due_s: Vec::new(),
             latencies_us: Vec::new(),
             totals_us: Vec::new(),
@@ -220,6 +238,16 @@ impl Row {
         self.container_s += replayed.container_s;
         let more = replayed.mib_s;
         self.memory_mib_s = self.memory_mib_s.map_or(more, |sum| Some(sum + more?));
+        let all = replayed.functions.iter().fold(Bill::default(), |mut all, bill| {
+            all.add(*bill);
+            all
+        });
+        self.costs
+            .resize(workload.functions.len(), Cost { memory_mib_s: Some(0.0), ..Cost::default() });
+        for (cost, bill) in self.costs.iter_mut().zip(replayed.functions) {
+            cost.container_s += bill.seconds;
+            cost.memory_mib_s = cost.memory_mib_s.and_then(|sum| Some(sum + bill.mib_s(all)?));
+        }
         self.memory_by = self.memory_by.or(replayed.by);
     }
 
@@ -230,6 +258,10 @@ impl Row {
         self.idle_late = self.most.saturating_sub(self.busy_late);
         self.container_s /= rounds as f64;
         self.memory_mib_s = self.memory_mib_s.map(|sum| sum / rounds as f64);
+        for cost in &mut self.costs {
+            cost.container_s /= rounds as f64;
+            cost.memory_mib_s = cost.memory_mib_s.map(|sum| sum / rounds as f64);
+        }
         let mut cold: Vec<f64> = self.of_cold().collect();
         if !cold.is_empty() && matches!(self.policy, Policy::KeepAlive | Policy::Histogram) {
             let median = report::statistics::median(&mut cold);
@@ -245,13 +277,17 @@ impl Row {
 
     fn parts<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = Part<'a>> {
         workload.functions.iter().enumerate().map(|(at, function)| {
-            let both = self.latencies_us.iter().zip(&self.functions);
-            let latencies_us = both.filter(|(_, of)| **of == at).map(|(us, _)| *us).collect();
+            let all = self.latencies_us.iter().zip(&self.was_cold).zip(&self.functions);
+            let own = all.filter(|(_, of)| **of == at).map(|((us, is_cold), _)| (*us, *is_cold));
+            let (latencies_us, was_cold): (Vec<f64>, Vec<bool>) = own.unzip();
+            let cold = was_cold.iter().filter(|is_cold| **is_cold).count();
             Part {
                 runtime: &self.runtime,
                 policy: self.policy,
                 function: &function.name,
+                cold_share: cold as f64 / was_cold.len().max(1) as f64,
                 latencies_us,
+                cost: self.costs.get(at).copied().unwrap_or_default(),
             }
         })
     }
@@ -301,6 +337,7 @@ mod tests {
                     most,
                     busy_late: 2,
                     container_s: 4.0,
+                    functions: vec![Bill::of(3.0, 1024.0, 1.0)],
                     mib_s: Some(f64::from(u8::try_from(most).expect("small"))),
                     ..Replayed::default()
                 },
@@ -315,8 +352,10 @@ mod tests {
         let parts: Vec<_> = row.parts(&workload).collect();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
-        // If a figure is unknown for one round, it is unknown for the whole row.
-        row.add(Replayed::default(), &workload);
-        assert_eq!(row.memory_mib_s, None);
+        assert_eq!(parts[0].cold_share, 0.5);
+        assert_eq!(parts[0].cost, Cost { container_s: 3.0, memory_mib_s: Some(3.0) });
+        // If a figure is unknown for one round, it is unknown for all.
+        row.add(Replayed { functions: vec![Bill::default()], ..Replayed::default() }, &workload);
+        assert_eq!((row.memory_mib_s, row.costs[0].memory_mib_s), (None, None));
     }
 }

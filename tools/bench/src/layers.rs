@@ -1,5 +1,7 @@
 //! `layers`: times starts from root filesystems with few and with many layers, in every mode of
 //! assembling them.
+//!
+//! dayfly assembles them itself; for other runtimes the experiment mounts them on the host, as an engine does.
 
 mod figures;
 mod operations;
@@ -8,6 +10,7 @@ mod stack;
 
 use crate::Error;
 use crate::burst::{self, Load};
+use crate::engine::{Image, Mapping};
 use crate::options::{Layers, Mode};
 use crate::probe::{Health, Probe};
 use crate::results;
@@ -15,6 +18,7 @@ use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use report::count::counted;
+use report::csv::quoted;
 use report::interrupt;
 use report::progress::Progress;
 use serde::Serialize;
@@ -27,10 +31,23 @@ use std::time::Duration;
 const STORE: &str = "DAYFLY_STORE";
 
 /// A way of assembling the root filesystem, and a number of layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Case {
-    pub(crate) mode: Mode,
+    pub(crate) runtime: String,
+    /// The name of the way: one of dayfly's modes, or `overlay` if a runtime's layers are not mapped.
+    pub(crate) mode: &'static str,
     pub(crate) layers: usize,
+}
+
+impl Case {
+    /// Returns the name of the runtime with the way.
+    fn way(&self) -> String {
+        format!("{}, {}", self.runtime, self.mode)
+    }
+
+    fn name(&self) -> String {
+        format!("{}, {}", self.way(), counted(self.layers, "layer"))
+    }
 }
 
 /// The results of a case with one number of starts at a time.
@@ -52,23 +69,28 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let Some(first) = entrants.first_mut() else { return Ok(Outcome::default()) };
     let most = options.layers.iter().copied().max().unwrap_or(1);
     let stack = Stack::make(&stand.directory().join("layers"), most)?;
-    // With a store in the test stand's directory, containers' changes and the mounts of killed containers stay within
-    // the experiment.
-    let store = stand.directory().join("store").display().to_string();
     let mut racers = Vec::new();
     for &layers in &options.layers {
         let list = stack.list(layers)?;
-        for &mode in &options.modes {
-            let case = Case { mode, layers };
-            let mut racer = entrant(&first.runtime, case, &list, options.host_ids);
-            racer.environment.push((STORE.to_owned(), store.clone()));
-            racers.push((case, racer));
+        for entrant in entrants.iter() {
+            let of = |mode| Case { runtime: entrant.name.clone(), mode, layers };
+            if entrant.runtime.is_dayfly() {
+                for mode in &options.modes {
+                    let racer = own(stand, &entrant.runtime, *mode, &list, options.host_ids);
+                    racers.push((of(mode.name()), racer));
+                }
+                continue;
+            }
+            for (mode, mapping) in ways_of_engines(options) {
+                let image = Image::new(stack.directory(), stack.names(layers), mapping)?;
+                racers.push((of(mode), Entrant { image: Some(image), ..entrant.clone() }));
+            }
         }
     }
-    for (_, racer) in &mut racers {
+    for (case, racer) in &mut racers {
+        racer.name = case.name();
         burst::warm_up(stand, std::slice::from_mut(racer))?;
     }
     let counted = operations::count(stand, &racers)?;
@@ -80,11 +102,16 @@ pub fn experiment(
     }
     drop(progress);
 
-    if racers.iter().all(|(_, racer)| racer.failure.is_some()) {
-        first.failure = racers.first().and_then(|(_, racer)| racer.failure.clone());
+    for entrant in entrants.iter_mut() {
+        let of = || racers.iter().filter(|(case, _)| case.runtime == entrant.name);
+        if of().all(|(_, racer)| racer.failure.is_some()) {
+            entrant.failure = of().find_map(|(_, racer)| racer.failure.clone());
+        }
     }
+    let has_peers = entrants.iter().any(|entrant| !entrant.runtime.is_dayfly());
+    let note = if has_peers { FOR_PEERS } else { "" };
     Ok(Outcome {
-        text: text(&rows, &idle, &counted, &racers, options.count),
+        text: text(&rows, &idle, &counted, &racers, options.count) + note,
         json: vec![
             ("idle", results::value(&idle)?),
             ("mount_operations", results::value(&counted)?),
@@ -95,6 +122,26 @@ pub fn experiment(
         ..Outcome::default()
     })
 }
+
+/// Returns the ways in which layers are mounted on the host for other runtimes: those of the requested modes that mount
+/// layers there, or else their parent.
+fn ways_of_engines(options: &Layers) -> Vec<(&'static str, Mapping)> {
+    if options.host_ids {
+        return vec![("overlay", Mapping::None)];
+    }
+    let mapping = |mode: &Mode| match mode {
+        Mode::Parent => Some((mode.name(), Mapping::Parent)),
+        Mode::PerLayer => Some((mode.name(), Mapping::PerLayer)),
+        Mode::Fd | Mode::Copy => None,
+    };
+    let ways: Vec<_> = options.modes.iter().filter_map(mapping).collect();
+    if ways.is_empty() { vec![(Mode::Parent.name(), Mapping::Parent)] } else { ways }
+}
+
+/// The explanation of the other runtimes' figures.
+const FOR_PEERS: &str = "Other runtimes take a directory. For them the same layers are mounted as an overlay on the host \
+    before run, and unmounted after it, as an engine does: that is in their times. With user namespaces all of them \
+    have the same ids; what a container has changed is removed after its time.\n";
 
 /// Makes the layers in the test stand's directory, and returns an entrant for each way and number of layers. Each
 /// entrant is a copy of the first of `entrants`, which must be a dayfly.
@@ -109,22 +156,22 @@ pub(crate) fn racers(
 ) -> Result<Vec<Entrant>, Error> {
     let Some(first) = entrants.first() else { return Ok(Vec::new()) };
     let list = Stack::make(&stand.directory().join("layers"), layers)?.list(layers)?;
-    let store = stand.directory().join("store").display().to_string();
-    let racer = |&mode: &Mode| {
-        let mut racer = entrant(&first.runtime, Case { mode, layers }, &list, false);
-        racer.environment.push((STORE.to_owned(), store.clone()));
-        racer
+    let racer = |&mode: &Mode| Entrant {
+        name: format!("{}, {}", mode.name(), counted(layers, "layer")),
+        ..own(stand, &first.runtime, mode, &list, false)
     };
     Ok(modes.iter().map(racer).collect())
 }
 
-/// Returns dayfly with options for the layers of `list`.
-fn entrant(runtime: &Runtime, case: Case, list: &str, host_ids: bool) -> Entrant {
-    let mut words = vec!["--layers", list, "--rootfs-mode", case.mode.name()];
+/// Returns dayfly with options for the layers of `list`. With a store in the test stand's directory, containers' changes
+/// and the mounts of killed containers stay within the experiment.
+fn own(stand: &Stand, runtime: &Runtime, mode: Mode, list: &str, host_ids: bool) -> Entrant {
+    let mut words = vec!["--layers", list, "--rootfs-mode", mode.name()];
     words.extend(["--userns", if host_ids { "host" } else { "auto" }]);
+    let store = stand.directory().join("store").display().to_string();
     Entrant {
-        name: format!("{}, {}", case.mode.name(), counted(case.layers, "layer")),
         start_options: words.into_iter().map(str::to_owned).collect(),
+        environment: vec![(STORE.to_owned(), store)],
         ..Entrant::new(runtime.clone())
     }
 }
@@ -136,7 +183,8 @@ fn at_width(
     width: usize,
     progress: &mut Progress,
 ) -> Result<Vec<Row>, Error> {
-    let row = |&(case, _): &(Case, Entrant)| Row { case, width, load: Load::default() };
+    let row =
+        |(case, _): &(Case, Entrant)| Row { case: case.clone(), width, load: Load::default() };
     let mut rows: Vec<Row> = racers.iter().map(row).collect();
     let count = options.count.max(width);
     for round in 0..options.rounds {
@@ -174,26 +222,59 @@ fn text(
         }
     }
     for row in rows.iter().filter(|row| row.load.failed > 0) {
-        let Case { mode, layers } = row.case;
         let reason = row.load.reason.as_deref().unwrap_or_default();
-        let failed = row.load.failed;
-        let _ = writeln!(
-            text,
-            "{}, {}, {} at a time: {failed} failed: {reason}",
-            mode.name(),
-            report::count::counted(layers, "layer"),
-            row.width
-        );
+        let (name, width, failed) = (row.case.name(), row.width, row.load.failed);
+        let _ = writeln!(text, "{name}, {width} at a time: {failed} failed: {reason}");
     }
     text
 }
 
 fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("mode,layers,width,container,latency_us\n");
+    let mut text = String::from("runtime,mode,layers,width,container,latency_us\n");
     for Row { case, width, load } in rows {
+        let (runtime, mode, layers) = (quoted(&case.runtime), case.mode, case.layers);
         for (at, us) in load.latencies_us.iter().enumerate() {
-            let _ = writeln!(text, "{},{},{width},{at},{us:.1}", case.mode.name(), case.layers);
+            let _ = writeln!(text, "{runtime},{mode},{layers},{width},{at},{us:.1}");
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Command, Options};
+    use clap::Parser;
+
+    pub(super) fn row(runtime: &str, mode: &'static str, layers: usize, us: &[f64]) -> Row {
+        let load = Load { latencies_us: us.to_vec(), rates: vec![1.0], ..Load::default() };
+        Row { case: Case { runtime: runtime.to_owned(), mode, layers }, width: 4, load }
+    }
+
+    fn ways(words: &[&str]) -> Vec<(&'static str, Mapping)> {
+        let line = ["bench", "layers"].iter().chain(words);
+        let Command::Layers(options) = Options::try_parse_from(line).expect("options").command
+        else {
+            panic!("not layers")
+        };
+        ways_of_engines(&options)
+    }
+
+    #[test]
+    fn layers_are_mounted_for_peers_as_for_dayfly() {
+        let (parent, per_layer) = (("parent", Mapping::Parent), ("per-layer", Mapping::PerLayer));
+        assert_eq!(ways(&[]), [parent, per_layer]);
+        assert_eq!(ways(&["--modes", "fd,per-layer"]), [per_layer]);
+        assert_eq!(ways(&["--modes", "fd"]), [parent]);
+        assert_eq!(ways(&["--host-ids"]), [("overlay", Mapping::None)]);
+    }
+
+    #[test]
+    fn samples_have_their_runtime() {
+        let expected = "\
+runtime,mode,layers,width,container,latency_us
+\"a,b\",parent,50,4,0,1500.0
+";
+        assert_eq!(csv(&[row("a,b", "parent", 50, &[1500.0])]), expected);
+    }
 }

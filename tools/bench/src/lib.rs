@@ -6,7 +6,7 @@
 //! | [`race`] | interleaved rounds |
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
-//! | [`config`], [`rootfs`] | the bundle for all runtimes |
+//! | [`config`], [`rootfs`], `engine` | the bundle for all runtimes; root filesystems from layers |
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
@@ -28,6 +28,7 @@ pub mod cgroup;
 pub mod circumstances;
 pub mod config;
 pub mod container;
+mod engine;
 pub mod error;
 pub mod faas;
 pub mod favordynmods;

@@ -63,8 +63,7 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Layers(options) => {
-            let entrant = Entrant::new(own(&options.common)?);
-            session::run(&options.common, vec![entrant], |stand, entrants| {
+            session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 layers::experiment(&options, stand, entrants)
             })
         }
@@ -105,6 +104,7 @@ fn execute(command: Command) -> Result<(), Error> {
         }
         Command::Memory(options) => {
             let options = options.settled();
+            memory::uncover(&options)?;
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 memory::experiment(&options, stand, entrants)
             })

@@ -38,6 +38,24 @@ struct Row {
 /// A figure's name, unit and value in one round.
 type Value = (&'static str, &'static str, f64);
 
+/// Leaves the view in which this program was started if the smallest limit is requested, the view has no memory
+/// controller, and no view is requested by an option. A hybrid host is then shown with its v1 controllers alone, since
+/// not every runtime takes both.
+///
+/// # Errors
+/// Those of making a mount namespace.
+pub fn uncover(options: &Memory) -> Result<(), Error> {
+    let needs_controller = options.figure.contains(&Figure::Limit);
+    if !needs_controller || options.common.view.is_some() || can_limit("memory") {
+        return Ok(());
+    }
+    View::leave()?;
+    match View::current() {
+        View::Hybrid if can_limit("memory") => View::V1.enter(),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the experiment: for every figure, the entrants take turns.
 ///
 /// # Errors

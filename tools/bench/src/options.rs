@@ -64,6 +64,10 @@ pub enum Command {
     Mounts(Mounts),
     /// Start containers from root filesystems with few and many layers, in every mode of assembling
     /// them
+    ///
+    /// dayfly assembles them itself. Other runtimes take a directory: for them the same layers are mounted as an overlay
+    /// on the host before "run" and unmounted after it, as an engine does, and both are in the measured time. This
+    /// requires Linux 6.7.
     Layers(Layers),
     /// Time the first start with a seccomp profile that no cache contains, and the next start with
     /// it
@@ -276,12 +280,11 @@ pub struct Mounts {
 
 /// `layers`.
 #[derive(Debug, Args)]
-#[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
 pub struct Layers {
-    /// Options of all experiments; only the first runtime takes part, which must be a dayfly.
+    /// Options of all experiments.
     #[command(flatten)]
     pub common: Common,
-    /// Ways to assemble the root filesystem
+    /// Ways to assemble the root filesystem; those that mount layers on the host are also used for other runtimes
     #[arg(
         long,
         value_enum,

@@ -2,6 +2,7 @@
 
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
+use crate::engine::Image;
 use crate::rootfs;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
@@ -32,6 +33,9 @@ pub struct Entrant {
     pub start_options: Vec<String>,
     /// Additional environment variables of the runtime.
     pub environment: Vec<(String, String)>,
+    /// The layers of the root filesystem that is mounted on the host around each `run`; `None` for the stand's own root
+    /// filesystem, and for a runtime that assembles layers itself.
+    pub(crate) image: Option<Image>,
     /// The limit of starts in flight that the host has while this entrant runs, if any (`dayfly host limit`).
     pub limit: Option<u16>,
     /// The reason why the entrant is excluded, if it is.
@@ -48,6 +52,7 @@ impl Entrant {
             options: Vec::new(),
             start_options: Vec::new(),
             environment: Vec::new(),
+            image: None,
             limit: None,
             failure: None,
         }

@@ -5,13 +5,16 @@
 
 use crate::options::Unshare;
 use crate::process::{self, Sample};
-use crate::results::{self, Out};
+use crate::results;
+use crate::session::{self, Outcome};
 use crate::{Error, circumstances};
+use chart::Picture;
 use report::count::counted;
 use report::progress::Progress;
 use report::statistics::Summary;
-use report::{Table, interrupt, say};
+use report::{Table, interrupt};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -63,15 +66,14 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
     drop(progress);
     let record =
         circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
-    if options.json {
-        let none: [Out; 0] = [];
-        let json = results::json(&record, &none, [("rows", results::value(&[&row])?)]);
-        let json = json.map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
-        say!("{json}\n");
-        return Ok(());
-    }
-    say!("{}\n{}", record.to_text(), text(&row));
-    Ok(())
+    let outcome = Outcome {
+        text: text(&row),
+        json: vec![("rows", results::value(&[&row])?)],
+        csv: csv(&row),
+        pictures: vec![picture(&row)],
+        ..Outcome::default()
+    };
+    session::tell(&options.forms, None, &record, &[], false, outcome)
 }
 
 /// Runs a program that only makes the namespaces.
@@ -94,6 +96,22 @@ fn text(row: &Row) -> String {
     format!("unshare(CLONE_NEWIPC) × {}, {rounds}\n{table}", row.count)
 }
 
+fn csv(row: &Row) -> String {
+    let mut text = String::from("kind,count,round,wall_s,cpu_s\n");
+    for (round, (wall, cpu)) in row.wall_s.iter().zip(&row.cpu_s).enumerate() {
+        let _ = writeln!(text, "{},{},{round},{wall:.6},{cpu:.6}", row.kind, row.count);
+    }
+    text
+}
+
+/// Draws each round's times as dots.
+fn picture(row: &Row) -> Picture {
+    let us = |times: &[f64]| times.iter().map(|s| s * 1e6).collect::<Vec<_>>();
+    let both = [("until it is gone", us(&row.wall_s)), ("CPU time", us(&row.cpu_s))];
+    let title = format!("unshare(CLONE_NEWIPC) × {}, round by round", row.count);
+    results::dots(&title, both.iter().map(|(name, times)| (*name, times.as_slice())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +127,8 @@ until it is gone  0.2500  0.5000  1.0000
 CPU time          0.1250  0.1250  0.1250
 ";
         assert_eq!(text(&row), expected);
+        assert_eq!(csv(&row).lines().nth(2), Some("ipc,10,1,0.500000,0.125000"));
+        let Picture::Chart(chart) = picture(&row) else { panic!("no chart") };
+        assert_eq!(chart.series[0].points[2], (3.0, 1000.0));
     }
 }

@@ -1,7 +1,7 @@
 //! Results of `faas` as tables, CSV and pictures.
 
-use super::Row;
 use super::schedule::Workload;
+use super::{Part, Row};
 use crate::options::{Arrivals, Faas, Policy};
 use crate::results::{self, judged};
 use chart::{Axis, Chart, Form, Picture, Series};
@@ -11,7 +11,12 @@ use report::statistics::Summary;
 use std::fmt::Write;
 
 /// Formats the functions, then a table per policy.
-pub(super) fn text(rows: &[Row], workload: &Workload, options: &Faas) -> String {
+pub(super) fn text(
+    rows: &[Row],
+    parts: &[Part<'_>],
+    workload: &Workload,
+    options: &Faas,
+) -> String {
     let how = match options.arrivals {
         Arrivals::Even => "evenly spread",
         Arrivals::Random => "by chance",
@@ -38,6 +43,9 @@ pub(super) fn text(rows: &[Row], workload: &Workload, options: &Faas) -> String 
         if !rows.is_empty() {
             let _ = writeln!(text, "{}\n{}", about(policy, options), of_policy(&rows, first));
         }
+        if !rows.is_empty() && SHOWN.contains(&workload.functions.len()) {
+            let _ = writeln!(text, "{}", by_function(parts, policy));
+        }
     }
     let mut ways: Vec<&str> = rows.iter().filter_map(|row| Some(row.memory_by?.name())).collect();
     ways.dedup();
@@ -54,6 +62,35 @@ pub(super) fn text(rows: &[Row], workload: &Workload, options: &Faas) -> String 
         let _ = writeln!(text, "{runtime}, {policy}: {} failed: {reason}", row.failed);
     }
     text
+}
+
+/// The numbers of functions for which there is a table of each function's costs.
+const SHOWN: std::ops::RangeInclusive<usize> = 2..=10;
+
+/// Formats the latencies and costs of each function.
+fn by_function(parts: &[Part<'_>], policy: Policy) -> Table {
+    let headings =
+        ["function", "runtime", "mean, ms", "σ", "p99", "cold, %", "container·s", "MiB·s"];
+    let mut table = Table::new(&headings).left(&[0, 1]);
+    let mut of: Vec<&Part<'_>> = parts.iter().filter(|part| part.policy == policy).collect();
+    // Runtimes are beside each other for each function.
+    let place = |part: &Part<'_>| parts.iter().position(|other| other.function == part.function);
+    of.sort_by_key(|part| place(part));
+    for part in of {
+        let mut cells = vec![part.function.to_owned(), part.runtime.to_owned()];
+        match Summary::of(&part.latencies_us) {
+            Some(times) => cells.extend(
+                [times.mean, times.deviation, times.p99].map(|us| format!("{:.2}", us / 1e3)),
+            ),
+            None => cells.extend(["-"; 3].map(str::to_owned)),
+        }
+        cells.push(format!("{:.1}", part.cold_share * 100.0));
+        cells.push(format!("{:.1}", part.cost.container_s));
+        let memory = part.cost.memory_mib_s;
+        cells.push(memory.map_or_else(|| "-".to_owned(), |sum| format!("{sum:.2}")));
+        table.row(cells);
+    }
+    table
 }
 
 fn about(policy: Policy, options: &Faas) -> String {
@@ -131,8 +168,8 @@ pub(super) fn csv(rows: &[Row], workload: &Workload) -> String {
     text
 }
 
-/// Draws memory against latency, each cold start over time, and the distribution of cold starts.
-pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
+/// Draws memory against latency, each cold start over time, the distribution of cold starts, and each function's costs.
+pub(super) fn pictures(rows: &[Row], parts: &[Part<'_>]) -> Vec<Picture> {
     let cold: Vec<(&Row, Vec<f64>)> = rows
         .iter()
         .filter(|row| row.policy == Policy::Cold && !row.latencies_us.is_empty())
@@ -161,7 +198,26 @@ pub(super) fn pictures(rows: &[Row]) -> Vec<Picture> {
     let most =
         rows.iter().map(|row| (row.policy.name().to_owned(), row.runtime.clone(), row.most as f64));
     pictures.push(results::bars("Containers at most at a time", "containers", most));
+    pictures.extend(costs(parts));
     pictures
+}
+
+/// Draws what each function's containers take with each policy, by the first runtime. If memory is unknown, their time is
+/// used instead.
+fn costs(parts: &[Part<'_>]) -> Option<Picture> {
+    let first = parts.first()?.runtime;
+    let of = || parts.iter().filter(|part| part.runtime == first);
+    let has_memory = of().all(|part| part.cost.memory_mib_s.is_some());
+    let figures = of().map(|part| {
+        let memory = part.cost.memory_mib_s.filter(|_| has_memory);
+        let cost = memory.unwrap_or(part.cost.container_s);
+        (part.function.to_owned(), part.policy.name().to_owned(), cost)
+    });
+    let unit = if has_memory { "MiB·s" } else { "container·s" };
+    let functions = of().map(|part| part.function).collect::<std::collections::BTreeSet<_>>();
+    SHOWN
+        .contains(&functions.len())
+        .then(|| results::bars(&format!("What each function costs, {first}"), unit, figures))
 }
 
 /// Draws a point for each runtime with each policy. If memory is unknown, the containers' time is used instead.
@@ -188,6 +244,7 @@ fn trade_off(rows: &[Row]) -> Picture {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Cost;
     use super::*;
 
     fn row(runtime: &str, policy: Policy, memory: Option<f64>) -> Row {
@@ -218,8 +275,47 @@ mod tests {
         // If memory is unknown for one row, the containers' time is used for all rows.
         let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
         assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
-        assert!(chart::draw(&pictures(&rows)).expect("drawn").contains("a, cold"));
-        assert!(chart::draw(&pictures(&[])).is_ok());
+        assert!(chart::draw(&pictures(&rows, &[])).expect("drawn").contains("a, cold"));
+        assert!(chart::draw(&pictures(&[], &[])).is_ok());
+    }
+
+    #[test]
+    fn functions_have_their_costs() {
+        let part = |runtime, policy, function, memory_mib_s| Part {
+            runtime,
+            policy,
+            function,
+            latencies_us: vec![2000.0, 4000.0],
+            cold_share: 0.5,
+            cost: Cost { container_s: 1.5, memory_mib_s },
+        };
+        let mut parts = vec![
+            part("a", Policy::Cold, "f", Some(2.0)),
+            part("a", Policy::Cold, "g", Some(3.0)),
+            part("b", Policy::Cold, "f", Some(4.0)),
+            part("a", Policy::Warm, "f", Some(5.0)),
+        ];
+        let text = by_function(&parts, Policy::Cold).to_string();
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["f", "a", "3.00", "1.41", "3.98", "50.0", "1.5", "2.00"], "{text}");
+        assert_eq!(
+            (lines[2][..2].join(" "), lines[3][..2].join(" ")),
+            ("f b".into(), "g a".into())
+        );
+        let bars = |parts: &[Part<'_>]| match costs(parts) {
+            Some(Picture::Bars(bars)) => bars,
+            other => panic!("no bars: {other:?}"),
+        };
+        let drawn = bars(&parts);
+        assert_eq!(
+            (drawn.labels, drawn.y.as_str()),
+            (vec!["f".to_owned(), "g".to_owned()], "MiB·s")
+        );
+        assert_eq!(drawn.series[0], ("cold".to_owned(), vec![Some(2.0), Some(3.0)]));
+        parts[1].cost.memory_mib_s = None;
+        assert_eq!(bars(&parts).series[0].1, [Some(1.5), Some(1.5)]);
+        assert!(costs(&parts[..1]).is_none(), "one function");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) enum Event {
 pub(super) struct Instance<'a> {
     container: Container<'a>,
     pub(super) state: State,
-    /// The index of the instance's function.
+    /// The index of the instance's function; [`NONE`] for a container in stock.
     pub(super) function: usize,
     /// The invocation that the container serves or is going to serve.
     pub(super) work: Option<usize>,
@@ -79,7 +79,12 @@ pub(super) struct Instance<'a> {
     heard: Vec<u8>,
     meter: Option<Meter>,
     pub(super) bill: Bill,
+    /// The functions and resources of the slot's former containers.
+    former: Vec<(usize, Bill)>,
 }
+
+/// The function of a container that has not served any.
+pub(super) const NONE: usize = usize::MAX;
 
 /// The resources that a container uses.
 #[derive(Debug, Default, Clone, Copy)]
@@ -101,6 +106,27 @@ pub(super) struct Bill {
 }
 
 impl Bill {
+    /// Makes the bill of a container that has ended.
+    #[cfg(test)]
+    pub(super) fn of(seconds: f64, kib_s: f64, measured_s: f64) -> Self {
+        Self { seconds, kib_s, measured_s, ..Self::default() }
+    }
+
+    /// Adds another container's resources.
+    pub(super) fn add(&mut self, other: Self) {
+        self.kib_s += other.kib_s;
+        self.seconds += other.seconds;
+        self.measured_s += other.measured_s;
+        self.by = self.by.or(other.by);
+    }
+
+    /// Returns the memory multiplied by the time, in MiB·s. Containers that ended before they could be measured are
+    /// assumed to use as much memory as the others of the same bill, or of `all`. `None` if nothing was measured.
+    pub(super) fn mib_s(self, all: Self) -> Option<f64> {
+        let of = if self.measured_s > 0.0 { self } else { all };
+        (of.measured_s > 0.0).then(|| of.kib_s / of.measured_s * self.seconds / 1024.0)
+    }
+
     /// Begins a period whose time and memory are added to the sums so far.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.since, self.kib, self.open_s) = (Some(now), None, 0.0);
@@ -137,7 +163,7 @@ impl<'a> Instance<'a> {
         Self {
             container,
             state: State::Free,
-            function: 0,
+            function: NONE,
             work: None,
             is_ready: false,
             until: None,
@@ -150,7 +176,13 @@ impl<'a> Instance<'a> {
             heard: Vec::new(),
             meter: None,
             bill: Bill::default(),
+            former: Vec::new(),
         }
+    }
+
+    /// Returns the functions and resources of all containers so far.
+    pub(super) fn bills(&self) -> impl Iterator<Item = (usize, Bill)> {
+        self.former.iter().copied().chain([(self.function, self.bill)])
     }
 
     /// Returns whether the container is idle, or will be once it is ready.
@@ -169,6 +201,7 @@ impl<'a> Instance<'a> {
         deadline: Duration,
     ) -> Result<(), String> {
         let now = Instant::now();
+        self.former.push((self.function, std::mem::take(&mut self.bill)));
         (self.function, self.until, self.work) = (function, until, None);
         (self.is_ready, self.meter) = (false, None);
         self.heard.clear();
@@ -431,7 +464,11 @@ mod tests {
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (4.0, 800.0, 4.0));
         bill.end(at(9));
         assert_eq!(bill.seconds, 4.0, "ended");
-        // The account of the next container begins at zero.
+        let all = Bill::of(2.0, 2048.0, 2.0);
+        assert_eq!(bill.mib_s(all), Some(200.0 * 4.0 / 1024.0));
+        let short = Bill::of(0.5, 0.0, 0.0);
+        assert_eq!((short.mib_s(all), short.mib_s(Bill::default())), (Some(0.5), None));
+        // The next container starts at zero.
         bill.begin(at(10));
         bill.end(at(12));
         assert_eq!((bill.seconds, bill.kib_s, bill.measured_s), (6.0, 800.0, 4.0));

@@ -6,7 +6,7 @@
 mod placing;
 
 use super::histogram::Habits;
-use super::instance::{AGENT, Event, Instance, State};
+use super::instance::{AGENT, Bill, Event, Instance, State};
 use super::meter::By;
 use super::schedule::Workload;
 use crate::Error;
@@ -57,6 +57,8 @@ pub(super) struct Replayed {
     pub(super) container_s: f64,
     /// The containers' memory multiplied by `container_s`, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
+    /// The resources of each function's containers. A container in stock that serves none has no function.
+    pub(super) functions: Vec<Bill>,
     /// The method by which memory was measured.
     pub(super) by: Option<By>,
 }
@@ -345,16 +347,19 @@ impl Replay<'_> {
 
     /// Adds up the resources that containers have used so far.
     fn settle(&mut self) {
-        let (mut kib_s, mut measured_s) = (0.0, 0.0);
+        let mut all = Bill::default();
+        self.replayed.functions = vec![Bill::default(); self.workload.functions.len()];
         for of in &mut self.instances {
             of.measure();
-            self.replayed.container_s += of.bill.seconds;
-            kib_s += of.bill.kib_s;
-            measured_s += of.bill.measured_s;
-            self.replayed.by = self.replayed.by.or(of.bill.by);
+            for (function, bill) in of.bills() {
+                all.add(bill);
+                if let Some(sum) = self.replayed.functions.get_mut(function) {
+                    sum.add(bill);
+                }
+            }
         }
-        // Containers that ended before they could be measured are assumed to use as much memory as the others.
-        self.replayed.mib_s =
-            (measured_s > 0.0).then(|| kib_s / measured_s * self.replayed.container_s / 1024.0);
+        self.replayed.container_s = all.seconds;
+        self.replayed.by = all.by;
+        self.replayed.mib_s = all.mib_s(all);
     }
 }

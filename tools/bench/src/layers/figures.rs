@@ -1,7 +1,8 @@
 //! The tables: how long starts take, and the host's responsiveness meanwhile.
 
-use super::{Case, Row};
+use super::Row;
 use crate::probe::Health;
+use crate::results::judged;
 use report::Table;
 use report::bootstrap::{self, Pairing};
 use report::count::counted;
@@ -19,28 +20,26 @@ pub(super) fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Ve
     values
 }
 
-/// Formats the median and the 90th percentile of every case, compared with the same way's time for the fewest layers.
+/// Formats the median and the 90th percentile of every case. The median is compared with that of the same way for the
+/// fewest layers, and the first way's with it for the same layers.
 pub(super) fn latencies(rows: &[Row], count: usize) -> String {
     let mut text = String::new();
+    let first = rows.first().map(|row| row.case.way()).unwrap_or_default();
+    let ratio = format!("{first} ÷ it");
+    let headings = ["", "layers", "median ms", "p90", "fewest = 1", &ratio, "95 %", "failed"];
     for width in distinct(rows, |row| row.width) {
-        let at_width = || rows.iter().filter(move |row| row.width == width);
-        let mut headings = vec!["layers".to_owned()];
-        let modes = distinct(rows, |row| row.case.mode);
-        for mode in &modes {
-            headings.extend([format!("{} ms", mode.name()), "p90".into(), "own first = 1".into()]);
-        }
-        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let at_width: Vec<&Row> = rows.iter().filter(|row| row.width == width).collect();
         let mut table = Table::new(&headings);
-        for layers in distinct(rows, |row| row.case.layers) {
-            let mut cells = vec![layers.to_string()];
-            for &mode in &modes {
-                let row = at_width().find(|row| row.case == Case { mode, layers });
-                let base = at_width().find(|row| row.case.mode == mode);
-                cells.extend(figures(row, base));
+        for way in distinct(rows, |row| row.case.way()) {
+            let of_way = || at_width.iter().copied().filter(|row| row.case.way() == way);
+            for row in of_way() {
+                let same = |other: &&&Row| other.case.layers == row.case.layers;
+                let base = at_width.iter().filter(same).find(|other| other.case.way() == first);
+                let base = base.copied().filter(|_| way != first);
+                table.row(cells(row, of_way().next(), base));
             }
-            table.row(cells);
         }
-        let rounds = at_width().map(|row| row.load.rates.len()).max().unwrap_or(0);
+        let rounds = at_width.iter().map(|row| row.load.rates.len()).max().unwrap_or(0);
         let count = count.max(width);
         let _ = writeln!(
             text,
@@ -52,28 +51,59 @@ pub(super) fn latencies(rows: &[Row], count: usize) -> String {
     text
 }
 
-fn figures(row: Option<&Row>, base: Option<&Row>) -> [String; 3] {
-    let none = || ["-"; 3].map(str::to_owned);
-    let Some(row) = row else { return none() };
-    let Some(times) = Summary::of(&row.load.latencies_us) else { return none() };
-    let base = base.filter(|base| base.case != row.case);
-    let ratio = base.and_then(|base| {
-        bootstrap::ratio(&row.load.latencies_us, &base.load.latencies_us, Pairing::Independent)
-    });
-    let ratio = ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.value));
-    [format!("{:.2}", times.median / 1e3), format!("{:.2}", times.p90 / 1e3), ratio]
+fn cells(row: &Row, fewest: Option<&Row>, base: Option<&Row>) -> Vec<String> {
+    let us = &row.load.latencies_us;
+    let ratio = |one: &[f64], other: &[f64]| bootstrap::ratio(one, other, Pairing::Independent);
+    let mut cells = vec![row.case.way(), row.case.layers.to_string()];
+    match Summary::of(us) {
+        Some(times) => cells.extend([times.median, times.p90].map(|us| format!("{:.2}", us / 1e3))),
+        None => cells.extend(["-"; 2].map(str::to_owned)),
+    }
+    let grown = fewest.filter(|fewest| fewest.case != row.case);
+    let grown = grown.and_then(|fewest| ratio(us, &fewest.load.latencies_us));
+    cells.push(grown.map_or_else(String::new, |ratio| format!("{:.2}", ratio.value)));
+    let compared = base.and_then(|base| ratio(&base.load.latencies_us, us));
+    cells.extend(compared.map_or_else(Default::default, judged));
+    cells.push(row.load.failed.to_string());
+    cells
 }
 
 /// Formats the probe's measurements during the starts of each case.
 pub(super) fn health(rows: &[Row], idle: &Health) -> String {
     let mut table = Table::new(&Health::HEADINGS);
     table.row(idle.cells("(idle)"));
-    for Row { case: Case { mode, layers }, width, load } in rows {
-        table.row(load.health.cells(&format!(
-            "{width} × {}, {}",
-            mode.name(),
-            counted(*layers, "layer")
-        )));
+    for Row { case, width, load } in rows {
+        table.row(load.health.cells(&format!("{width} × {}", case.name())));
     }
     format!("{table}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::row;
+    use super::*;
+
+    #[test]
+    fn ways_are_compared_with_themselves_and_with_the_first() {
+        let rows = [
+            row("dayfly", "fd", 1, &[2000.0; 6]),
+            row("dayfly", "fd", 50, &[3000.0; 6]),
+            row("crun", "parent", 1, &[8000.0; 6]),
+            row("crun", "parent", 50, &[12_000.0; 6]),
+        ];
+        let expected = "\
+4 at a time, 1 round of 8 starts
+              layers  median ms    p90  fewest = 1  dayfly, fd ÷ it           95 %  failed
+dayfly, fd         1       2.00   2.00                                                    0
+dayfly, fd        50       3.00   3.00        1.50                                        0
+crun, parent       1       8.00   8.00                        0.250  [0.250 0.250]       0
+crun, parent      50      12.00  12.00        1.50            0.250  [0.250 0.250]       0
+
+";
+        let squeezed = |text: &str| {
+            let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            lines.collect::<Vec<_>>().concat().join(" ")
+        };
+        assert_eq!(squeezed(&latencies(&rows, 8)), squeezed(expected));
+    }
 }

@@ -36,7 +36,7 @@ pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Cou
         let container = Container::new(stand, racer, &[])?;
         host.operations()?;
         if container.run().is_ok() {
-            counted.push(Counted { case: *case, operations: host.operations()? });
+            counted.push(Counted { case: case.clone(), operations: host.operations()? });
         }
     }
     Ok(counted)
@@ -94,18 +94,18 @@ pub(super) fn text(counted: &[Counted]) -> String {
         });
         table.row([name.to_owned(), "its code".to_owned()].into_iter().chain(cells).collect());
     }
-    let mut modes = Vec::new();
+    let mut ways = Vec::new();
     for of in counted {
-        if !modes.contains(&of.case.mode) {
-            modes.push(of.case.mode);
+        if !ways.contains(&of.case.way()) {
+            ways.push(of.case.way());
         }
     }
-    for mode in modes {
+    for way in ways {
         let cells = layers.iter().map(|&layers| {
-            let of = counted.iter().find(|of| of.case == Case { mode, layers });
+            let of = counted.iter().find(|of| of.case.layers == layers && of.case.way() == way);
             of.map_or_else(|| "-".to_owned(), |of| (CONTAINERS * of.operations).to_string())
         });
-        let names = [format!("dayfly, {}", mode.name()), "the kernel".to_owned()];
+        let names = [way.clone(), "the kernel".to_owned()];
         table.row(names.into_iter().chain(cells).collect());
     }
     format!("{table}\n")

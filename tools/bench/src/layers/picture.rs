@@ -32,10 +32,10 @@ fn curves(
     unit: &str,
     us: impl Fn(&Row) -> Option<f64>,
 ) -> Chart {
-    let series = distinct(rows, |row| row.case.mode).into_iter().map(|mode| {
-        let of_mode = rows.iter().filter(|row| row.width == width && row.case.mode == mode);
-        let points = of_mode.filter_map(|row| Some((row.case.layers as f64, us(row)? / 1e3)));
-        Series { name: mode.name().to_owned(), points: points.collect() }
+    let series = distinct(rows, |row| row.case.way()).into_iter().map(|way| {
+        let of_way = rows.iter().filter(|row| row.width == width && row.case.way() == way);
+        let points = of_way.filter_map(|row| Some((row.case.layers as f64, us(row)? / 1e3)));
+        Series { points: points.collect(), name: way }
     });
     Chart {
         title: format!("{title}, {width} at a time"),

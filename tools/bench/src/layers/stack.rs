@@ -28,6 +28,16 @@ impl Stack {
         Ok(stack)
     }
 
+    /// Returns the directory that contains the layers.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the names of the lowest `count` layers in the directory, the top one first.
+    pub(crate) fn names(&self, count: usize) -> Vec<String> {
+        (0..count.min(self.height)).rev().map(|number| number.to_string()).collect()
+    }
+
     fn layer(&self, number: usize) -> PathBuf {
         self.directory.join(number.to_string())
     }

@@ -132,6 +132,9 @@ pub struct Bulk {
     /// controllers
     #[arg(long)]
     pub limits: bool,
+    /// Create and start them by podman, which executes each runtime, instead of by the runtime itself
+    #[arg(long)]
+    pub podman: bool,
     /// The output format
     #[arg(long, value_enum, default_value_t = Written::Table)]
     pub format: Written,

@@ -70,9 +70,9 @@ pub struct Unshare {
     /// Rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
     pub rounds: usize,
-    /// Print JSON with every sample instead of a table
-    #[arg(long)]
-    pub json: bool,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
 }
 
 /// `favordynmods`.

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// The subdirectory of the parts.
 pub(super) const PLACE: &str = "parts";
 
+/// The subdirectory of results from a virtual machine.
+pub(super) const GUEST: &str = "guest";
+
 /// An executed part.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Kept {
@@ -30,6 +33,14 @@ impl Kept {
     /// Reads the kept result of a part; `None` if there is no result, or it can't be read.
     pub(super) fn read(directory: &Path, part: &str) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(file(directory, part)).ok()?).ok()
+    }
+
+    /// Reads a result from a virtual machine; `None` if there is none, or it can't be read.
+    pub(super) fn of_guest(directory: &Path, name: &str) -> Option<Self> {
+        let file = directory.join(GUEST).join(name).with_extension("json");
+        let result: Value = serde_json::from_str(&fs::read_to_string(file).ok()?).ok()?;
+        let date = result["record"]["date"].as_str().unwrap_or_default().to_owned();
+        Some(Self { date, result, ..Self::default() })
     }
 
     /// Returns whether the part was finished with this command.
@@ -59,6 +70,11 @@ fn file(directory: &Path, part: &str) -> PathBuf {
 /// Returns the picture that a part has drawn, if any.
 pub(super) fn picture(directory: &Path, part: &str) -> Option<String> {
     fs::read_to_string(directory.join(PLACE).join(part).with_extension("svg")).ok()
+}
+
+/// Returns the picture of a result from a virtual machine, if any.
+pub(super) fn guest_picture(directory: &Path, name: &str) -> Option<String> {
+    fs::read_to_string(directory.join(GUEST).join(name).with_extension("svg")).ok()
 }
 
 /// Locks the directory against other reports until dropped.

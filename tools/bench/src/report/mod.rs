@@ -9,7 +9,8 @@
 //! | `written` | reads a page's JSON, to make the page again |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
-//! the page names reproduces its figures. The result of a part is kept, and the part is not run again.
+//! the page names reproduces its figures. The result of a part is kept, and the part is not run again. Some parts would
+//! change the host, or lack something on it: the page shows their results from a virtual machine, if there are any.
 
 mod execute;
 mod kept;
@@ -135,6 +136,7 @@ fn list(parts: &[(&Paper, &Part)]) -> String {
                 Way::Command(command) => {
                     [Effort::Quick, Effort::Full].map(|effort| command.seconds(effort).to_string())
                 }
+                Way::Guest(_) => ["-", "in a guest"].map(str::to_owned),
                 Way::Nothing(_) => ["-", "not here"].map(str::to_owned),
             };
             let mut cells = vec![part.name.to_owned()];

@@ -103,11 +103,15 @@ impl Section {
         part: &'static Part,
         host: &Circumstances,
     ) -> Result<Self, Error> {
-        let kept = match &part.way {
-            Way::Command(_) => Kept::read(directory, part.name),
-            Way::Nothing(_) => None,
+        let (kept, own) = match &part.way {
+            Way::Command(_) => {
+                (Kept::read(directory, part.name), kept::picture(directory, part.name))
+            }
+            Way::Guest(guest) => {
+                (Kept::of_guest(directory, guest.file), kept::guest_picture(directory, guest.file))
+            }
+            Way::Nothing(_) => (None, None),
         };
-        let own = kept::picture(directory, part.name);
         Self::new(paper, part, host, kept, own)
     }
 
@@ -120,6 +124,7 @@ impl Section {
     ) -> Result<Self, Error> {
         let state = match (&part.way, &kept) {
             (Way::Nothing(why), _) => State::NotHere((*why).to_owned()),
+            (Way::Guest(guest), None) => State::NotHere(guest.missing()),
             (_, None) => State::Open,
             (_, Some(kept)) => match &kept.failure {
                 Some(reason) => State::Failed(reason.clone()),
@@ -127,10 +132,14 @@ impl Section {
             },
         };
         let kept = kept.unwrap_or_default();
-        let command = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let words = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let command = match &part.way {
+            Way::Guest(guest) if matches!(state, State::Done(_)) => Some(guest.line()),
+            _ => (!words.is_empty()).then(|| format!("dayfly {words}")),
+        };
         let measured = Measured {
             state,
-            command: (!command.is_empty()).then(|| format!("dayfly {command}")),
+            command,
             cells: part.lines.iter().map(|line| line.cells(&kept.result)).collect(),
             instead: (part.instead)(host),
             date: kept.date,
@@ -231,8 +240,10 @@ impl Section {
             // `dayfly host` records no circumstances.
             _ => self.date.clone(),
         };
+        // The time in a virtual machine is not recorded.
+        let took = (seconds > 0.0).then(|| format!("It took {seconds:.0} s."));
         // An experiment on the host itself has no runtimes.
-        let parts = [circumstances, versions.join("; "), format!("It took {seconds:.0} s.")];
+        let parts = [circumstances, versions.join("; "), took.unwrap_or_default()];
         Some(parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(". "))
     }
 

@@ -42,8 +42,41 @@ pub struct Part {
 pub enum Way {
     /// By an experiment.
     Command(Command),
+    /// By a script that runs an experiment in a virtual machine, because it would change this host, or because this host
+    /// lacks something.
+    Guest(Guest),
     /// Not reproduced by this command; the text gives the reason and the alternative.
     Nothing(&'static str),
+}
+
+/// A script of dayfly's source whose results the report shows, if they are in the directory `guest` of the report's own
+/// directory.
+#[derive(Debug)]
+pub struct Guest {
+    /// The script with its options; the next argument is the directory for the results.
+    pub script: &'static str,
+    /// The name of the files with the results, without their extensions: JSON and a picture.
+    pub file: &'static str,
+    /// Why the experiment runs in a virtual machine.
+    pub why: &'static str,
+}
+
+impl Guest {
+    /// Returns the command that makes the results, where `DIR` stands for the report's directory.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} DIR/{}", self.script, super::kept::GUEST)
+    }
+
+    /// Returns what the report says without the results.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        format!(
+            "{}. In the source of dayfly, \"{}\" measures it in a virtual machine; the report in DIR then shows it.",
+            self.why,
+            self.line()
+        )
+    }
 }
 
 /// An experiment.
@@ -77,6 +110,8 @@ pub enum Runtimes {
     Own,
     /// Only dayfly, with memory limits: in the host's own view if the report's view has no memory controller.
     OwnLimited,
+    /// All runtimes, with memory limits: in another view if the report's view has no memory controller.
+    AllLimited,
     /// No runtime: the experiment examines the host.
     None,
 }
@@ -165,7 +200,8 @@ impl Command {
         words.extend(self.limits.iter().filter(|_| limits).map(|&word| word.to_owned()));
         let is_bench = self.line.first() == Some(&"bench");
         let has_containers = is_bench && self.runtimes != Runtimes::None;
-        let has_view = has_containers && self.runtimes != Runtimes::OwnLimited;
+        let limited = [Runtimes::OwnLimited, Runtimes::AllLimited].contains(&self.runtimes);
+        let has_view = has_containers && !limited;
         if let Some(view) = options.view.filter(|_| has_view) {
             words.extend(["--view".to_owned(), view.name().to_owned()]);
         }
@@ -175,7 +211,7 @@ impl Command {
         let found = host.runtimes.iter().map(|runtime| runtime.name.clone());
         let taking_part: Vec<String> = match self.runtimes {
             Runtimes::Named if options.runtimes.is_empty() => found.collect(),
-            Runtimes::All | Runtimes::Named => options.runtimes.clone(),
+            Runtimes::All | Runtimes::Named | Runtimes::AllLimited => options.runtimes.clone(),
             Runtimes::Own | Runtimes::OwnLimited => {
                 options.runtimes.iter().take(1).cloned().collect()
             }

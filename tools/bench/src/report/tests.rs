@@ -27,7 +27,7 @@ fn parts() -> impl Iterator<Item = &'static Part> {
 fn commands() -> impl Iterator<Item = (&'static Part, &'static Command)> {
     parts().filter_map(|part| match &part.way {
         Way::Command(command) => Some((part, command)),
-        Way::Nothing(_) => None,
+        Way::Guest(_) | Way::Nothing(_) => None,
     })
 }
 
@@ -217,6 +217,40 @@ fn what_is_missing_is_told() {
     assert!(markdown.contains("Not shown here: no host has all of these machines"));
     assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
     assert!(!markdown.contains(".svg"), "{markdown}");
+}
+
+#[test]
+fn results_of_a_guest_are_shown() {
+    let directory = std::env::temp_dir().join(format!("bench-guest-{}", std::process::id()));
+    let guest = directory.join("guest");
+    std::fs::create_dir_all(&guest).expect("mkdir");
+    let section = || {
+        let mut all =
+            PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (*paper, part)));
+        let (paper, part) = all.find(|(_, part)| part.name == "favordynmods-guest").expect("part");
+        Section::of(&directory, paper, part, &host()).expect("section")
+    };
+    let [_, markdown, _] = page(vec![section()]);
+    let script = "scripts/guest-favordynmods --bench DIR/guest";
+    assert!(markdown.contains("Not shown here: ") && markdown.contains(script), "{markdown}");
+    let row = |state: &str, us: f64, ratio: serde_json::Value| {
+        json!({ "step": "run by crun", "runtime": state,
+        "rounds_us": vec![us; 6], "ratio": ratio })
+    };
+    let ratio = json!({ "value": 1.5, "low": 1.25, "high": 1.75 });
+    let rows = [row("off", 9000.0, json!(null)), row("on", 6000.0, ratio)];
+    let result = json!({ "record": { "date": "D", "load": "L", "cgroups": "v2", "container": "C" }, "rows": rows });
+    std::fs::write(guest.join("favordynmods.json"), result.to_string()).expect("write");
+    std::fs::write(guest.join("favordynmods.svg"), "<svg>bars</svg>").expect("write");
+    let section = section();
+    assert_eq!(section.drawn.last().map(String::as_str), Some("<svg>bars</svg>"));
+    let [_, markdown, json] = page(vec![section]);
+    assert!(markdown.contains("| a start by crun |  | 9.00 [9.00 9.00] | 6.00 [6.00 6.00] | ms |"));
+    assert!(markdown.contains("1.50 [1.25 1.75]"), "{markdown}");
+    assert!(markdown.contains(&format!("\n    {script}\n")), "{markdown}");
+    assert!(markdown.contains("D, load L, cgroups v2, C") && !markdown.contains("It took"));
+    assert!(json.contains("favordynmods-guest-2.svg"));
+    std::fs::remove_dir_all(&directory).expect("remove");
 }
 
 #[test]

@@ -97,7 +97,10 @@ fn section(
     }
     let state = match &part.way {
         Way::Nothing(why) => State::NotHere((*why).to_owned()),
-        Way::Command(_) => old.state,
+        Way::Guest(guest) if matches!(old.state, State::NotHere(_)) => {
+            State::NotHere(guest.missing())
+        }
+        Way::Command(_) | Way::Guest(_) => old.state,
     };
     let measured = Measured {
         state,
@@ -116,7 +119,11 @@ impl Old {
     /// Returns the name of the picture that the experiment has drawn. The picture of published figures, if there is one,
     /// comes before it.
     fn own_picture(&self, part: &Part) -> Option<&String> {
-        let draws = matches!(&part.way, Way::Command(command) if command.draws);
+        let draws = match &part.way {
+            Way::Command(command) => command.draws,
+            Way::Guest(_) => true,
+            Way::Nothing(_) => false,
+        };
         let is_compared = |row: &OldRow| {
             !row.measured.is_empty() && row.published.iter().any(|it| it.number.is_some())
         };

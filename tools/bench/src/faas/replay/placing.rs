@@ -1,7 +1,7 @@
 //! Assigns invocations to containers, and decides whether an idle container is kept, reused or ended.
 
 use super::{Planned, RAMP, Replay};
-use crate::faas::instance::{Instance, State};
+use crate::faas::instance::{Instance, NONE, State};
 use crate::options::Policy;
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,8 @@ impl Replay<'_> {
     /// Passes an invocation to a container.
     pub(super) fn serve(&mut self, at: usize, invocation: usize) {
         let takes = self.workload.invocations[invocation].takes;
+        // A container in stock belongs to no function so far.
+        self.instances[at].function = self.workload.invocations[invocation].function;
         if let Err(reason) = self.instances[at].serve(invocation, takes, self.deadline) {
             self.instances[at].work = None;
             self.note(Some(reason));
@@ -87,7 +89,7 @@ impl Replay<'_> {
         while stock < usize::from(self.options.pool) && self.waiting.is_empty() {
             let free = self.instances.iter().position(|of| of.state == State::Free);
             let Some(at) = free else { return };
-            if self.start(at, 0, None) {
+            if self.start(at, NONE, None) {
                 stock += 1;
             } else if self.is_hopeless() {
                 return;

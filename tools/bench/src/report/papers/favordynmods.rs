@@ -1,6 +1,6 @@
 //! Oracle's article on favordynmods.
 
-use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way, all_shown};
+use super::super::paper::{Command, Guest, Line, Paper, Part, Published, Runtimes, Way, all_shown};
 use super::super::take::{Figure, Take};
 use super::{ms, verdict};
 use crate::circumstances::Circumstances;
@@ -24,7 +24,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
                 quick: &["--count", "20", "--rounds", "6"],
                 full: &["--count", "100", "--rounds", "10"],
                 limits: &["--limits"],
-                seconds: [40, 300],
+                seconds: [30, 150],
                 runtimes: Runtimes::All,
                 draws: true,
             }),
@@ -58,6 +58,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
             ],
             instead: off_and_on,
         },
+        BY_PODMAN,
         Part {
             name: "moves",
             place: "What is favordynmods: what favordynmods makes cheaper",
@@ -106,7 +107,7 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
                 quick: &["--rounds", "20"],
                 full: &["--rounds", "60"],
                 limits: &[],
-                seconds: [15, 45],
+                seconds: [10, 45],
                 runtimes: Runtimes::All,
                 draws: true,
             }),
@@ -120,11 +121,92 @@ pub(in super::super) const FAVORDYNMODS: Paper = Paper {
             ],
             instead: not_switched,
         },
+        IN_A_GUEST,
     ],
 };
 
-/// Returns a line whose figure is measured either with the host's present setting of favordynmods,
-/// or with favordynmods off and on.
+const BY_PODMAN: Part = Part {
+    name: "bulk-podman",
+    place: "Impact of favordynmods: the article's own script, by Podman",
+    about: "The article's script as it is: Podman creates the containers and starts them, one after the other, and executes \
+        each runtime.",
+    way: Way::Command(Command {
+        line: &["bench", "bulk", "--podman", "--width", "1"],
+        quick: &["--count", "8", "--rounds", "3"],
+        full: &["--count", "100", "--rounds", "2"],
+        limits: &["--limits"],
+        seconds: [35, 200],
+        runtimes: Runtimes::All,
+        draws: true,
+    }),
+    lines: &[
+        Line {
+            what: "to start all, one after the other",
+            published: &[Published::text("bars without figures", MACHINES)],
+            take: Take::plain(&[], Figure::Median("start_s")),
+            unit: "s",
+        },
+        ms("one start of them", &[], Take::ms(&[], Figure::Median("starts_us"))),
+        Line {
+            what: "to create all",
+            published: &[],
+            take: Take::plain(&[], Figure::Median("create_s")),
+            unit: "s",
+        },
+    ],
+    instead: all_shown,
+};
+
+const IN_A_GUEST: Part = Part {
+    name: "favordynmods-guest",
+    place: "Impact of favordynmods and its trade-off: without it, and with it",
+    about: "The same operations, with favordynmods off and on in turns.",
+    way: Way::Guest(Guest {
+        script: "scripts/guest-favordynmods --bench",
+        file: "favordynmods",
+        why: "The option is one setting for a whole host, and from Linux 6.18 on it stays on until the next boot",
+    }),
+    lines: &[
+        cost("a move, a while after the last one", &[("step", "a move")]),
+        cost("500 forks and exits", &[("step", "500 forks and exits")]),
+        cost("500 reads of cgroup.procs", &[("step", "500 reads of cgroup.procs")]),
+        cost("a start by dayfly", &[("step", "run by dayfly")]),
+        cost("a start by crun", &[("step", "run by crun")]),
+        cost("a start by runc", &[("step", "run by runc")]),
+        gain("dayfly: a start without it ÷ with it", &[], &[("step", "run by dayfly")]),
+        gain(
+            "crun: a start without it ÷ with it",
+            &[
+                Published::number("1.18: 15 % less", 1.18, "AMD, podman 5.4.0, crun 1.23.1"),
+                Published::number("1.25: 20 % less", 1.25, "Intel, podman 5.4.0, crun 1.23.1"),
+                Published::number("1.47: 32 % less", 1.47, "Ampere, podman 5.4.0, crun 1.23.1"),
+            ],
+            &[("step", "run by crun")],
+        ),
+        gain("runc: a start without it ÷ with it", &[], &[("step", "run by runc")]),
+    ],
+    instead: emulated,
+};
+
+/// Returns the line of how many times as long a step takes without favordynmods.
+const fn gain(
+    what: &'static str,
+    published: &'static [Published],
+    step: &'static [(&'static str, &'static str)],
+) -> Line {
+    Line { what, published, take: Take::plain(step, Figure::Estimate("/ratio")), unit: "×" }
+}
+
+fn emulated(_: &Circumstances) -> Option<String> {
+    Some(
+        "The processors of that machine are emulated: it shows what becomes cheaper and what dearer, not by how much on \
+         real ones. A start that moves nobody has nothing to gain."
+            .to_owned(),
+    )
+}
+
+/// Returns the line of a figure measured with the host's present setting of favordynmods, or with favordynmods off and
+/// on.
 const fn cost(what: &'static str, step: &'static [(&'static str, &'static str)]) -> Line {
     ms(what, &[], Take::ms(step, Figure::Median("rounds_us")))
 }
@@ -133,7 +215,7 @@ fn not_switched(_: &Circumstances) -> Option<String> {
     Some(
         "The report changes nothing of the host, and this is one setting for all of it; from Linux 6.18 on it can't be \
          taken back before the next boot. Shown is the host as it is: \"dayfly bench favordynmods --switch\" shows both on a \
-         host that can go back."
+         host that can go back, and \"favordynmods-guest\" below has both of a virtual machine."
             .to_owned(),
     )
 }

@@ -1,9 +1,10 @@
 //! Red Hat's case study of control groups with a database.
 
-use super::super::paper::{Command, Line, Paper, Part, Published, Runtimes, Way};
+use super::super::paper::{Command, Guest, Line, Paper, Part, Published, Runtimes, Way};
 use super::super::take::{Figure, Take};
 use crate::circumstances::Circumstances;
 use report::count::counted;
+use serde_json::Value;
 
 const ORACLE: &str = "Oracle 10g";
 
@@ -11,7 +12,7 @@ pub(in super::super) const GROUPS: Paper = Paper {
     title: "Resource Management using Control Groups (Cgroups) in Red Hat Enterprise Linux 6. Case Study: Database Performance",
     by: "Red Hat, 2010",
     on: "4 sockets with 32 cores (Xeon X7560), 128 GB on 4 nodes, Oracle 10g, an OLTP workload",
-    parts: &[CONSOLIDATION, PINNING, SCALING, SWAP, ISOLATION, ROGUE],
+    parts: &[CONSOLIDATION, PINNING, SCALING, SWAP, ISOLATION, SWAPPING, ROGUE],
 };
 
 const CONSOLIDATION: Part = Part {
@@ -136,6 +137,70 @@ const ISOLATION: Part = Part {
     instead: without_swap,
 };
 
+const SWAPPING: Part = Part {
+    name: "isolation-guest",
+    place: "Figs. 14 to 16: the limited instance swaps",
+    about: "The same with anonymous memory and a swap device, as in the paper: what the limited instance has no room for is \
+        swapped out, while the host has memory to spare.",
+    way: Way::Guest(Guest {
+        script: "scripts/guest-groups",
+        file: "groups",
+        why: "It takes a swap device, and a memory controller",
+    }),
+    lines: &[
+        rate("regular", &[], &[("use", "isolation"), ("state", "regular")]),
+        rate("throttled", &[], &[("use", "isolation"), ("state", "throttled")]),
+        change(
+            "more than before",
+            &[Published::number("up to 12 %", 12.0, "the others, Oracle 10g")],
+            &[("use", "isolation")],
+        ),
+        memory(
+            "swapped out by then",
+            &[Published::text("curves without figures", "Figs. 14 and 15")],
+            &[("use", "isolation"), ("name", "swapped out, MiB")],
+        ),
+        memory("swapped in by then", &[], &[("use", "isolation"), ("name", "swapped in, MiB")]),
+        memory(
+            "free on the host meanwhile",
+            &[Published::text("60 GB", "Figs. 14 and 15")],
+            &[("use", "isolation"), ("name", "free memory, MiB")],
+        ),
+        memory(
+            "charged to the limited one",
+            &[],
+            &[("use", "isolation"), ("name", "charged to the held one, MiB")],
+        ),
+    ],
+    instead: emulated,
+};
+
+/// Returns the line of the last point of a curve.
+const fn memory(
+    what: &'static str,
+    published: &'static [Published],
+    only: &'static [(&'static str, &'static str)],
+) -> Line {
+    let figure = Figure::By(at_the_end);
+    Line {
+        what,
+        published,
+        take: Take { rows: "/curves", only, by: "use", figure, scale: 1.0 },
+        unit: "MiB",
+    }
+}
+
+fn at_the_end(curve: &Value) -> Option<f64> {
+    curve["points"].as_array()?.last()?[1].as_f64()
+}
+
+fn emulated(_: &Circumstances) -> Option<String> {
+    Some(
+        "The processors of that machine are emulated: it shows which instances lose throughput, not how much on real ones."
+            .to_owned(),
+    )
+}
+
 const ROGUE: Part = Part {
     name: "rogue",
     place: "Section 4.4: misbehaving or rogue applications",
@@ -222,7 +287,7 @@ fn smaller(host: &Circumstances) -> Option<String> {
 fn without_swap(host: &Circumstances) -> Option<String> {
     let swaps = std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1);
     let words = "No swap here: instances work on files, of which the kernel keeps in memory what there is room for. \
-        scripts/guest-groups in the source of dayfly shows swapping, in a virtual machine.";
+        \"isolation-guest\" below shows swapping, in a virtual machine.";
     let swap = (!swaps).then(|| words.to_owned());
     [smaller(host), swap].into_iter().flatten().reduce(|both, more| format!("{both} {more}"))
 }

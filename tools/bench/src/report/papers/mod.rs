@@ -3,6 +3,7 @@
 mod container_runtime;
 mod favordynmods;
 mod five_ms;
+mod functions;
 mod groups;
 mod mounts;
 

@@ -1,0 +1,204 @@
+//! The same by Podman, which executes the runtimes: its `create` and `start` are timed.
+
+use super::Round;
+use crate::options::Bulk;
+use crate::process;
+use crate::stand::{Entrant, Stand};
+use crate::{Error, cgroup};
+use report::interrupt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The factor by which the deadline of a command is longer than that of a runtime.
+const LONGER: u32 = 6;
+
+/// Podman with storage, state and configuration of the experiment's own.
+#[derive(Debug)]
+pub(super) struct Podman {
+    /// The directory of its storage and its configuration.
+    directory: PathBuf,
+    /// The directory of its state, on a tmpfs.
+    state: PathBuf,
+    /// The root filesystem of all containers.
+    rootfs: PathBuf,
+    /// The parent of the containers' cgroups.
+    cgroup: String,
+    deadline: Duration,
+}
+
+impl Podman {
+    /// Writes Podman's configuration into the stand.
+    ///
+    /// # Errors
+    /// No podman; a bundle of the user's, whose configuration Podman would not read; those of mkdir(2) and write(2).
+    pub(super) fn set_up(options: &Bulk, stand: &Stand) -> Result<Self, Error> {
+        if report::program::in_path("podman").is_none() {
+            return Err(Error::Unfit("no podman in $PATH".to_owned()));
+        }
+        if options.common.bundle.is_some() {
+            let why = "--podman makes configurations itself: leave --bundle out";
+            return Err(Error::Unfit(why.to_owned()));
+        }
+        let podman = Self {
+            directory: stand.new_directory(),
+            state: stand.state().join("podman"),
+            rootfs: stand.directory().join("rootfs"),
+            cgroup: stand.cgroup_path().to_owned(),
+            deadline: LONGER * stand.deadline,
+        };
+        for directory in [&podman.directory, &podman.state] {
+            fs::create_dir(directory).map_err(Error::at("make", directory))?;
+        }
+        let file = podman.configuration();
+        fs::write(&file, configuration(cgroup::can_limit("pids")))
+            .map_err(Error::at("write", &file))?;
+        Ok(podman)
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.directory.join("containers.conf")
+    }
+
+    /// Returns podman with its own options, and with a runtime.
+    fn command(&self, runtime: &Path) -> Command {
+        let mut command = Command::new("podman");
+        command.arg("--root").arg(self.directory.join("storage"));
+        command.arg("--runroot").arg(self.state.join("run"));
+        command.arg("--tmpdir").arg(self.state.join("tmp"));
+        command.args(["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"]);
+        command.args(["--events-backend", "none", "--runtime"]).arg(runtime);
+        command.env("CONTAINERS_CONF", self.configuration());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Returns the command that creates the container `name`.
+    fn create(&self, runtime: &Path, name: &str, limits: bool) -> Command {
+        let mut command = self.command(runtime);
+        command.args(["create", "--network", "none", "--log-driver", "none", "--name", name]);
+        command.args(["--cgroup-parent", &self.cgroup]);
+        if limits {
+            command.args(["--cpus", "2", "-m", "4g"]);
+        }
+        command.arg("--rootfs").arg(&self.rootfs).arg("/bin/true");
+        command
+    }
+
+    /// Executes a command. The inner error is its last words.
+    fn execute(&self, mut command: Command, name: &str) -> Result<Duration, String> {
+        let file = self.directory.join(format!("{name}.stderr"));
+        let errors = File::create(&file).map_err(|error| error.to_string())?;
+        let result = process::run(command.stderr(errors), self.deadline);
+        result.map(|sample| sample.wall).map_err(|failure| {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            format!("podman: {failure}: {}", said.trim())
+        })
+    }
+
+    /// Creates all containers, starts them, and removes them by one command.
+    ///
+    /// # Errors
+    /// An interrupt. The inner error is Podman's or the runtime's.
+    pub(super) fn round(
+        &self,
+        racer: &Entrant,
+        options: &Bulk,
+        width: usize,
+    ) -> Result<Result<Round, String>, Error> {
+        let runtime = &racer.runtime.path;
+        let names: Vec<String> = (0..options.count).map(|at| format!("bench-{at}")).collect();
+        let mut create_s = 0.0;
+        for name in &names {
+            interrupt::check()?;
+            match self.execute(self.create(runtime, name, options.limits), name) {
+                Ok(time) => create_s += time.as_secs_f64(),
+                Err(reason) => {
+                    self.remove_all(runtime);
+                    return Ok(Err(reason));
+                }
+            }
+        }
+        let begin = Instant::now();
+        let starts = self.start(runtime, &names, width);
+        let start_s = begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        self.remove_all(runtime);
+        let delete_s = begin.elapsed().as_secs_f64();
+        interrupt::check()?;
+        Ok(starts.map(|starts_us| Round { create_s, start_s, delete_s, starts_us }))
+    }
+
+    /// Starts the containers, `width` at a time; returns the times in microseconds, or the first failure.
+    fn start(&self, runtime: &Path, names: &[String], width: usize) -> Result<Vec<f64>, String> {
+        let next = AtomicUsize::new(0);
+        let times = Mutex::new(Vec::with_capacity(names.len()));
+        let work = || {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed))
+                && !interrupt::came()
+            {
+                let mut command = self.command(runtime);
+                command.args(["start", name]);
+                let time = self.execute(command, name).map(|time| time.as_secs_f64() * 1e6);
+                times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
+            }
+        };
+        if width == 1 {
+            work();
+        } else {
+            thread::scope(|scope| {
+                for _ in 0..width {
+                    scope.spawn(work);
+                }
+            });
+        }
+        times.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+    }
+
+    /// Removes all containers, and waits for the ends of their monitors, which this process has adopted.
+    fn remove_all(&self, runtime: &Path) {
+        let mut command = self.command(runtime);
+        command.args(["rm", "--all", "--force", "--time", "0"]).stderr(Stdio::null());
+        process::run_and_reap(&mut command, self.deadline);
+    }
+}
+
+/// Returns Podman's configuration. Limits that not every host can raise are those that hosts have, and its locks are
+/// files of its own, since all Podmans of a host share the default ones.
+fn configuration(has_pids: bool) -> String {
+    let pids = if has_pids { "" } else { "pids_limit = 0\n" };
+    format!(
+        "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n{pids}[engine]\nlock_type = \"file\"\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_are_created_like_the_articles() {
+        let podman = Podman {
+            directory: PathBuf::from("/d"),
+            state: PathBuf::from("/s"),
+            rootfs: PathBuf::from("/r"),
+            cgroup: "/bench".to_owned(),
+            deadline: Duration::from_secs(1),
+        };
+        let words = |limits| {
+            let command = podman.create(Path::new("/bin/x"), "one", limits);
+            let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert!(words(true).contains("--runtime /bin/x create --network none"), "{}", words(true));
+        assert!(words(true).ends_with("--cpus 2 -m 4g --rootfs /r /bin/true"), "{}", words(true));
+        assert!(!words(false).contains("--cpus"));
+        assert!(words(false).contains("--root /d/storage --runroot /s/run --tmpdir /s/tmp"));
+        assert!(!configuration(true).contains("pids") && configuration(false).contains("pids"));
+    }
+}

@@ -1,0 +1,246 @@
+//! Root filesystems from layers for runtimes that take a directory: mounted on the host before `run`, and unmounted
+//! after it, as an engine does for them.
+//!
+//! With a user namespace, the layers get the container's ids by id-mapped mounts: one for each layer, or one for the
+//! directory that contains all of them. These mounts are in the host's mount table until overlayfs has its own copies of
+//! them. The overlay stays there while the container runs. Its options are those that dayfly uses.
+
+use crate::Error;
+use crate::config::{self, IDS, MAPPED_ROOT};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    open_tree, unmount,
+};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::os::unix::fs::lchown;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use sys::mount::{MountAttr, attr, mount_setattr, propagation};
+
+/// The directory of the root filesystem, in the bundle.
+const ROOT: &str = "rootfs";
+/// The directory of the layers' mount points, in the bundle.
+const PLACES: &str = "mnt";
+/// The directories of overlayfs, in the bundle.
+const UPPER: &str = "upper";
+const WORK: &str = "work";
+
+/// How layers get the ids of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mapping {
+    /// Not at all: the container has no user namespace.
+    None,
+    /// By an id-mapped mount of the directory that contains them.
+    Parent,
+    /// By an id-mapped mount of each.
+    PerLayer,
+}
+
+/// The layers of the root filesystems of an entrant.
+#[derive(Debug, Clone)]
+pub(crate) struct Image {
+    /// The directory that contains the layers.
+    directory: PathBuf,
+    /// The names of the layers in it, the top one first.
+    names: Vec<String>,
+    mapping: Mapping,
+    /// The user namespace with the container's ids; `None` if ids are not mapped.
+    user_namespace: Option<Arc<OwnedFd>>,
+}
+
+impl Image {
+    /// Describes an image of the layers with these names in `directory`, the top one first.
+    ///
+    /// # Errors
+    /// Those of making a user namespace.
+    pub(crate) fn new(
+        directory: &Path,
+        names: Vec<String>,
+        mapping: Mapping,
+    ) -> Result<Self, Error> {
+        let user_namespace = match mapping {
+            Mapping::None => None,
+            Mapping::Parent | Mapping::PerLayer => Some(Arc::new(user_namespace()?)),
+        };
+        Ok(Self { directory: directory.to_owned(), names, mapping, user_namespace })
+    }
+
+    /// Changes the configuration of a container: its root filesystem is in its bundle, and it has ids of its own if the
+    /// layers are mapped.
+    pub(crate) fn configure(&self, config: &mut Value) {
+        config["root"]["path"] = json!(ROOT);
+        if self.user_namespace.is_some() && config["linux"]["uidMappings"].is_null() {
+            config::map_ids(config);
+        }
+    }
+
+    /// Mounts the root filesystem of the container with this bundle.
+    ///
+    /// # Errors
+    /// Those of mount_setattr(2) and of overlayfs, which takes layers one by one since Linux 6.7.
+    pub(crate) fn mount(&self, bundle: &Path) -> Result<(), Error> {
+        let [root, places, upper, work] = [ROOT, PLACES, UPPER, WORK].map(|name| bundle.join(name));
+        for directory in [&root, &places, &upper, &work] {
+            fs::create_dir(directory).map_err(Error::at("make", directory))?;
+        }
+        let mut attached = Attached::default();
+        let below = match &self.user_namespace {
+            None => self.directory.clone(),
+            Some(user_namespace) => {
+                // The root directory of the overlay is the upper one's.
+                lchown(&upper, Some(MAPPED_ROOT), Some(MAPPED_ROOT))
+                    .map_err(Error::at("chown", &upper))?;
+                self.attach(&places, user_namespace.as_fd(), &mut attached)?
+            }
+        };
+        let layers = self.names.iter().map(|name| below.join(name));
+        let tree = overlay(layers, &upper, &work)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&tree, "", CWD, &root, flags).map_err(Error::errno("mount overlay on", &root))
+    }
+
+    /// Attaches id-mapped mounts of the layers below `places`; returns the directory that contains the mapped layers.
+    fn attach(
+        &self,
+        places: &Path,
+        user_namespace: BorrowedFd<'_>,
+        attached: &mut Attached,
+    ) -> Result<PathBuf, Error> {
+        if self.mapping == Mapping::Parent {
+            attached.attach(&self.directory, places, user_namespace)?;
+            return Ok(places.to_owned());
+        }
+        for name in &self.names {
+            let place = places.join(name);
+            fs::create_dir(&place).map_err(Error::at("make", &place))?;
+            attached.attach(&self.directory.join(name), &place, user_namespace)?;
+        }
+        Ok(places.to_owned())
+    }
+
+    /// Unmounts the root filesystem of the container with this bundle.
+    ///
+    /// # Errors
+    /// Those of umount2(2).
+    pub(crate) fn unmount(bundle: &Path) -> Result<(), Error> {
+        let root = bundle.join(ROOT);
+        unmount(&root, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .map_err(Error::errno("unmount", &root))
+    }
+}
+
+/// Attached mounts, which are unmounted when this is dropped, the last one first.
+#[derive(Debug, Default)]
+struct Attached(Vec<PathBuf>);
+
+impl Attached {
+    /// Attaches an id-mapped, read-only copy of the mount at `directory`.
+    fn attach(
+        &mut self,
+        directory: &Path,
+        place: &Path,
+        user_namespace: BorrowedFd<'_>,
+    ) -> Result<(), Error> {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+        let tree =
+            open_tree(CWD, directory, flags).map_err(Error::errno("open_tree", directory))?;
+        let change = MountAttr {
+            set: attr::RDONLY | attr::IDMAP,
+            propagation: propagation::PRIVATE,
+            userns_fd: user_namespace.as_raw_fd() as u64,
+            ..MountAttr::default()
+        };
+        mount_setattr(tree.as_fd(), false, &change)
+            .map_err(Error::errno("map ids of", directory))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&tree, "", CWD, place, flags).map_err(Error::errno("mount layer on", place))?;
+        self.0.push(place.to_owned());
+        Ok(())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        while let Some(place) = self.0.pop() {
+            // What stays mounted is unmounted with the stand's directory.
+            let _ = unmount(&place, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    }
+}
+
+/// Returns an overlay as a detached mount.
+fn overlay(
+    layers: impl Iterator<Item = PathBuf>,
+    upper: &Path,
+    work: &Path,
+) -> Result<OwnedFd, Error> {
+    let make = |layers: &mut dyn Iterator<Item = PathBuf>| -> Result<OwnedFd, Errno> {
+        let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        let context = context.as_fd();
+        for layer in layers {
+            fsconfig_set_string(context, "lowerdir+", layer)?;
+        }
+        fsconfig_set_string(context, "upperdir", upper)?;
+        fsconfig_set_string(context, "workdir", work)?;
+        for (key, value) in [("index", "off"), ("metacopy", "on"), ("redirect_dir", "on")] {
+            fsconfig_set_string(context, key, value)?;
+        }
+        fsconfig_set_flag(context, "volatile")?;
+        fsconfig_create(context)?;
+        fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    };
+    let mut layers = layers;
+    make(&mut layers).map_err(Error::errno("mount overlay with", upper))
+}
+
+/// Makes a user namespace in which the container's ids are mapped.
+fn user_namespace() -> Result<OwnedFd, Error> {
+    let path = Path::new("/proc");
+    let proc = File::open(path).map_err(Error::at("open", path))?;
+    let map = format!("0 {MAPPED_ROOT} {IDS}\n");
+    sys::user_namespace::make(proc.as_fd(), &map, &map)
+        .map_err(|error| Error::Unfit(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(mapping: Mapping) -> Image {
+        Image {
+            directory: PathBuf::from("/layers"),
+            names: vec!["1".to_owned(), "0".to_owned()],
+            mapping,
+            user_namespace: None,
+        }
+    }
+
+    #[test]
+    fn the_root_filesystem_is_in_the_bundle() {
+        let mut config = json!({ "root": { "path": "/elsewhere", "readonly": false } });
+        image(Mapping::None).configure(&mut config);
+        assert_eq!(config, json!({ "root": { "path": "rootfs", "readonly": false } }));
+    }
+
+    #[test]
+    fn a_container_with_mapped_layers_has_these_ids() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let names = vec!["0".to_owned()];
+        let image = Image::new(Path::new("/layers"), names, Mapping::PerLayer).expect("namespace");
+        let mut config = config::podman(config::Profile::Plain).expect("config");
+        image.configure(&mut config);
+        assert_eq!(config["linux"]["uidMappings"][0]["hostID"], MAPPED_ROOT);
+        assert_eq!(config["linux"]["uidMappings"], config["linux"]["gidMappings"]);
+        let namespaces = config["linux"]["namespaces"].as_array().expect("list");
+        assert!(namespaces.iter().any(|namespace| namespace["type"] == "user"));
+    }
+}
