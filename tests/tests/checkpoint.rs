@@ -6,6 +6,7 @@ pub mod kept;
 pub mod layers;
 pub mod lazy;
 pub mod refused;
+pub mod tracked;
 pub mod userns;
 
 use dayfly_tests::bed::Bed;

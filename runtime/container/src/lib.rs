@@ -52,7 +52,7 @@ mod warn;
 
 pub use bundle::Bundle;
 pub use checkpoint::{
-    CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, cgroups_mode,
+    CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, Tracking, cgroups_mode,
     default_images, restore,
 };
 pub use container::Container;

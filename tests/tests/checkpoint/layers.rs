@@ -174,7 +174,7 @@ fn too_deep_to_be_copied(bed: &Bed) {
     saved.c.sh(&make).ok();
     saved.checkpoint(&[]).fails("name too long");
     saved.counts();
-    assert!(saved.images.join("pstree.img").exists(), "criu has written no images");
+    assert!(saved.images.join("pages-1.img").exists(), "criu has written no images");
     assert!(!saved.images.join("changes.incomplete").exists());
     saved.c.delete_force().ok();
     saved.restore(&[]).fails("has no checkpoint: inventory.img is missing");

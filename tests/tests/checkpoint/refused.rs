@@ -16,7 +16,6 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(where_there_is_no_criu).unlike_runc(),
     case!(no_container_that_runs).needs(criu::lacking).unlike_runc(),
-    case!(what_wants_memory_to_be_tracked).needs(criu::lacking).unlike_runc(),
     case!(images_that_are_none).needs(criu::lacking).unlike_runc(),
     case!(images_of_others).needs(criu::lacking).unlike_runc(),
     case!(directory_of_another_checkpoint).needs(criu::lacking).unlike_runc(),
@@ -57,18 +56,6 @@ fn no_container_that_runs(bed: &Bed) {
     saved.c.delete().ok();
     saved.checkpoint(&[]).fails("container does not exist");
     assert!(!saved.images.exists());
-}
-
-fn what_wants_memory_to_be_tracked(bed: &Bed) {
-    let saved = Saved::counting(bed);
-    for flags in [&["--pre-dump"][..], &["--parent-path", "../before"], &["--auto-dedup"]] {
-        let outcome = saved.checkpoint(flags).exits(1);
-        assert!(outcome.stderr.contains(flags[0]), "{outcome}");
-        let why = ["mem_dirty_track", "not supported yet"];
-        assert!(why.iter().any(|why| outcome.stderr.contains(why)), "{outcome}");
-    }
-    assert!(!saved.images.exists());
-    saved.counts();
 }
 
 fn images_that_are_none(bed: &Bed) {

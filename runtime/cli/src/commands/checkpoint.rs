@@ -2,7 +2,9 @@
 
 use alloc::borrow::Cow;
 
-use container::{CheckpointOptions, CriuOptions, Pages, Warn, cgroups_mode, default_images};
+use container::{
+    CheckpointOptions, CriuOptions, Pages, Tracking, Warn, cgroups_mode, default_images,
+};
 
 use crate::definition::options::{
     AUTO_DEDUP, CONFIG, EMPTY_NS, EXT_UNIX_SK, FILE_LOCKS, IMAGE_PATH, LAZY_PAGES, LEAVE_RUNNING,
@@ -21,15 +23,18 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let values = invocation.values;
     let images = images(values)?;
-    let tracked =
-        [&PRE_DUMP, &PARENT_PATH, &AUTO_DEDUP].into_iter().find(|one| is_given(values, one));
     let options = CheckpointOptions {
         criu: criu(values, &images)?,
         config: values.text(&CONFIG),
         leave_running: values.flag(&LEAVE_RUNNING),
         tcp_skip_in_flight: values.flag(&TCP_SKIP_IN_FLIGHT),
         link_remap: values.flag(&LINK_REMAP),
-        tracked: tracked.map(|option| option.long),
+        tracking: Tracking {
+            pre_dump: values.flag(&PRE_DUMP),
+            // As with runc, an empty path means none.
+            parent: values.text(&PARENT_PATH).filter(|path| !path.is_empty()),
+            auto_dedup: values.flag(&AUTO_DEDUP),
+        },
         env: invocation.args,
         warn: Warn(invocation.warn, invocation.tell),
     };

@@ -365,9 +365,12 @@ pub static WORK_PATH: Opt = Opt::text(
     "DIR",
     "directory of criu's log and work files (default: that of the images)",
 );
-/// The directory with the images of an earlier dump; not supported.
-pub static PARENT_PATH: Opt =
-    Opt::text("parent-path", "DIR", "images of an earlier --pre-dump; not supported yet");
+/// The directory with the images of an earlier dump.
+pub static PARENT_PATH: Opt = Opt::text(
+    "parent-path",
+    "DIR",
+    "images of the container's latest --pre-dump, relative to --image-path: save only what has changed since then",
+);
 /// Leaves the container running after the checkpoint.
 pub static LEAVE_RUNNING: Opt =
     Opt::flag("leave-running", "leave the container running afterwards");
@@ -404,9 +407,9 @@ pub static PAGE_SERVER: Opt = Opt::text(
 );
 /// Saves and restores file locks.
 pub static FILE_LOCKS: Opt = Opt::flag("file-locks", "save and restore locks on files");
-/// Saves only the memory; not supported.
+/// Saves only the memory.
 pub static PRE_DUMP: Opt =
-    Opt::flag("pre-dump", "save only memory, and leave the container running; not supported yet");
+    Opt::flag("pre-dump", "save memory alone, for --parent-path, and leave the container running");
 /// The mode in which criu saves and restores cgroups.
 pub static MANAGE_CGROUPS_MODE: Opt = Opt::text(
     "manage-cgroups-mode",
@@ -421,9 +424,11 @@ pub static EMPTY_NS: Opt = Opt::new(
     "NAMESPACE",
     "create this namespace without restoring its content; the only value, network, always applies",
 );
-/// Removes duplicate pages from the images; not supported.
-pub static AUTO_DEDUP: Opt =
-    Opt::flag("auto-dedup", "remove duplicate pages from memory images; not supported yet");
+/// Frees pages of the parent's images that were saved again.
+pub static AUTO_DEDUP: Opt = Opt::flag(
+    "auto-dedup",
+    "checkpoint: free memory in the images of --parent-path that is saved again; restore: not supported yet",
+);
 /// The AppArmor profile or SELinux label that replaces the saved one.
 pub static LSM_PROFILE: Opt = Opt::text(
     "lsm-profile",

@@ -34,7 +34,8 @@ pub(crate) const CONFIG_ANNOTATION: &str = "org.criu.config";
 const CONFIG_FILE: &str = "/etc/criu/runc.conf";
 
 impl Container {
-    /// Saves the container's processes. Then removes the container, unless the options request that it keeps running.
+    /// Saves the container's processes, or their memory alone. Then removes the container, unless the options request that
+    /// it keeps running.
     ///
     /// # Errors
     /// If the container is not running, if it uses an unsupported feature, or if criu fails. The container then
@@ -60,9 +61,8 @@ impl Container {
         let session = Session::begin(options.env, [null.as_fd(); 3], &[], true);
         umask(mask);
         let mut session = session?;
-        if let Some(option) = options.tracked {
-            return refuse_tracked(&mut session, option);
-        }
+        let tracking = &options.tracking;
+        tracking.check(&mut session, options.criu.pages.lazy, in_user_namespace)?;
         let pages = &options.criu.pages;
         // As with runc, the descriptor is of no use without lazy pages.
         let mut status = None;
@@ -76,12 +76,16 @@ impl Container {
         if in_user_namespace || self.record.layered.is_some() {
             images.check_closed()?;
         }
+        tracking.check_parent(&self, &images)?;
         let work = options.criu.work.map(Directory::make).transpose()?;
         let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
         let request = self.request(options, &spec, &session, &process)?;
         images.forget()?;
-        let mut changes = Changes::begin(&self, &images)?;
-        images.write_descriptors(&process.streams())?;
+        let mut changes = None;
+        if !tracking.pre_dump {
+            changes = Changes::begin(&self, &images)?;
+            images.write_descriptors(&process.streams())?;
+        }
         let request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.as_ref().and_then(Directory::number),
@@ -95,9 +99,10 @@ impl Container {
         // init still exists now, the pid has belonged to init all the time.
         let criu = session.pidfd()?;
         let mut guard = None;
-        // criu writes the inventory before it sends these notices, but continues only if this
-        // process handles them without an error.
-        let mut is_incomplete = false;
+        tracking.begin(&self)?;
+        // criu writes the inventory before these notices, but goes on only if they succeed. A pre-dump has no notice at its
+        // end.
+        let mut is_incomplete = tracking.pre_dump;
         let save = |changes: &mut Option<Changes>| {
             changes.take().map_or(Ok(()), |changes| changes.save(&images, &criu))
         };
@@ -125,8 +130,13 @@ impl Container {
             }
             _ => Ok(()),
         };
-        let done = session.run(kind::DUMP, request, &mut hear);
+        let what = if tracking.pre_dump { kind::PRE_DUMP } else { kind::DUMP };
+        let done = session.run(what, request, &mut hear);
         drop(guard);
+        let done = match tracking.pre_dump {
+            true => done.and_then(|_| Ok(process.check()?)),
+            false => done.map(drop),
+        };
         if let Err(trouble) = done {
             // After a failure criu resumes the processes itself, unless criu was killed.
             if state == Status::Running {
@@ -148,7 +158,11 @@ impl Container {
         if let Err(error) = images.write_sizes() {
             (options.warn.0)(&format!("a restore will not detect truncated images: {error}"));
         }
-        if !options.leave_running {
+        if options.leave_running || tracking.pre_dump {
+            if let Err(error) = tracking.end(&self, &images) {
+                (options.warn.0)(&format!("these images will not be taken for a parent: {error}"));
+            }
+        } else {
             let id = self.id().to_string();
             if let Err(error) = self.remove(true, options.warn) {
                 (options.warn.0)(&format!("container {id} is saved, but not removed: {error}"));
@@ -196,7 +210,10 @@ impl Container {
             pid: process.pid,
             root: record.rootfs.clone(),
             log_file: LOG.to_string(),
-            leave_running: options.leave_running,
+            leave_running: options.leave_running || options.tracking.pre_dump,
+            parent_img: options.tracking.parent.unwrap_or_default().to_string(),
+            track_mem: options.tracking.is_tracked(),
+            auto_dedup: options.tracking.auto_dedup,
             tcp_skip_in_flight: options.tcp_skip_in_flight,
             link_remap: options.link_remap,
             external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), process)?,
@@ -244,19 +261,6 @@ fn status_of(number: i32, session: &Session) -> Result<OwnedFd, Error> {
     }
     session.require(31500, "--status-fd")?;
     Ok(fd)
-}
-
-/// Refuses `option`, which needs a kernel that tracks written pages. The message says whether this
-/// kernel does so.
-fn refuse_tracked(session: &mut Session, option: &str) -> Result<(), Error> {
-    let features = session.features()?;
-    Err(Error::Text(match features.mem_track {
-        true => format!("--{option} is not supported yet"),
-        false => format!(
-            "--{option}: criu is missing the feature mem_dirty_track: this kernel cannot track \
-             changed memory (CONFIG_MEM_SOFT_DIRTY)"
-        ),
-    }))
 }
 
 /// Returns the joined namespaces that criu must not save, as `net[INODE]:NAME`.

@@ -10,8 +10,8 @@ use core::mem::MaybeUninit;
 use proto::messages::criu::UserNamespace;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, flock, fstat, mkdir, openat, statat,
-    unlinkat,
+    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, accessat, flock, fstat, mkdir,
+    openat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sys::Context;
@@ -22,6 +22,12 @@ use crate::path::absolute;
 
 /// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
+/// The image of the process tree, which a pre-dump has not.
+const TREE: &str = "pstree.img";
+/// criu's link to the directory of an earlier dump.
+const PARENT: &str = "parent";
+/// The greatest number of dumps that a dump may build on.
+const MOST_PARENTS: usize = 1000;
 /// The first bytes of the inventory.
 const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
 /// The file with the targets of the standard streams, in runc's format.
@@ -67,6 +73,19 @@ impl Directory {
         let path = absolute(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", &path)?;
+        Self::checked(fd, path)
+    }
+
+    /// Opens another directory by a path relative to this one.
+    pub fn open_at(&self, path: &str) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let object = self.object(path);
+        let fd = openat(&self.fd, path, flags, Mode::empty()).context("open", &object)?;
+        Self::checked(fd, object)
+    }
+
+    /// Refuses a directory that is not the caller's alone.
+    fn checked(fd: OwnedFd, path: String) -> Result<Self, Error> {
         let stat = fstat(&fd).context("fstat", &path)?;
         let euid = rustix::process::geteuid().as_raw();
         if stat.st_uid != euid {
@@ -93,22 +112,28 @@ impl Directory {
     /// Opens the directory again by its path, so that the descriptor belongs to the current mount namespace.
     pub fn reopened(&self) -> Result<Self, Error> {
         let again = Self::open(&self.path)?;
+        if self.is(&again)? {
+            return Ok(again);
+        }
+        Err(Error::Text(format!("{}: another directory has replaced it meanwhile", self.path)))
+    }
+
+    /// Returns whether `other` is the same directory.
+    pub fn is(&self, other: &Self) -> Result<bool, Error> {
         let inode = |directory: &Self| {
             fstat(&directory.fd)
                 .map(|stat| (stat.st_dev, stat.st_ino))
                 .context("fstat", directory.path.as_str())
         };
-        if inode(self)? == inode(&again)? {
-            return Ok(again);
-        }
-        Err(Error::Text(format!("{}: another directory has replaced it meanwhile", self.path)))
+        Ok(inode(self)? == inode(other)?)
     }
 
     fn object(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    fn read(&self, name: &str, longest: usize) -> Result<Vec<u8>, Error> {
+    /// Reads a file of the caller's.
+    pub fn read(&self, name: &str, longest: usize) -> Result<Vec<u8>, Error> {
         let euid = rustix::process::geteuid().as_raw();
         let object = || self.object(name);
         match sys::fs::read_owned_at(self.fd.as_fd(), name, |owner| owner == euid, longest) {
@@ -124,8 +149,40 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory without a complete checkpoint: criu writes the inventory last.
+    /// Refuses a directory without a complete checkpoint.
     pub fn check_whole(&self) -> Result<(), Error> {
+        self.check_dump()?;
+        if !self.has_processes() {
+            return Err(Error::Text(format!(
+                "{} has no checkpoint: {TREE} is missing, which --pre-dump does not write",
+                self.path
+            )));
+        }
+        self.parents()?.iter().try_for_each(Self::check_dump)
+    }
+
+    /// Returns whether the images have processes. Those of a pre-dump have memory alone.
+    pub fn has_processes(&self) -> bool {
+        accessat(&self.fd, TREE, Access::EXISTS, AtFlags::empty()).is_ok()
+    }
+
+    /// Returns the directories of the earlier dumps in which pages are that this one lacks, the latest first.
+    pub fn parents(&self) -> Result<Vec<Self>, Error> {
+        let mut parents: Vec<Self> = Vec::new();
+        while parents.len() < MOST_PARENTS {
+            let last = parents.last().unwrap_or(self);
+            match statat(&last.fd, PARENT, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => return Ok(parents),
+                stat => stat.context("stat", last.object(PARENT))?,
+            };
+            let parent = last.open_at(PARENT)?;
+            parents.push(parent);
+        }
+        Err(Error::Text(format!("{} has {MOST_PARENTS} parents or more", self.path)))
+    }
+
+    /// Refuses a directory without a complete dump: criu writes the inventory last.
+    pub fn check_dump(&self) -> Result<(), Error> {
         match self.read(INVENTORY, 1 << 20) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
             Ok(_) => Err(Error::Text(format!(
@@ -211,10 +268,12 @@ impl Directory {
     }
 
     /// Removes the inventory of a checkpoint, so that the directory counts as incomplete until criu writes a new one.
-    /// Also removes id mappings: criu may give the next image of a user namespace another name.
+    /// Also removes id mappings: criu may give the next image of a user namespace another name. The next dump may be a
+    /// pre-dump, or have no parent.
     pub fn forget(&self) -> Result<(), Error> {
-        self.remove(INVENTORY)?;
-        self.remove(SIZES)?;
+        for name in [INVENTORY, SIZES, TREE, PARENT] {
+            self.remove(name)?;
+        }
         let names = self.names()?;
         names
             .iter()
@@ -250,7 +309,8 @@ impl Directory {
         )))
     }
 
-    fn remove(&self, name: &str) -> Result<(), Error> {
+    /// Removes a file that may be missing.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(sys::Error::new("unlink", self.object(name), errno).into()),
@@ -258,7 +318,7 @@ impl Directory {
     }
 
     /// Writes a file, and replaces an earlier file of this name.
-    fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
+    pub fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
         self.remove(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))

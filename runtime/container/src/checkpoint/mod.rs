@@ -21,6 +21,7 @@ mod refused;
 mod restore;
 mod session;
 mod stage;
+mod tracking;
 
 pub(crate) use dump::CONFIG_ANNOTATION;
 pub use options::{
@@ -28,6 +29,7 @@ pub use options::{
 };
 pub use restore::restore;
 pub use session::PROGRAM;
+pub use tracking::Tracking;
 
 /// Returns the name of a joined namespace in the images, by runc's rule.
 fn external_name(kind: &str) -> alloc::string::String {

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use proto::messages::criu::{Options, cgroups};
 
+use super::tracking::Tracking;
 use crate::path::absolute;
 use crate::{CreateOptions, Error, Warn};
 
@@ -95,8 +96,8 @@ pub struct CheckpointOptions<'a> {
     pub tcp_skip_in_flight: bool,
     /// Whether files that are open but unlinked get a temporary name.
     pub link_remap: bool,
-    /// The name of the command-line option, if any, that requests to save only changed memory.
-    pub tracked: Option<&'static str>,
+    /// How memory is saved in several dumps.
+    pub tracking: Tracking<'a>,
     /// The command's environment.
     pub env: sys::Args,
     /// The receiver of warnings.

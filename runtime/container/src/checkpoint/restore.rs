@@ -60,6 +60,10 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let spec = bundle.parse(trace, create.warn)?;
     let mut making = Making { manager: None, ..Making::begin(store, create, &bundle, spec)? };
     refused::check(&making.spec, ids.is_some(), "restore")?;
+    if ids.is_some() && !images.parents()?.is_empty() {
+        let what = "a container in a user namespace, from images that have a parent";
+        return refused::refuse("restore", what).map(|()| 1);
+    }
     if options.criu.pages.lazy {
         refused::check_lazy_pages(ids.is_some(), "restore")?;
     }

@@ -12,6 +12,8 @@ pub mod kind {
     pub const DUMP: i32 = 1;
     /// Restore a process tree.
     pub const RESTORE: i32 = 2;
+    /// Save the memory of a process tree that keeps running.
+    pub const PRE_DUMP: i32 = 4;
     /// criu has reached a stage, and waits for an answer.
     pub const NOTIFY: i32 = 6;
     /// Query which features the kernel supports.
@@ -24,6 +26,7 @@ pub mod kind {
         match kind {
             DUMP => "DUMP",
             RESTORE => "RESTORE",
+            PRE_DUMP => "PRE_DUMP",
             NOTIFY => "NOTIFY",
             FEATURE_CHECK => "FEATURE_CHECK",
             VERSION => "VERSION",
@@ -123,6 +126,12 @@ message! {
         12 => notify_scripts: bool,
         /// The directory that becomes the root of the mount tree.
         13 => root: String,
+        /// The directory of an earlier dump, relative to that of the images.
+        14 => parent_img: String,
+        /// Whether the kernel tracks which pages are written from this dump on.
+        15 => track_mem: bool,
+        /// Whether pages that this dump saves again are freed in the images of earlier dumps.
+        16 => auto_dedup: bool,
         /// The client's descriptor of the work directory.
         17 => work_dir_fd: Option<i32>,
         /// Whether files that are open but unlinked get a temporary name.

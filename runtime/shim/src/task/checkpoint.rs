@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{CheckpointOptions, CriuOptions, Pages, cgroups_mode};
+use container::{CheckpointOptions, CriuOptions, Pages, Tracking, cgroups_mode};
 use proto::messages::options;
 use proto::messages::task::CheckpointTaskRequest;
 use proto::ttrpc::Status;
@@ -92,7 +92,7 @@ fn save(
         leave_running: !options.exit,
         tcp_skip_in_flight: false,
         link_remap: false,
-        tracked: None,
+        tracking: Tracking::default(),
         env: args,
         warn: container::Warn(&warn, &warn),
     });
