@@ -5,13 +5,14 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::program;
 use dayfly_tests::runner::Case;
+use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::wait;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, mount_remount,
     unmount,
 };
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -23,6 +24,7 @@ const CASES: &[Case] = &[
     case!(a_runtime_that_was_replaced).needs(writable).unlike_runc().alone(),
     case!(four_at_most).needs(writable).unlike_runc().alone(),
     case!(a_cache_that_is_cleared).needs(writable).unlike_runc().alone(),
+    case!(a_cache_of_root).when(uses_every_fast_path).unlike_runc().alone(),
 ];
 
 const KEPT: &str = "/run/dayfly-cache/mounts/programs";
@@ -161,4 +163,16 @@ fn a_cache_that_is_cleared(bed: &Bed) {
     c.kill("TERM").ok();
     c.kill("KILL").ok();
     assert_eq!(running.wait().code(), 137);
+}
+
+/// Other users have no cache, and are told so.
+fn a_cache_of_root(bed: &Bed) {
+    let runtime = runtime(bed, "runtime");
+    fs::set_permissions(&bed.dir, Permissions::from_mode(0o755)).expect("chmod");
+    bed.bundle().args(&["true"]).make().run().ok();
+    let user = ["--reuid", "65533", "--regid", "65533", "--clear-groups"];
+    let words = [&user[..], &[runtime.to_str().expect("path"), "cache", "clear"]].concat();
+    let outcome = bed.program("setpriv", &words).run();
+    outcome.fails_without_log("error: /run/dayfly-cache is the cache of the host's root");
+    assert!(Path::new("/run/dayfly-cache").exists());
 }

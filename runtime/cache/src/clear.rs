@@ -1,6 +1,7 @@
 //! Removal of the cache.
 
 use alloc::format;
+use alloc::string::String;
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, FlockOperation, flock, unlinkat};
@@ -22,12 +23,17 @@ impl Cache {
     /// The cache's mounts in other mount namespaces vanish when the directory that they are mounted on is removed.
     ///
     /// # Errors
-    /// As [`Cache::open`]; ENOTEMPTY if the cache contains other files.
+    /// As [`Cache::open`]; [`Error::OfRoot`]; ENOTEMPTY if the cache contains other files.
     pub fn clear(path: &str) -> Result<(), Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => return Ok(()),
+            // Root of a user namespace is refused here, too.
+            Err(Errno::ACCESS) => return Err(Error::OfRoot(String::from(path))),
             result => result.context("open", path)?,
         };
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::OfRoot(String::from(path)));
+        }
         let cache = Self::verify(directory, path)?;
         flock(cache.fd(), FlockOperation::LockExclusive).context("flock", path)?;
         for _ in 0..TRIES {

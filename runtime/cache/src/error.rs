@@ -12,6 +12,8 @@ pub enum Error {
     NotRoot,
     /// The directory at this path is accessible to users other than root.
     Foreign(String),
+    /// The caller is not root, and only root can clear the cache at this path.
+    OfRoot(String),
     /// Another process is changing the cache's mounts.
     Busy,
 }
@@ -30,6 +32,11 @@ impl fmt::Display for Error {
             Self::Foreign(path) => {
                 write!(f, "cache {path} is not used: it must belong to root with mode 0700")
             }
+            Self::OfRoot(path) => write!(
+                f,
+                "{path} is the cache of the host's root: starts by other users make and use no cache, so there is \
+                 none to clear; run this command as root to clear root's"
+            ),
             Self::Busy => f.write_str("another process is just making it"),
         }
     }
