@@ -23,13 +23,38 @@ pub fn arguments_as<P: Parser>(name: &str) -> P {
     read(P::command().bin_name(name))
 }
 
-fn read<P: Parser>(mut command: Command) -> P {
+/// The version of the tools.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Adds `--version` to the tool, and to those of its commands that are themselves commands of dayfly.
+fn versioned(command: Command) -> Command {
+    let names: Vec<String> = match command.get_bin_name() {
+        Some("dayfly") => command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect(),
+        _ => Vec::new(),
+    };
+    let command = command.version(VERSION);
+    names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |command| command.version(VERSION))
+    })
+}
+
+/// Returns what `--version` prints: as the first line of `dayfly --version`, with the name of the tool's program.
+fn version(command: &Command) -> String {
+    format!("{} version {VERSION}\n", command.get_name())
+}
+
+fn read<P: Parser>(command: Command) -> P {
+    let mut command = versioned(command);
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let parsed = matches.and_then(|matches| P::from_arg_matches(&matches));
     parsed.map_err(|error| error.format(&mut command)).unwrap_or_else(|error| {
         let status = match error.kind() {
+            ErrorKind::DisplayVersion => {
+                let _ = std::io::stdout().write_all(version(&command).as_bytes());
+                0
+            }
             // Help goes to standard output.
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            ErrorKind::DisplayHelp => {
                 let _ = error.print();
                 0
             }
@@ -99,6 +124,29 @@ mod tests {
         let list = Command::new("list").arg(format).arg(Arg::new("group").required(true));
         let command = Command::new("tool").bin_name("dayfly tool").subcommand(list);
         refusal(&command.try_get_matches_from(args).unwrap_err())
+    }
+
+    #[test]
+    fn versions() {
+        let list = Command::new("list").subcommand(Command::new("all"));
+        let tool = Command::new("dayfly-tool").subcommand(list);
+        let mut whole = versioned(tool.clone().bin_name("dayfly"));
+        assert_eq!(
+            version(&whole),
+            concat!("dayfly-tool version ", env!("CARGO_PKG_VERSION"), "\n")
+        );
+        let mut own = versioned(tool.bin_name("dayfly tool"));
+        let kind = |command: &mut Command, words: &[&str]| {
+            command.try_get_matches_from_mut(words).expect_err("no command").kind()
+        };
+        for words in [&["tool", "--version"][..], &["tool", "list", "--version"]] {
+            assert_eq!(kind(&mut whole, words), ErrorKind::DisplayVersion, "{words:?}");
+        }
+        assert_eq!(kind(&mut own, &["tool", "--version"]), ErrorKind::DisplayVersion);
+        for command in [&mut whole, &mut own] {
+            let words = ["tool", "list", "all", "--version"];
+            assert_eq!(kind(command, &words), ErrorKind::UnknownArgument);
+        }
     }
 
     #[test]

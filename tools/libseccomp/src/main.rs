@@ -15,7 +15,13 @@ use std::str::FromStr;
 use std::time::Instant;
 
 fn main() -> ExitCode {
-    match answer() {
+    let answer = match std::env::args().nth(1).as_deref() {
+        Some("--version") => {
+            Ok(concat!("dayfly-libseccomp version ", env!("CARGO_PKG_VERSION")).to_owned())
+        }
+        _ => answer().map(|answer| answer.to_string()),
+    };
+    match answer {
         Ok(text) => match writeln!(std::io::stdout(), "{text}") {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&format!("write standard output: {error}")),
