@@ -15,6 +15,7 @@ dayfly_tests::subject!(Tools, CASES);
 const CASES: &[Case] = &[
     case!(planned).on(V1).needs(tool),
     case!(planned_wrongly).on(V1).needs(tool),
+    case!(parents).on(V1).needs(tool),
     case!(no_plans).needs(tool),
     case!(nothing_is_said_twice).on(V1).needs(tool),
     case!(applied_again_in_the_kernels_words).on(V1).needs(tool),
@@ -73,6 +74,27 @@ fn planned(bed: &Bed) {
     assert!(!own.directory("memory", "db").exists());
 }
 
+/// A parent on the host, and one that is made.
+fn parents(bed: &Bed) {
+    let own = Own::new(bed);
+    let child = own.child("made");
+    let text = format!("[group.x]\nparent = \"{child}\"\npids.max = 7\n");
+    let file = plan(bed, "plan.toml", &text);
+    for verb in ["apply", "diff"] {
+        cgroup(bed, &[verb, &file]).fails_without_log("plan.toml:2: the parent ");
+    }
+    assert!(!own.directory("pids", "").exists());
+    let making = plan(bed, "making.toml", &format!("{text}make_parent = true\n"));
+    cgroup(bed, &["apply", &making]).ok();
+    assert_eq!(own.read("pids", "made/x", "pids.max"), "7");
+    cgroup(bed, &["rm", &own.child("made/x")]).ok();
+    cgroup(bed, &["apply", &file]).ok();
+    assert_eq!(own.read("pids", "made/x", "pids.max"), "7");
+    let near = plan(bed, "near.toml", &text.replace(&child, &own.child("maed")));
+    cgroup(bed, &["apply", &near]).fails_without_log(&format!("did you mean {child}?"));
+    assert!(!own.directory("pids", "maed").exists());
+}
+
 fn planned_wrongly(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -87,6 +109,15 @@ fn planned_wrongly(bed: &Bed) {
             "plan.toml:4: memory.max: the group is not in",
         ),
         ("parent = \"x\"\n[group.x]\nparent = \"x\"\n", "in a circle"),
+        (
+            "[group.w]\nparent = \"no-such-group-anywhere\"\n",
+            "plan.toml:4: the parent \"no-such-group-anywhere\" is neither a group of the cgroup plan nor one of this host",
+        ),
+        (
+            "[group.first]\npids.max = 8\n[group.w]\nparent = \"frist\"\n[group.v]\nparent = \"frist\"\n",
+            "plan.toml:6: the parent \"frist\" is neither a group of the cgroup plan nor one of this host; did you mean first?",
+        ),
+        ("make_parent = 1\n", "plan.toml:3: make_parent is true or false"),
         ("memory.high = 5\n", "plan.toml:3: cgroup v1 has no memory.high"),
     ] {
         let file = plan(bed, "plan.toml", &format!("{head}{rest}"));

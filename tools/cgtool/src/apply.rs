@@ -1,7 +1,7 @@
 //! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
 
 use super::account;
-use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Setting, Source, Subject};
+use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting, Source, Subject};
 use super::create::{self, Change};
 use super::devices;
 use super::group::{Group, Mount, Tree, Version};
@@ -124,6 +124,7 @@ impl Changes {
             return Err(self.tree.no_controller(name).sourced(plan.place(name).to_string()));
         }
         if is_here {
+            self.check_parent(plan)?;
             let owners = [("task", &plan.ownership.task), ("admin", &plan.ownership.admin)];
             for (whose, owner) in owners.iter().filter_map(|(whose, o)| Some((whose, o.as_ref()?)))
             {
@@ -174,6 +175,27 @@ impl Changes {
         let ownership = plan.ownership.clone();
         let (group, source) = (plan.group.clone(), plan.source.clone());
         Ok(GroupChanges { group, source, ownership, missing, belongings, writes })
+    }
+
+    /// Rejects a parent that is neither in the cgroup plan nor on this host: its name may be misspelt.
+    fn check_parent(&self, plan: &GroupPlan) -> Result<(), Error> {
+        let Some(Parent { group, source, similar }) = &plan.parent else { return Ok(()) };
+        let group = Group { controllers: plan.group.controllers.clone(), ..group.clone() };
+        if self.tree.exists(&group) {
+            return Ok(());
+        }
+        let path = &group.path;
+        let error = source.error(format!(
+            "the parent {path:?} is neither a group of the cgroup plan nor one of this host"
+        ));
+        let beside = self.tree.children(&group.parent()).into_iter().map(|child| child.path);
+        let similar = similar.clone().or_else(|| word::nearest(path.as_str(), beside));
+        Err(match similar {
+            Some(name) => {
+                error.advise(format!("did you mean {name}? If not, make_parent = true makes it"))
+            }
+            None => error.advise("make_parent = true makes it"),
+        })
     }
 
     /// Rejects a value for a hierarchy that the group is not part of.

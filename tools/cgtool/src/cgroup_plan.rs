@@ -51,6 +51,8 @@ pub struct GroupPlan {
     pub settings: Vec<Setting>,
     /// The CPUs to which the group is pinned.
     pub pin: Option<Setting>,
+    /// The parent, if it must exist on the host.
+    pub parent: Option<Parent>,
     /// The lines that set the group's controllers, `task` and `admin`, by these names.
     pub places: Vec<(String, Source)>,
 }
@@ -62,6 +64,17 @@ impl GroupPlan {
         let found = self.places.iter().find(|(name, _)| name == what);
         found.map_or(&self.source, |(_, source)| source)
     }
+}
+
+/// The parent of a group, if the cgroup plan does not make it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The parent itself, in every hierarchy.
+    pub group: Group,
+    /// The line that names the parent.
+    pub source: Source,
+    /// The name of the group of the cgroup plan that is most similar to the parent's, if any is similar.
+    pub similar: Option<String>,
 }
 
 /// A value to set.

@@ -213,7 +213,8 @@ impl Parser {
             }
         }
         let places = std::mem::take(&mut self.places);
-        Ok(GroupPlan { group, source: source.clone(), ownership, settings, pin: None, places })
+        let (source, pin, parent) = (source.clone(), None, None);
+        Ok(GroupPlan { group, source, ownership, settings, pin, parent, places })
     }
 
     fn default(&mut self) -> Result<Ownership, Error> {

@@ -22,7 +22,7 @@
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```
 
-use super::{CgroupPlan, GroupPlan, Include, Setting, Source};
+use super::{CgroupPlan, GroupPlan, Include, Parent, Setting, Source};
 use crate::account;
 use crate::group::Group;
 use crate::options::Ownership;
@@ -70,6 +70,7 @@ struct Raw {
     source: Source,
     template: Option<(String, Source)>,
     parent: Option<(String, Source)>,
+    make_parent: bool,
     controllers: Vec<String>,
     ownership: Ownership,
     pin: Option<Setting>,
@@ -230,6 +231,27 @@ impl Files {
         }
         Ok(path)
     }
+
+    /// Returns the parent of a group, unless the cgroup plan makes it.
+    fn host_parent(&self, name: &str) -> Result<Option<Parent>, Error> {
+        let raw = self.groups.get(name).filter(|raw| !raw.make_parent);
+        let Some((named, source)) = raw.and_then(|raw| raw.parent.as_ref()) else {
+            return Ok(None);
+        };
+        let named = named.trim_matches('/');
+        let group = Group::at(named).map_err(|reason| source.error(reason))?;
+        let is_made = |name: &str| {
+            name == group.path
+                || name.strip_prefix(&group.path).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let mut paths = self.groups.iter().filter(|(_, raw)| raw.parent.is_none());
+        if self.groups.contains_key(named) || paths.any(|(name, _)| is_made(name)) {
+            return Ok(None);
+        }
+        let others = self.groups.keys().filter(|other| *other != name);
+        let similar = word::nearest(named, others).cloned();
+        Ok(Some(Parent { group, source: source.clone(), similar }))
+    }
 }
 
 impl Raw {
@@ -238,6 +260,7 @@ impl Raw {
             source: text.source(at),
             template: None,
             parent: None,
+            make_parent: false,
             controllers: Vec::new(),
             ownership: Ownership::default(),
             pin: None,
@@ -255,6 +278,10 @@ impl Raw {
             match key.get_ref().as_ref() {
                 "template" => raw.template = Some((string(text, value)?, source)),
                 "parent" => raw.parent = Some((string(text, value)?, source)),
+                "make_parent" => match value.get_ref() {
+                    DeValue::Boolean(make) => raw.make_parent = *make,
+                    _ => return Err(source.error("make_parent is true or false")),
+                },
                 "controllers" => {
                     let names = strings(text, value)?;
                     raw.controllers = names.iter().map(|(name, _)| name.clone()).collect();
@@ -325,6 +352,7 @@ impl Raw {
             },
             pin: self.pin.or(template.pin),
             parent: self.parent.or(template.parent),
+            make_parent: self.make_parent,
             source: self.source,
             settings,
             places,
@@ -338,6 +366,7 @@ impl Raw {
             return Err(self.source.error("the root of a hierarchy cannot be in a cgroup plan"));
         }
         Ok(GroupPlan {
+            parent: files.host_parent(name)?,
             group: Group { controllers: self.controllers, ..group },
             source: self.source,
             ownership: self.ownership,
@@ -368,7 +397,16 @@ fn flatten(
             }
         }
         _ if !name.contains('.') => {
-            let known = ["template", "parent", "controllers", "pin", "task", "admin", "modes"];
+            let known = [
+                "template",
+                "parent",
+                "make_parent",
+                "controllers",
+                "pin",
+                "task",
+                "admin",
+                "modes",
+            ];
             return Err(unknown(text, key.span().start, name, &known));
         }
         _ => {

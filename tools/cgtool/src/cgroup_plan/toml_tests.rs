@@ -85,6 +85,19 @@ fn mistakes_have_lines() {
 }
 
 #[test]
+fn parents_of_the_host() {
+    let text = "[group.test1]\n[group.a]\nparent = \"tset1\"\n[group.b]\nparent = \"tset1\"\n\
+                [group.c]\nparent = \"/test1/\"\n[group.d]\nparent = \"x\"\n[group.\"x/y\"]\n\
+                [group.e]\nparent = \"tset1\"\nmake_parent = true\n";
+    let plan = read(&[("a.toml", text)]).unwrap();
+    let seen =
+        |parent: &Parent| (parent.group.to_string(), parent.source.line, parent.similar.clone());
+    let parents: Vec<_> = plan.groups.iter().map(|group| group.parent.as_ref().map(seen)).collect();
+    let unknown = |line| Some(("tset1".to_owned(), line, Some("test1".to_owned())));
+    assert_eq!(parents, [None, unknown(3), unknown(5), None, None, None, None]);
+}
+
+#[test]
 fn circles() {
     let templates = "[group.a]\ntemplate = \"x\"\n[template.x]\ntemplate = \"y\"\n[template.y]\n\ntemplate = \"x\"\n";
     let error = read(&[("a.toml", templates)]).unwrap_err();
