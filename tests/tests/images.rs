@@ -296,6 +296,14 @@ fn as_a_user(bed: &Bed) {
             .env("HOME", home.to_str().expect("path"))
             .env("XDG_DATA_HOME", "")
     };
+    // Until the first import makes the default store, it counts as empty.
+    assert_eq!(as_user(&["ls", "-q"]).run().ok().stdout, "");
+    for words in [&["gc"][..], &["rm", "--force", "test"]] {
+        let said = as_user(words).run().ok().stdout;
+        assert!(said.starts_with("0 images and 0 layers removed"), "{said}");
+    }
+    as_user(&["inspect", "test"]).run().fails_without_log("no image store at ");
+    assert_eq!(fs::read_dir(&home).expect("read").count(), 0);
     let source = layout.dir.to_str().expect("path");
     let outcome = as_user(&["import", source, "--name", "test"]).run().exits(1);
     assert!(
@@ -325,10 +333,21 @@ fn through_dayfly(bed: &Bed) {
     let store = image::store(bed);
     let store = store.to_str().expect("path");
     let source = layout.dir.to_str().expect("path");
-    // Listing a store that does not exist does not create it.
     let missing = format!("{store}-missing");
-    bed.call_bare(&["image", "ls", "--store", &missing]).run().ok();
-    assert!(!Path::new(&missing).exists(), "{missing}");
+    let target = bed.dir.join("target");
+    for words in [
+        &["image", "ls"][..],
+        &["image", "inspect", "test"],
+        &["image", "rm", "test"],
+        &["image", "rm", "--force", "test"],
+        &["image", "gc"],
+        &["image", "export", "test", target.to_str().expect("path")],
+    ] {
+        let words = [words, &["--store", &missing]].concat();
+        let text = format!("error: no image store at {missing}: ");
+        bed.call_bare(&words).run().fails_without_log(&text);
+        assert!(!Path::new(&missing).exists() && !target.exists(), "{words:?}");
+    }
     bed.call_bare(&["image", "import", source, "--name", "test", "--store", store]).run().ok();
     let listed = bed.call_bare(&["image", "ls", "--store", store]).run().ok().stdout;
     assert!(listed.contains("test:latest"), "{listed}");

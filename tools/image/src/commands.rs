@@ -44,6 +44,26 @@ pub fn open(options: &StoreOptions) -> Result<Store> {
     Store::open(&options.directory()?)
 }
 
+/// Opens the store that the options name, for a command that adds nothing to it.
+///
+/// # Errors
+/// [`Error::NoStore`].
+fn open_existing(options: &StoreOptions) -> Result<Store> {
+    Store::existing(&options.directory()?)
+}
+
+/// Opens the store that the options name. Returns `None` if they name none and the default store does not exist yet,
+/// which then counts as empty.
+///
+/// # Errors
+/// [`Error::NoStore`], for a store that was named.
+fn open_or_empty(options: &StoreOptions) -> Result<Option<Store>> {
+    match open_existing(options) {
+        Err(Error::NoStore(_)) if options.is_default() => Ok(None),
+        store => store.map(Some),
+    }
+}
+
 fn print(text: &str) -> Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -143,11 +163,9 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
 }
 
 fn ls(options: &Ls) -> Result<()> {
-    let directory = options.store.directory()?;
-    // A store that does not exist is empty. Listing it does not create it.
-    let images = match directory.exists() {
-        true => list::images(&Store::open(&directory)?)?,
-        false => Vec::new(),
+    let images = match open_or_empty(&options.store)? {
+        Some(store) => list::images(&store)?,
+        None => Vec::new(),
     };
     if options.quiet {
         let digests = images.iter().filter_map(|image| image["digest"].as_str());
@@ -160,7 +178,7 @@ fn ls(options: &Ls) -> Result<()> {
 }
 
 fn inspect(options: &Inspect) -> Result<()> {
-    let store = open(&options.store)?;
+    let store = open_existing(&options.store)?;
     let info = list::inspect(&store, &store.find_image(&options.image)?)?;
     match options.format {
         Format::Table => print(&list::summary(&info)),
@@ -169,7 +187,11 @@ fn inspect(options: &Inspect) -> Result<()> {
 }
 
 fn rm(options: &Rm) -> Result<()> {
-    let store = open(&options.store)?;
+    let store = match options.force {
+        true => open_or_empty(&options.store)?,
+        false => Some(open_existing(&options.store)?),
+    };
+    let Some(store) = store else { return report(Freed::default()) };
     let refs = store.refs()?;
     let mut gone: Vec<Reference> = Vec::new();
     // Check that all images exist before the first one is removed.
@@ -209,7 +231,7 @@ fn rm(options: &Rm) -> Result<()> {
 }
 
 fn gc(options: &Gc) -> Result<()> {
-    let store = open(&options.store)?;
+    let Some(store) = open_or_empty(&options.store)? else { return report(Freed::default()) };
     let claim = match store.try_claim()? {
         Some(claim) => claim,
         None => {
@@ -235,7 +257,7 @@ fn report(freed: Freed) -> Result<()> {
 }
 
 fn write_out(options: &Export) -> Result<()> {
-    let store = open(&options.store)?;
+    let store = open_existing(&options.store)?;
     let Named { image, remark, .. } = store.find_named(&options.image)?;
     let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
     if form == Form::Oci && options.destination == Path::new("-") {

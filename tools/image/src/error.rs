@@ -4,7 +4,7 @@ use crate::digest::{Digest, Mismatch, NoDigest};
 use report::interrupt::Interrupted;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The reason why a command on images failed. Unfinished objects of the command have been removed.
 #[derive(Debug)]
@@ -71,6 +71,8 @@ pub enum Error {
     },
     /// No image has this name; the text lists similar ones.
     NoImage(String),
+    /// The directory contains no store.
+    NoStore(PathBuf),
     /// Something is missing or invalid; the text says what to do.
     Unfit(String),
     /// The command was interrupted by SIGINT or SIGTERM.
@@ -127,6 +129,11 @@ impl fmt::Display for Error {
             }
             Self::Registry { what, reason } => write!(f, "{what}: {reason}"),
             Self::Layer { blob, cause } => write!(f, "layer {blob}: {cause}"),
+            Self::NoStore(path) => write!(
+                f,
+                "no image store at {}: \"dayfly image import\" and \"dayfly image pull\" make one",
+                path.display()
+            ),
             Self::NoImage(reason) | Self::Unfit(reason) => f.write_str(reason),
             Self::Interrupted => f.write_str("interrupted"),
         }

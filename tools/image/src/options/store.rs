@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The location of the store.
 #[derive(Debug, Args)]
@@ -13,13 +13,24 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
+    /// Returns the directory that the option or the variable names, if it names one.
+    fn named(&self) -> Option<&Path> {
+        // An empty variable counts as unset.
+        self.store.as_deref().filter(|store| !store.as_os_str().is_empty())
+    }
+
+    /// Returns whether the store is the default one.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.named().is_none()
+    }
+
     /// Returns the store's absolute directory.
     ///
     /// # Errors
     /// No default location is known.
     pub fn directory(&self) -> Result<PathBuf> {
-        // An empty variable counts as unset.
-        match self.store.as_deref().filter(|store| !store.as_os_str().is_empty()) {
+        match self.named() {
             Some(store) => std::path::absolute(store).map_err(Error::at("find", store)),
             None => rootfs::places::store(|name| std::env::var(name).ok())
                 .map(PathBuf::from)

@@ -89,6 +89,18 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens the store in the absolute `directory` as [`Self::open`] does, but only if there is one.
+    ///
+    /// # Errors
+    /// [`Error::NoStore`]; those of [`Self::open`].
+    pub fn existing(directory: &Path) -> Result<Self> {
+        // The first directory that `open` makes.
+        match directory.join("layers").is_dir() {
+            true => Self::open(directory),
+            false => Err(Error::NoStore(directory.to_owned())),
+        }
+    }
+
     /// Returns the directory of the store.
     #[must_use]
     pub fn root(&self) -> &Path {
