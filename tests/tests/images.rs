@@ -351,6 +351,10 @@ fn through_dayfly(bed: &Bed) {
     bed.call_bare(&["image", "import", source, "--name", "test", "--store", store]).run().ok();
     let listed = bed.call_bare(&["image", "ls", "--store", store]).run().ok().stdout;
     assert!(listed.contains("test:latest"), "{listed}");
+    fs::write(&target, "").expect("write");
+    let words = ["rootfs", "mount", "test", target.to_str().expect("path"), "--store", store];
+    let text = format!("error: mount at {}: it is no directory", target.display());
+    bed.call_bare(&words).run().fails_without_log(&text);
     // An extended attribute set on the host does not prevent removal.
     let _ = setxattr(store, "user.note", b"x", XattrFlags::empty());
     bed.call_bare(&["image", "rm", "test", "--store", store]).run().ok();

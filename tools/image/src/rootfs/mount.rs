@@ -26,6 +26,13 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     let store = options.places.store()?;
     let directory = fs::canonicalize(&options.directory)
         .map_err(at(format_args!("open {}", options.directory.display())))?;
+    if !directory.is_dir() {
+        return Err(format!(
+            "mount at {}: it is no directory, and a root filesystem is mounted at one: make one with mkdir, and name \
+             that",
+            directory.display()
+        ));
+    }
     let (image, layers) = layers(options, &store.to_string_lossy())?;
     let home = Mounted::home_of(&store, &directory);
     fs::create_dir_all(&home).map_err(at(format_args!("mkdir {}", home.display())))?;
