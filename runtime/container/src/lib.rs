@@ -53,7 +53,7 @@ mod warn;
 pub use bundle::Bundle;
 pub use checkpoint::{
     CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, Tracking, cgroups_mode,
-    default_images, restore,
+    default_images, restore, restore_from,
 };
 pub use container::Container;
 pub use create::{Created, compile, create, create_from, run};

@@ -21,6 +21,7 @@ use proto::messages::task::{
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs::{self, File, Permissions};
@@ -32,6 +33,7 @@ dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(goes_on).needs(criu::lacking).unlike_runc(),
+    case!(config_is_read_once).needs(criu::lacking).unlike_runc(),
     case!(terminal).needs(criu::lacking).unlike_runc(),
     case!(logger).needs(criu::lacking).unlike_runc(),
     case!(output_and_input).needs(criu::lacking).unlike_runc(),
@@ -106,6 +108,29 @@ fn goes_on(bed: &Bed) {
     let exit: TaskExit = task.shim.events.next_of();
     assert_eq!((exit.id, exit.exit_status), (task.id(), 137));
     assert_ne!(exit.pid, pid);
+    task.delete("");
+    task.shut_down();
+}
+
+/// Start reads and parses the bundle's configuration once.
+fn config_is_read_once(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = counting(bed, &criu::program());
+    end_saved(&task);
+    admit(&task, Vec::new(), None);
+    let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+    let mut opened = File::from(inotify::init(flags).expect("inotify"));
+    let config = task.container.bundle.join("config.json");
+    inotify::add_watch(&opened, &config, WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE)
+        .expect("watch");
+    restore(&task);
+    // An event without a name has 16 bytes. Events that are equal to the one before are left out.
+    let mut events = [0; 4096];
+    assert_eq!(opened.read(&mut events).expect("events"), 2 * 16, "opened or closed again");
+    task.kill(9);
+    task.wait("");
     task.delete("");
     task.shut_down();
 }

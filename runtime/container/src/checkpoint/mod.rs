@@ -27,7 +27,7 @@ pub(crate) use dump::CONFIG_ANNOTATION;
 pub use options::{
     CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
 };
-pub use restore::restore;
+pub use restore::{restore, restore_from};
 pub use session::PROGRAM;
 pub use tracking::Tracking;
 

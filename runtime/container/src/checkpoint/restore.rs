@@ -12,6 +12,7 @@ use plan::{CgroupPlan, Plan, Request};
 use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
+use spec::Spec;
 use sys::clone::{Child, CloneFlags};
 use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
@@ -29,6 +30,7 @@ use super::stage::{Scene, Stage};
 use super::{changes, external_name, id_maps};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
+use crate::directory::check_id;
 use crate::layered::Prepared;
 use crate::make::Claimed;
 use crate::making::Making;
@@ -48,6 +50,22 @@ const LOG: &str = "restore.log";
 /// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or
 /// if a signal interrupts the restore. On failure, nothing is left behind.
 pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error> {
+    let bundle = Bundle::load(&options.create, store.trace())?;
+    let spec = bundle.parse(store.trace(), options.create.warn)?;
+    restore_from(store, options, &bundle, spec)
+}
+
+/// Restores a container as [`restore`] does, from the parsed configuration `spec` of a bundle.
+///
+/// # Errors
+/// Those of [`restore`].
+pub fn restore_from<'a>(
+    store: &Store,
+    options: &RestoreOptions<'_>,
+    bundle: &'a Bundle,
+    spec: Spec<'a>,
+) -> Result<i32, Error> {
+    check_id(options.create.id)?;
     let trace = store.trace();
     let images = Directory::open(options.criu.images)?;
     images.check_whole()?;
@@ -56,9 +74,7 @@ pub fn restore(store: &Store, options: &RestoreOptions<'_>) -> Result<i32, Error
     let layered = options.create.layered;
     let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
     let create = &CreateOptions { layered: layered.as_ref(), ..options.create.clone() };
-    let bundle = Bundle::load(create, trace)?;
-    let spec = bundle.parse(trace, create.warn)?;
-    let mut making = Making { manager: None, ..Making::begin(store, create, &bundle, spec)? };
+    let mut making = Making { manager: None, ..Making::begin(store, create, bundle, spec)? };
     refused::check(&making.spec, ids.is_some(), "restore")?;
     if ids.is_some() && !images.parents()?.is_empty() {
         let what = "a container in a user namespace, from images that have a parent";

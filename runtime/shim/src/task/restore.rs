@@ -8,11 +8,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{Bundle, CriuOptions, Pages, RestoreOptions, cgroups_mode};
+use container::{Bundle, CriuOptions, Pages, RestoreOptions, Store, Warn, cgroups_mode};
 use plan::FastPaths;
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
+use spec::Spec;
 
 use super::checkpoint::{own_work, remove_work};
 use super::create::{Made, Making, Traits, root_mounts};
@@ -60,12 +61,15 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     let job = Job { command: "restore", caller: Some(caller), kind };
     let id = &saved.place.id;
     shim.begin(id, job, Some(streams), |work| {
-        let bundle = Bundle::open(&saved.bundle, None)?;
-        let traits = Traits::of(&bundle.spec(container::Warn::default())?, &[], settings);
-        saved.restore(work, args, fast_paths, traits.is_scope)?;
         let log = work.log();
         let warn = |message: &str| log.warning(message);
+        let warn = Warn(&warn, &warn);
         let store = work.store(&saved.place)?;
+        let bundle = Bundle::open(&saved.bundle, None)?;
+        let spec = bundle.parse(work.trace(), warn)?;
+        let traits = Traits::of(&spec, &[], settings);
+        let manner = Manner { work, env: args, fast_paths, is_scope: traits.is_scope, warn };
+        saved.restore(&store, &bundle, spec, manner)?;
         let made = store.container(id).map_err(Failed::from).and_then(|container| {
             let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
             let cgroup = container.cgroup_location().cloned();
@@ -74,7 +78,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
         });
         if made.is_err() {
             // The shim will have no entry for the container, so the container must not continue.
-            store.delete(id, true, container::Warn(&warn, &warn))?;
+            store.delete(id, true, warn)?;
         }
         made
     })
@@ -89,6 +93,16 @@ struct Saved {
     has_terminal: bool,
 }
 
+/// Everything except the checkpoint and the configuration that determines how a container is restored.
+struct Manner<'a> {
+    work: &'a Work,
+    env: sys::Args,
+    fast_paths: FastPaths,
+    /// Whether the cgroup's path names a scope of systemd.
+    is_scope: bool,
+    warn: Warn<'a>,
+}
+
 impl Saved {
     fn of(task: &Task) -> Option<Self> {
         Some(Self {
@@ -100,16 +114,15 @@ impl Saved {
         })
     }
 
-    /// Restores the container; called in a worker. On failure, nothing is left but criu's log in the bundle.
+    /// Restores the container from the parsed configuration of its bundle; called in a worker. On failure, nothing is
+    /// left but criu's log in the bundle.
     fn restore(
         &self,
-        work: &Work,
-        env: sys::Args,
-        fast_paths: FastPaths,
-        is_scope: bool,
+        store: &Store,
+        bundle: &Bundle,
+        spec: Spec<'_>,
+        Manner { work, env, fast_paths, is_scope, warn }: Manner<'_>,
     ) -> Result<(), Failed> {
-        let log = work.log();
-        let warn = |message: &str| log.warning(message);
         let own_work = own_work(&self.bundle);
         let named_work = Some(&self.options.criu_work_path).filter(|path| !path.is_empty());
         let making = Making {
@@ -133,19 +146,19 @@ impl Saved {
             pages: Pages::default(),
         };
         let options = RestoreOptions {
-            create: making.options(work, is_scope, container::Warn(&warn, &warn)),
+            create: making.options(work, is_scope, warn),
             criu,
             detach: true,
             no_subreaper: true,
             lsm_profile: None,
             lsm_mount_context: None,
         };
-        container::restore(&work.store(&self.place)?, &options)?;
+        container::restore_from(store, &options, bundle, spec)?;
         if named_work.is_none()
             && let Err(Failed(_, text)) = remove_work(own_work.clone())
         {
             // The container is running, so this error is only a warning.
-            log.warning(&text);
+            (warn.0)(&text);
         }
         Ok(())
     }
