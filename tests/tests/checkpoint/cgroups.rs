@@ -5,19 +5,24 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::cgroups;
 use dayfly_tests::criu;
+use dayfly_tests::leak;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::{Value, json};
 use std::ffi::CString;
 use std::fs;
 use std::path::PathBuf;
 
 dayfly_tests::subject!(Runtime, CASES);
 
-const CASES: &[Case] = &[case!(foreign_ones_stay_gone)
-    .on(&[View::V1, View::V2])
-    .needs(|| criu::lacking().and_then(|()| hidden().map(drop)))
-    .unlike_runc()];
+const CASES: &[Case] = &[
+    case!(foreign_ones_stay_gone)
+        .on(&[View::V1, View::V2])
+        .needs(|| criu::lacking().and_then(|()| hidden().map(drop)))
+        .unlike_runc(),
+    case!(ones_that_existed_before_are_kept).needs(criu::lacking).unlike_runc(),
+];
 
 /// A cgroup hierarchy of the host that the view does not show, so that a container has no cgroup of its own there.
 struct Hidden {
@@ -81,4 +86,35 @@ fn foreign_ones_stay_gone(bed: &Bed) {
     });
     let pid = saved.c.pid().to_string();
     assert!(seen.all(|procs| procs.lines().any(|line| line == pid)), "{pid}");
+}
+
+/// A restore that fails once criu has succeeded: a hook has put a file into the directory that the restore removes then.
+fn ones_that_existed_before_are_kept(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    saved.checkpoint(&[]).ok();
+    let place = bed.root().join(&saved.c.id).join("restore");
+    let config = saved.c.bundle.join("config.json");
+    let text = fs::read_to_string(&config).expect("read");
+    let mut value: Value = serde_json::from_str(&text).expect("JSON");
+    let args = ["sh", "-c", &format!("cat >/dev/null; echo >{}/file", place.display())];
+    value["hooks"] = json!({ "createRuntime": [{ "path": "/bin/sh", "args": args }] });
+    fs::write(&config, value.to_string()).expect("write");
+    let tops = cgroups::hierarchies(bed.view);
+    let own = cgroups::path_of(&saved.c.id);
+    let groups = || tops.iter().map(|top| top.join(own.trim_start_matches('/')));
+    for exists in [true, false] {
+        if exists {
+            groups().for_each(|group| fs::create_dir_all(group).expect("mkdir"));
+        }
+        saved.restore(&[]).fails("rmdir restore: directory not empty");
+        for group in groups() {
+            assert_eq!(group.exists(), exists, "{}", group.display());
+        }
+        assert_eq!(leak::processes(&[saved.c.id.clone()]), []);
+        groups().for_each(|group| drop(fs::remove_dir(group)));
+        assert!(!saved.c.exists());
+    }
+    fs::write(&config, text).expect("write");
+    saved.restore(&[]).ok();
+    saved.counts();
 }

@@ -205,11 +205,14 @@ impl Restoration<'_> {
         let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
         match (restored, left) {
-            (Ok((child, header)), Ok(())) => Ok((record, child, header)),
-            (Ok((child, _)), Err(error)) => {
-                let _ = sys::signal::send(child.pidfd.as_fd(), 9);
-                let _ = launch::wait(&child.pidfd);
-                let _ = record.cgroup.as_ref().map(Cgroup::delete);
+            (Ok((child, header, mut cgroup)), Ok(())) => {
+                if let Some(cgroup) = &mut cgroup {
+                    cgroup.keep();
+                }
+                Ok((record, child, header))
+            }
+            (Ok((child, _, cgroup)), Err(error)) => {
+                kill([child.pidfd], cgroup.as_ref());
                 Err(error)
             }
             (Err(error), _) => Err(error),
@@ -222,7 +225,7 @@ impl Restoration<'_> {
         scene: Scene<'_>,
         draft: Draft,
         console: Console<'_>,
-    ) -> Result<(Child, Header), Error> {
+    ) -> Result<(Child, Header, Option<Cgroup>), Error> {
         let (options, making, trace) = (self.options, self.making, self.making.trace);
         let external = self.external_namespaces()?;
         let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
@@ -235,7 +238,7 @@ impl Restoration<'_> {
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
         }
-        let mut cgroup = self.make_cgroup()?;
+        let cgroup = self.make_cgroup()?;
         if let Some(cgroup) = &cgroup {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid())?;
@@ -285,21 +288,10 @@ impl Restoration<'_> {
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
         match (done, stages.child.take()) {
-            (Ok(_), Some((child, header))) => {
-                if let Some(cgroup) = &mut cgroup {
-                    cgroup.keep();
-                }
-                Ok((child, header))
-            }
+            (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
             (done, child) => {
-                // Kills init explicitly, because the container may have no cgroup of its own, whose removal would kill
-                // init.
-                for pidfd in child.map(|(child, _)| child.pidfd).into_iter().chain(stages.begun) {
-                    let _ = sys::signal::send(pidfd.as_fd(), 9);
-                    let _ = launch::wait(&pidfd);
-                }
-                // A cgroup that existed before the restore is kept. It was empty, so all processes in it are criu's.
-                let _ = cgroup.as_ref().map(Cgroup::end_processes);
+                let child = child.map(|(child, _)| child.pidfd);
+                kill(child.into_iter().chain(stages.begun), cgroup.as_ref());
                 match done {
                     Err(trouble) => Err(log.explain(trouble)),
                     Ok(_) => Err(Error::text("criu reported no restored process")),
@@ -420,6 +412,18 @@ impl Restoration<'_> {
         let pipes = pipes.map(|(fd, stream)| (stream.clone(), fd));
         pipes.chain(namespaces).map(|(key, fd)| InheritedFd { key, fd: Some(fd) }).collect()
     }
+}
+
+/// Kills what a failed restore has made, init and the processes in the cgroup. Dropping the cgroup then removes it,
+/// unless it existed before the restore.
+fn kill(inits: impl IntoIterator<Item = OwnedFd>, cgroup: Option<&Cgroup>) {
+    // Kills init explicitly, because the container may have no cgroup of its own.
+    for pidfd in inits {
+        let _ = sys::signal::send(pidfd.as_fd(), 9);
+        let _ = launch::wait(&pidfd);
+    }
+    // A cgroup that existed before the restore was empty, so all processes in it are criu's.
+    let _ = cgroup.map(Cgroup::end_processes);
 }
 
 /// Joins a new session keyring, so that the container's processes do not inherit the caller's keyring from criu.
