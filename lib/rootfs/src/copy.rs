@@ -36,7 +36,7 @@ const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &CStr = c"security.capability";
 const LABEL: &CStr = c"security.selinux";
 /// The length in bytes from which a directory's path is too long (PATH_MAX).
-const LONGEST_PATH: usize = 4096;
+pub(crate) const LONGEST_PATH: usize = 4096;
 
 /// Copies all layers of a recipe, and returns the copy as a detached mount.
 pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {

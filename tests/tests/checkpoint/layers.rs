@@ -133,8 +133,18 @@ fn keeps_changes(bed: &Bed, flags: &[&str]) {
     let restore =
         saved.c.bundle_call("restore", &["--image-path", saved.images.to_str().expect("path")]);
     restore.env("DAYFLY_CRIU", &criu::program()).run().fails("restore it with --layers");
-    fs::rename(saved.images.join("changes"), saved.images.join("changes.incomplete"))
-        .expect("rename");
+    let changes = saved.images.join("changes");
+    let cut = fs::File::options().write(true).open(changes.join("last")).expect("open");
+    let length = cut.metadata().expect("stat").len();
+    cut.set_len(length - 1).expect("truncate");
+    saved.restore(&[]).fails("/changes is damaged: ");
+    cut.set_len(length).expect("extend");
+    fs::rename(changes.join("last"), bed.dir.join("last")).expect("rename");
+    saved.restore(&[]).fails("/changes is damaged: ");
+    fs::rename(bed.dir.join("last"), changes.join("last")).expect("rename");
+    fs::rename(&changes, saved.images.join("lost")).expect("rename");
+    saved.restore(&[]).fails("/changes is damaged: nothing instead of ");
+    fs::rename(saved.images.join("lost"), saved.images.join("changes.incomplete")).expect("rename");
     saved.restore(&[]).fails("the changes of the root filesystem are incomplete");
     saved.c.assert_gone("refused restores");
     assert_nothing_left(&saved);

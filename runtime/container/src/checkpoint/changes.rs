@@ -5,14 +5,14 @@
 use alloc::format;
 use alloc::string::String;
 
-use rootfs::{Mode, Upper, copy_upper};
+use rootfs::{Extent, Mode, Upper, copy_upper};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, accessat, mkdirat, renameat};
 use rustix::io::Errno;
 use sys::Context;
 
 use super::c_string;
-use super::images::Directory;
+use super::images::{Directory, Sizes};
 use crate::identity::has_exited;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
@@ -77,14 +77,43 @@ fn upper_of(layered: &LayeredRecord) -> Option<String> {
     Some(format!("{directory}/{UPPER}"))
 }
 
+/// Returns the extent of the copy, as names and bytes, if the checkpoint has one.
+pub(super) fn extent(images: &Directory) -> Result<Option<(u64, u64)>, Error> {
+    let copy = match sys::fs::open_dir(&images.fd, CHANGES) {
+        Err(Errno::NOENT) => return Ok(None),
+        copy => copy.context("open", format!("{}/{CHANGES}", images.path))?,
+    };
+    let Extent { names, bytes } = Extent::of(copy.as_fd())?;
+    Ok(Some((names, bytes)))
+}
+
 /// Refuses a checkpoint whose changes are incomplete, or cannot be put into the root filesystem.
-pub(super) fn check(images: &Directory, prepared: Option<&Prepared>) -> Result<(), Error> {
+pub(super) fn check(
+    images: &Directory,
+    prepared: Option<&Prepared>,
+    sizes: Option<&Sizes>,
+) -> Result<(), Error> {
     let has = |name| accessat(&images.fd, name, Access::EXISTS, AtFlags::empty()).is_ok();
     if has(INCOMPLETE) {
         return Err(Error::Text(format!(
             "{} has no checkpoint: the changes of the root filesystem are incomplete",
             images.path
         )));
+    }
+    if let Some(sizes) = sizes {
+        let (saved, found) = (sizes.changes, extent(images)?);
+        if found != saved {
+            let shown = |extent: Option<(u64, u64)>| match extent {
+                Some((names, bytes)) => format!("{names} names and {bytes} bytes"),
+                None => String::from("nothing"),
+            };
+            return Err(Error::Text(format!(
+                "{}/{CHANGES} is damaged: {} instead of {}",
+                images.path,
+                shown(found),
+                shown(saved)
+            )));
+        }
     }
     let takes = |prepared: &Prepared| {
         prepared.recipe.upper == Upper::Directory && prepared.recipe.mode != Mode::Copy

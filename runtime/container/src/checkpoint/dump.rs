@@ -155,7 +155,8 @@ impl Container {
                 "criu has not reported when the processes were stopped: the changes of the root filesystem are not saved",
             ));
         }
-        if let Err(error) = images.write_sizes() {
+        let extent = changes::extent(&images);
+        if let Err(error) = extent.and_then(|extent| images.write_sizes(extent)) {
             (options.warn.0)(&format!("a restore will not detect truncated images: {error}"));
         }
         if options.leave_running || tracking.pre_dump {

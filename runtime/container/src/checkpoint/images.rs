@@ -14,6 +14,7 @@ use rustix::fs::{
     openat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
@@ -32,8 +33,7 @@ const MOST_PARENTS: usize = 1000;
 const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
 /// The file with the targets of the standard streams, in runc's format.
 const DESCRIPTORS: &str = "descriptors.json";
-/// The file with the length of each image, to detect truncated images early. Checkpoints of other runtimes have no such
-/// file.
+/// The file with the [`Sizes`]. Checkpoints of other runtimes have no such file.
 const SIZES: &str = "sizes.json";
 
 /// The beginning of the name of a user namespace's image.
@@ -42,6 +42,15 @@ const USER_NAMESPACE: &str = "userns-";
 /// type of image.
 const USER_NAMESPACE_MAGIC: [[u8; 4]; 2] =
     [0x5456_4319_u32.to_le_bytes(), 0x5547_4906_u32.to_le_bytes()];
+
+/// The sizes of what a checkpoint consists of, to detect lost and truncated files early.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sizes {
+    /// The length of each image in bytes.
+    images: BTreeMap<String, u64>,
+    /// The number of names in the saved changes of the root filesystem, and the bytes in their files.
+    pub changes: Option<(u64, u64)>,
+}
 
 /// A directory that criu uses.
 #[derive(Debug)]
@@ -149,16 +158,19 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory without a complete checkpoint.
-    pub fn check_whole(&self) -> Result<(), Error> {
-        self.check_dump()?;
+    /// Refuses a directory without a complete checkpoint. Returns the sizes, if the checkpoint has a file of them.
+    pub fn check_whole(&self) -> Result<Option<Sizes>, Error> {
+        let sizes = self.check_dump()?;
         if !self.has_processes() {
             return Err(Error::Text(format!(
                 "{} has no checkpoint: {TREE} is missing, which --pre-dump does not write",
                 self.path
             )));
         }
-        self.parents()?.iter().try_for_each(Self::check_dump)
+        for parent in self.parents()? {
+            parent.check_dump()?;
+        }
+        Ok(sizes)
     }
 
     /// Returns whether the images have processes. Those of a pre-dump have memory alone.
@@ -181,8 +193,9 @@ impl Directory {
         Err(Error::Text(format!("{} has {MOST_PARENTS} parents or more", self.path)))
     }
 
-    /// Refuses a directory without a complete dump: criu writes the inventory last.
-    pub fn check_dump(&self) -> Result<(), Error> {
+    /// Refuses a directory without a complete dump: criu writes the inventory last. Returns the sizes, if the dump has a
+    /// file of them.
+    pub fn check_dump(&self) -> Result<Option<Sizes>, Error> {
         match self.read(INVENTORY, 1 << 20) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
             Ok(_) => Err(Error::Text(format!(
@@ -197,14 +210,14 @@ impl Directory {
         }
     }
 
-    fn check_sizes(&self) -> Result<(), Error> {
+    fn check_sizes(&self) -> Result<Option<Sizes>, Error> {
         let text = match self.read(SIZES, 1 << 24) {
-            Err(Error::System(error)) if error.errno == Errno::NOENT => return Ok(()),
+            Err(Error::System(error)) if error.errno == Errno::NOENT => return Ok(None),
             text => text?,
         };
-        let sizes: BTreeMap<String, u64> = serde_json::from_slice(&text)
+        let sizes: Sizes = serde_json::from_slice(&text)
             .map_err(|error| Error::Text(format!("{}/{SIZES} is damaged: {error}", self.path)))?;
-        for (name, size) in &sizes {
+        for (name, size) in &sizes.images {
             if name.contains('/') {
                 return Err(Error::Text(format!("{}/{SIZES} is damaged: {name:?}", self.path)));
             }
@@ -219,7 +232,7 @@ impl Directory {
                 Err(errno) => return Err(sys::Error::new("stat", self.object(name), errno).into()),
             }
         }
-        Ok(())
+        Ok(Some(sizes))
     }
 
     fn size(&self, name: &str) -> Result<u64, Errno> {
@@ -227,13 +240,14 @@ impl Directory {
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Writes the length of each image to [`SIZES`].
-    pub fn write_sizes(&self) -> Result<(), Error> {
-        let mut sizes = BTreeMap::new();
+    /// Writes the length of each image, and the extent of the `changes`, to [`SIZES`].
+    pub fn write_sizes(&self, changes: Option<(u64, u64)>) -> Result<(), Error> {
+        let mut images = BTreeMap::new();
         for name in self.names()? {
             let size = self.size(&name).context("stat", &name)?;
-            sizes.insert(name, size);
+            images.insert(name, size);
         }
+        let sizes = Sizes { images, changes };
         self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
     }
 

@@ -68,7 +68,7 @@ pub fn restore_from<'a>(
     check_id(options.create.id)?;
     let trace = store.trace();
     let images = Directory::open(options.criu.images)?;
-    images.check_whole()?;
+    let sizes = images.check_whole()?;
     let streams = images.descriptors()?;
     let ids = images.user_namespace()?;
     let layered = options.create.layered;
@@ -83,7 +83,7 @@ pub fn restore_from<'a>(
     if options.criu.pages.lazy {
         refused::check_lazy_pages(ids.is_some(), "restore")?;
     }
-    changes::check(&images, making.prepared.as_ref())?;
+    changes::check(&images, making.prepared.as_ref(), sizes.as_ref())?;
     id_maps::check(ids.as_ref(), &making.spec)?;
     if create.cgroup_driver == CgroupDriver::Systemd {
         return refused::refuse("restore", "a scope of systemd (--systemd-cgroup)").map(|()| 1);
