@@ -14,6 +14,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of containers that the whole run has made so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// Returns every container id that the run may have given out so far.
+pub(crate) fn ids() -> Vec<String> {
+    (0..COUNT.load(Ordering::Relaxed)).map(id).collect()
+}
+
+fn id(number: usize) -> String {
+    format!("df{}-{number}", std::process::id())
+}
+
 /// The directory, the state root and the containers of a case.
 pub struct Bed {
     /// The view of the whole run.
@@ -96,7 +105,7 @@ impl Bed {
     #[must_use]
     pub fn id(&self) -> String {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let id = format!("df{}-{number}", std::process::id());
+        let id = id(number);
         self.ids.lock().expect("ids").push(id.clone());
         id
     }

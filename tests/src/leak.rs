@@ -78,13 +78,22 @@ pub fn state(pid: i32) -> Option<char> {
 
 /// Kills and removes everything that [`find`] would return, so that a failed case does not make others fail.
 pub fn sweep(view: View, ids: &[String]) {
-    for (pid, _) in processes(ids) {
-        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-    }
     let begin = std::time::Instant::now();
-    while !processes(ids).is_empty() && begin.elapsed() < crate::wait::patience() / 4 {
+    loop {
+        let left = processes(ids);
+        for (pid, id) in &left {
+            if let Some(pid) = rustix::process::Pid::from_raw(*pid) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+            if view != View::V2 {
+                // A process frozen by v1 ends only when it is thawed, and a command may just be freezing it again.
+                let freezer = cgroups::dir(view, "freezer", &cgroups::path_of(id));
+                let _ = fs::write(freezer.join("freezer.state"), "THAWED");
+            }
+        }
+        if left.is_empty() || begin.elapsed() >= crate::wait::patience() / 4 {
+            break;
+        }
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     for hierarchy in cgroups::hierarchies(view) {

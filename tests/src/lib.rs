@@ -28,6 +28,7 @@ pub mod console;
 pub mod container;
 pub mod criu;
 pub mod descent;
+mod ended;
 pub mod filtered;
 pub mod image;
 pub mod inside;

@@ -5,6 +5,7 @@
 
 use crate::bed::Bed;
 use crate::cgroups;
+use crate::ended;
 use crate::rootfs;
 use crate::subject::Subject;
 use crate::view::View;
@@ -154,6 +155,7 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     }
     let shared = std::env::temp_dir().join(format!("dayfly-tests-{}", std::process::id()));
     std::fs::create_dir_all(&shared).expect("make the run's directory");
+    ended::watch(view, &shared);
     panic::set_hook(Box::new(|info| {
         MESSAGE.with(|message| *message.borrow_mut() = info.to_string());
     }));

@@ -105,10 +105,12 @@ impl Call {
         let err = File::create(&self.err).expect("create error file");
         let stdin = self.stdin.take().map_or_else(Stdio::null, Stdio::from);
         self.command.stdin(stdin).stdout(out).stderr(err);
+        let begun = crate::ended::begin();
         let spawned = match self.refused.as_slice() {
             [] => self.command.spawn(),
             list => Refused::spawn(list, &mut self.command),
         };
+        drop(begun);
         let child = match spawned {
             Ok(child) => child,
             Err(error) => panic!("execute {}: {error}", self.line),
@@ -150,6 +152,7 @@ impl Call {
         let command = command.stdout(create(&self.out)).stderr(create(&self.err));
         let variables = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
         let command = variables.fold(command, |command, (name, value)| command.env(name, value));
+        drop(crate::ended::begin());
         let end = match follow::follow(&command, Mode::Syscalls, self.deadline, listener) {
             Ok(end) => end,
             Err(error) => panic!("{error}: {}\nstderr: {}", self.line, read(&self.err)),
