@@ -73,7 +73,7 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
         pictures: vec![picture(&row)],
         ..Outcome::default()
     };
-    session::tell(&options.forms, None, &record, &[], false, outcome)
+    session::tell(&options.forms, &record, &[], false, outcome)
 }
 
 /// Runs a program that only makes the namespaces.
