@@ -491,7 +491,7 @@ fn refused(bed: &Bed) {
     cgroup(bed, &["create", &own.name]).ok();
     let set = |setting: &str| cgroup(bed, &["set", "-r", setting, &own.name]);
     if bed.view.has_v1() {
-        set("memory.max=").fails_without_log("memory.max: \"\" is no size");
+        set("memory.max=").fails_without_log("memory.max: \"\" is not a size");
         set("cpu.weight=50000").fails_without_log("cpu.weight: from 1 to 10000, not 50000");
         cgroup(bed, &["classify", "-g", &own.name, "2"]).fails_without_log("threads of the kernel");
     }

@@ -102,7 +102,7 @@ fn planned_wrongly(bed: &Bed) {
     for (rest, says) in [
         ("cpuset.cpus = \"0-4000\"\n", "plan.toml:3: cpuset.cpus: CPUs "),
         ("memory.limit_in_byte = 3\n", "plan.toml:3: no controller has a file"),
-        ("memory.max = \"64Q\"\n", "plan.toml:3: memory.max: \"64Q\" is no size"),
+        ("memory.max = \"64Q\"\n", "plan.toml:3: memory.max: \"64Q\" is not a size"),
         ("task = \"nobody-of-that-name\"\n", "plan.toml:3: there is no user"),
         (
             "controllers = [\"pids\"]\nmemory.max = 1\n",

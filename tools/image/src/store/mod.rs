@@ -60,6 +60,9 @@ impl Rights {
     }
 }
 
+/// The directories of a store.
+const PARTS: [&str; 7] = ["layers", "records", "images", "refs", "containers", "mounts", "work"];
+
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
@@ -78,7 +81,7 @@ impl Store {
         let rights = Rights::look_up();
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        for part in ["layers", "records", "images", "refs", "containers", "mounts", "work"] {
+        for part in PARTS {
             let path = directory.join(part);
             builder.create(&path).map_err(Error::at("make", &path))?;
         }
@@ -89,13 +92,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store in the absolute `directory` as [`Self::open`] does, but only if there is one.
+    /// Opens the store in the absolute `directory` as [`Self::open`] does, but only if there is one. An empty directory
+    /// counts as an empty store.
     ///
     /// # Errors
     /// [`Error::NoStore`]; those of [`Self::open`].
     pub fn existing(directory: &Path) -> Result<Self> {
-        // The first directory that `open` makes.
-        match directory.join("layers").is_dir() {
+        let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+        // A killed command may have left only some of them.
+        match is_empty || PARTS.iter().any(|part| directory.join(part).is_dir()) {
             true => Self::open(directory),
             false => Err(Error::NoStore(directory.to_owned())),
         }
