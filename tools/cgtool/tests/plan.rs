@@ -100,7 +100,11 @@ fn named_with_file_and_line() {
             "[group.a]\nmemory.limit_in_byte = 5\n",
             "/p.toml:2: no controller has a file \"memory.limit_in_byte\"; did you mean memory.limit_in_bytes?",
         ),
-        ("p.toml", "[group.a]\nmemory.max = \"8X\"\n", "/p.toml:2: memory.max: \"8X\" is not a size"),
+        (
+            "p.toml",
+            "[group.a]\nmemory.max = \"8X\"\n",
+            "/p.toml:2: memory.max: \"8X\" is not a size",
+        ),
         (
             "p.toml",
             "[group.a]\nnet_cls.classid = 1\n",
