@@ -110,7 +110,7 @@ fn ones_that_existed_before_are_kept(bed: &Bed) {
         for group in groups() {
             assert_eq!(group.exists(), exists, "{}", group.display());
         }
-        assert_eq!(leak::processes(&[saved.c.id.clone()]), []);
+        assert_eq!(leak::processes(std::slice::from_ref(&saved.c.id)), []);
         groups().for_each(|group| drop(fs::remove_dir(group)));
         assert!(!saved.c.exists());
     }
