@@ -11,6 +11,7 @@ use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
 use crate::weigh;
 use crate::weight::Way;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -248,9 +249,19 @@ impl<'a> Container<'a> {
         command
             .args(rest)
             .envs(self.entrant.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+            .stdin(self.nothing())
+            .stdout(self.nothing());
         command
+    }
+
+    /// Returns /dev/null or, for a container with a user namespace, an empty file in memory: crun makes the container's
+    /// root the owner of the standard streams, and would give it the host's /dev/null.
+    fn nothing(&self) -> Stdio {
+        let config = fs::read_to_string(self.bundle.join("config.json")).unwrap_or_default();
+        let file = config
+            .contains("uidMappings")
+            .then(|| memfd_create("nothing", MemfdFlags::CLOEXEC).ok().map(File::from));
+        file.flatten().map_or_else(Stdio::null, Stdio::from)
     }
 
     /// Returns the arguments of `run` or `create`.
