@@ -12,6 +12,7 @@ use plan::{CgroupPlan, Plan, Request};
 use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
+use rustix::process::Pid;
 use spec::Spec;
 use sys::clone::{Child, CloneFlags};
 use sys::stdio::{stderr, stdin, stdout};
@@ -34,7 +35,7 @@ use crate::directory::check_id;
 use crate::layered::Prepared;
 use crate::make::Claimed;
 use crate::making::Making;
-use crate::options::{CgroupDriver, CreateOptions};
+use crate::options::CreateOptions;
 use crate::record::{self, Draft, Header, Record};
 use crate::start_cpus::StartCpus;
 use crate::{Container, Error, Store, foreground, hooks, pid_file};
@@ -85,9 +86,6 @@ pub fn restore_from<'a>(
     }
     changes::check(&images, making.prepared.as_ref(), sizes.as_ref())?;
     id_maps::check(ids.as_ref(), &making.spec)?;
-    if create.cgroup_driver == CgroupDriver::Systemd {
-        return refused::refuse("restore", "a scope of systemd (--systemd-cgroup)").map(|()| 1);
-    }
     let work = options.criu.work.map(Directory::make).transpose()?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
@@ -238,7 +236,7 @@ impl Restoration<'_> {
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
         }
-        let cgroup = self.make_cgroup()?;
+        let cgroup = self.make_cgroup(session.process())?;
         if let Some(cgroup) = &cgroup {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid())?;
@@ -288,7 +286,16 @@ impl Restoration<'_> {
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
         match (done, stages.child.take()) {
-            (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
+            (Ok(_), Some((child, header))) => {
+                if let (Some(CgroupPlan::Scope { resources, .. }), Some(cgroup)) =
+                    (&self.plan.cgroup, &cgroup)
+                    && let Err(error) = cgroup.without_holder(resources)
+                {
+                    kill([child.pidfd], Some(cgroup));
+                    return Err(error.into());
+                }
+                Ok((child, header, cgroup))
+            }
             (done, child) => {
                 let child = child.map(|(child, _)| child.pidfd);
                 kill(child.into_iter().chain(stages.begun), cgroup.as_ref());
@@ -341,12 +348,15 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Creates the container's cgroup. In mode `strict`, fails if the cgroup exists already. criu cannot check this,
-    /// because it would find the cgroup that this function creates.
-    fn make_cgroup(&self) -> Result<Option<Cgroup>, Error> {
+    /// Creates the container's cgroup. systemd creates a scope for a process that exists, which is criu's here. In mode
+    /// `strict`, fails if the cgroup exists already. criu cannot check this, because it would find the cgroup that this
+    /// function creates.
+    fn make_cgroup(&self, criu: Pid) -> Result<Option<Cgroup>, Error> {
         self.making.trace.point("make", "cgroup")?;
-        if let (Some(CgroupPlan::Create { location, .. }), cgroups::STRICT) =
-            (&self.plan.cgroup, self.options.criu.cgroups_mode)
+        if let (
+            Some(CgroupPlan::Create { location, .. } | CgroupPlan::Scope { location, .. }),
+            cgroups::STRICT,
+        ) = (&self.plan.cgroup, self.options.criu.cgroups_mode)
         {
             match Cgroup::open(location) {
                 Err(cgroup::Error::Gone { .. }) => {}
@@ -364,6 +374,9 @@ impl Restoration<'_> {
             }
             Some(CgroupPlan::Create { location, resources, as_user: false }) => {
                 Some(Cgroup::create(location, resources, None)?)
+            }
+            Some(CgroupPlan::Scope { location, resources, properties }) => {
+                Some(Cgroup::create_scope(location, resources, None, properties, criu)?)
             }
             _ => None,
         })

@@ -14,7 +14,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use sys::Context;
 use sys::clone::Child;
 use sys::signal::{SignalSet, read_signal, signalfd};
@@ -170,7 +170,12 @@ impl Session {
 
     /// Returns criu's pid.
     pub fn pid(&self) -> i32 {
-        self.child.pid.as_raw_nonzero().get()
+        self.process().as_raw_nonzero().get()
+    }
+
+    /// Returns criu's pid as a value that is never 0.
+    pub fn process(&self) -> Pid {
+        self.child.pid
     }
 
     /// Returns a duplicate of criu's pidfd.
