@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use cgroup::{Cgroup, FreezerState};
+use cgroup::Cgroup;
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
@@ -135,11 +135,7 @@ impl Container {
     fn is_frozen(&self) -> Result<bool, Error> {
         let Some(location) = &self.record.cgroup else { return Ok(false) };
         self.trace.point("read freezer of", self.id())?;
-        match Cgroup::open(location) {
-            Ok(cgroup) => Ok(cgroup.freezer_state()? == FreezerState::Frozen),
-            Err(error) if error.is_gone() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        starting::is_frozen(location)
     }
 
     /// Returns the container's state, as `state` and `list` print it.

@@ -74,7 +74,7 @@ pub use rootless::enter as enter_user_namespace;
 pub use snapshot::{
     PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,
 };
-pub use starting::Starting;
+pub use starting::{Starting, is_frozen};
 pub use state::{State, Status};
 pub use store::Store;
 pub use time::Rfc3339;

@@ -4,7 +4,8 @@
 use alloc::format;
 use core::time::Duration;
 
-use launch::{Waiter, Withdrawal};
+use cgroup::{Cgroup, FreezerState, Location};
+use launch::{Start, Waiter, Withdrawal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
@@ -17,8 +18,7 @@ use crate::{Error, Status};
 pub struct Starting {
     directory: OwnedFd,
     socket: OwnedFd,
-    /// Whether init may have ignored the message.
-    is_unsure: bool,
+    withdrawal: Withdrawal,
 }
 
 impl Starting {
@@ -38,7 +38,7 @@ impl Starting {
             return None;
         }
         let socket = launch::reach(&path_in(directory.as_fd(), START)).ok()?;
-        Some(Self { directory, socket, is_unsure: false })
+        Some(Self { directory, socket, withdrawal: Withdrawal::None })
     }
 
     /// Returns whether the init of container `id` waits to be started, even if it is frozen.
@@ -55,9 +55,8 @@ impl Starting {
 
     /// Takes the message back from a frozen init. Returns false if init has already read it: the start goes on.
     pub fn withdraw(&mut self) -> bool {
-        let withdrawal = launch::withdraw(&self.socket);
-        self.is_unsure = withdrawal == Withdrawal::Unsure;
-        withdrawal == Withdrawal::Done
+        self.withdrawal = launch::withdraw(&self.socket);
+        self.withdrawal == Withdrawal::Done
     }
 
     /// Returns the descriptor that becomes readable when the start has ended.
@@ -75,12 +74,23 @@ impl Starting {
     /// # Errors
     /// If execve(2) failed, or if init was killed.
     pub fn finish(self) -> Result<(), Error> {
-        launch::finish(&self.socket, START)?;
         let path = path_in(self.directory.as_fd(), START);
-        if self.is_unsure && launch::waiter(&path) == Waiter::Waiting {
-            return Err(Error::CannotStart(Status::Paused));
+        match launch::finish(&self.socket, &path, self.withdrawal)? {
+            Start::Runs => Ok(remove_socket(self.directory.as_fd())?),
+            Start::Frozen | Start::NobodyWaits => Err(Error::CannotStart(Status::Paused)),
         }
-        Ok(remove_socket(self.directory.as_fd())?)
+    }
+}
+
+/// Returns whether the container's cgroup is frozen; false if the cgroup no longer exists.
+///
+/// # Errors
+/// If the state of the freezer cannot be read.
+pub fn is_frozen(location: &Location) -> Result<bool, Error> {
+    match Cgroup::open(location) {
+        Ok(cgroup) => Ok(cgroup.freezer_state()? == FreezerState::Frozen),
+        Err(error) if error.is_gone() => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

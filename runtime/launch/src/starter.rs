@@ -84,21 +84,17 @@ pub fn start<E: From<Error>>(
     };
     channel::say(&socket, Word::Start).context("send", path).map_err(Error::from)?;
     let prompt = Timespec { tv_sec: 0, tv_nsec: PROMPT.subsec_nanos().into() };
+    let mut withdrawal = Withdrawal::None;
     if !answers(&socket, Some(&prompt)) {
-        let withdrawn = if is_frozen()? { withdraw(&socket) } else { Withdrawal::TooLate };
-        if withdrawn == Withdrawal::Done {
+        if is_frozen()? {
+            withdrawal = withdraw(&socket);
+        }
+        if withdrawal == Withdrawal::Done {
             return Ok(Start::Frozen);
         }
         answers(&socket, None);
-        finish(&socket, path)?;
-        // Init has read the message, but may have seen the withdrawal.
-        if withdrawn == Withdrawal::Unsure && waiter(path) == Waiter::Waiting {
-            return Ok(Start::Frozen);
-        }
-        return Ok(Start::Runs);
     }
-    finish(&socket, path)?;
-    Ok(Start::Runs)
+    Ok(finish(&socket, path, withdrawal)?)
 }
 
 /// Connects to the init that listens at `path`, without blocking. [`begin`] then starts the program.
@@ -124,8 +120,8 @@ pub fn begin(socket: &OwnedFd) -> Result<(), Errno> {
 pub enum Withdrawal {
     /// Init has not read the message, and ignores it when it does.
     Done,
-    /// Init has read the message: the program starts, or init reports a failure.
-    TooLate,
+    /// The message was not taken back, or init had read it already: the program starts, or init reports a failure.
+    None,
     /// Init has read the message during the withdrawal. The socket closes in any case. If init waits afterwards, the
     /// program was not started.
     Unsure,
@@ -134,7 +130,7 @@ pub enum Withdrawal {
 /// Takes back the message of [`begin`] if init has not read it yet.
 pub fn withdraw(socket: &OwnedFd) -> Withdrawal {
     if !sys::net::has_unread(socket) {
-        return Withdrawal::TooLate;
+        return Withdrawal::None;
     }
     // An init that reads the message after this call finds the connection closed (`channel::is_open`).
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
@@ -152,13 +148,18 @@ fn answers(socket: &OwnedFd, time: Option<&Timespec>) -> bool {
     }
 }
 
-/// Reads the result of a start from its socket.
+/// Reads the result of a start from its socket. `path` is the path of init's socket, and `withdrawal` is the result of
+/// [`withdraw`], if the message was to be taken back.
 ///
 /// # Errors
 /// The error of exec, or of a startContainer hook; EAGAIN if there is no result yet.
-pub fn finish(socket: &OwnedFd, path: &str) -> Result<(), Error> {
+pub fn finish(socket: &OwnedFd, path: &str, withdrawal: Withdrawal) -> Result<Start, Error> {
     match channel::listen(socket).context("read", path)? {
-        Message::Closed => Ok(()),
+        // Init has read the message, but may have seen the withdrawal.
+        Message::Closed if withdrawal == Withdrawal::Unsure && waiter(path) == Waiter::Waiting => {
+            Ok(Start::Frozen)
+        }
+        Message::Closed => Ok(Start::Runs),
         Message::Died => Err(Error::Died("container init was killed before it started".into())),
         // A hook failed; the text describes the failure.
         Message::Failed { failure, .. } => Err(match (failure.errno, words(&failure)) {

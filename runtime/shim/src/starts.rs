@@ -6,7 +6,6 @@
 
 use alloc::vec::Vec;
 
-use cgroup::{Cgroup, FreezerState, Location};
 use container::{Starting, Status};
 use proto::ttrpc;
 use sys::wait::Deadline;
@@ -114,10 +113,14 @@ impl Shim {
             } else if begun.prompt.is_some_and(is_over) {
                 begun.prompt = None;
                 let cgroup = self.tasks.of_process(process).and_then(|task| task.cgroup.as_ref());
-                if cgroup.is_some_and(is_frozen) && begun.starting.withdraw() {
+                let refused = match cgroup.map_or(Ok(false), container::is_frozen) {
+                    Ok(false) => continue,
+                    Ok(true) => container::Error::CannotStart(Status::Paused),
+                    Err(error) => error,
+                };
+                if begun.starting.withdraw() {
                     let Begun { caller, .. } = self.take_start(at);
-                    let refused = failed("start", container::Error::CannotStart(Status::Paused));
-                    let answer = self.started(process, Err(refused));
+                    let answer = self.started(process, Err(failed("start", refused)));
                     self.answer(caller, answer);
                 }
             }
@@ -143,11 +146,4 @@ impl Shim {
 
 fn start_job(caller: Caller, process: u32) -> Job {
     Job { command: "start", caller: Some(caller), kind: Kind::Start { process } }
-}
-
-/// Returns whether the cgroup is frozen; false if the state cannot be read, because the cgroup then
-/// no longer exists.
-fn is_frozen(location: &Location) -> bool {
-    let state = Cgroup::open(location).and_then(|cgroup| cgroup.freezer_state());
-    matches!(state, Ok(FreezerState::Frozen))
 }
