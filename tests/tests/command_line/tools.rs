@@ -10,6 +10,7 @@ dayfly_tests::subject!(Tools, CASES);
 
 const CASES: &[Case] = &[
     case!(what_was_meant).unlike_runc(),
+    case!(empty_variable_of_a_tool).unlike_runc(),
     case!(alias_of_a_tool).unlike_runc(),
     case!(tools_list_their_commands).unlike_runc(),
     case!(every_command_has_its_own_name).unlike_runc(),
@@ -42,6 +43,11 @@ fn alias_of_a_tool(bed: &Bed) {
     fs::create_dir(&store).expect("store");
     let images = bed.call_bare(&["images"]).env("DAYFLY_STORE", store.to_str().expect("path"));
     images.run().ok();
+}
+
+/// An empty variable counts as unset, as it does for `dayfly run`.
+fn empty_variable_of_a_tool(bed: &Bed) {
+    bed.call_bare(&["image", "ls"]).env("DAYFLY_STORE", "").run().ok();
 }
 
 fn tools_list_their_commands(bed: &Bed) {

@@ -2,14 +2,20 @@
 
 use crate::error::{Error, Result};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
 /// The location of the store.
 #[derive(Debug, Args)]
 pub struct StoreOptions {
     /// The store, by default /var/lib/dayfly for root, and dayfly in $XDG_DATA_HOME for a user
-    #[arg(long, value_name = "DIR", env = "DAYFLY_STORE")]
+    #[arg(long, value_name = "DIR", env = "DAYFLY_STORE", value_parser = path())]
     pub store: Option<PathBuf>,
+}
+
+/// Returns a parser of paths that accepts an empty one, because an empty variable counts as unset.
+pub fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 impl StoreOptions {

@@ -1,6 +1,6 @@
 //! The command line of `dayfly rootfs`.
 
-use crate::options::store::StoreOptions;
+use crate::options::store::{StoreOptions, path};
 use clap::{Args, Subcommand};
 use report::Format;
 use report::size::bytes;
@@ -31,7 +31,7 @@ pub struct Places {
     #[command(flatten)]
     pub store: StoreOptions,
     /// The directory of id leases, by default /run/dayfly-ids for root, and dayfly-ids in $XDG_RUNTIME_DIR for a user
-    #[arg(long, value_name = "DIR", env = "DAYFLY_IDS")]
+    #[arg(long, value_name = "DIR", env = "DAYFLY_IDS", value_parser = path())]
     pub ids: Option<PathBuf>,
 }
 
