@@ -26,7 +26,8 @@ pub struct Family {
     pub calls: BTreeMap<Descent, Vec<u64>>,
     /// The moment of the kill; `None` to record all calls instead.
     last: Option<Moment>,
-    /// Whether the caller has killed the process at that moment.
+    /// Whether the caller has killed a process at the moment passed to [`until`](Self::until). The caller sets this
+    /// field.
     pub has_killed: bool,
 }
 

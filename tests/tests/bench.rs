@@ -1,4 +1,4 @@
-//! `dayfly bench`: the remains of interrupted and killed experiments on the host, and the report.
+//! `dayfly bench`: what interrupted and killed experiments leave behind on the host, and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

@@ -72,7 +72,7 @@ impl<'a> Saved<'a> {
         Self::of(c, images)
     }
 
-    /// Returns a container, which need not exist, and the directory of its images.
+    /// Pairs `c` with the directory of its images. The container need not have been created.
     pub fn of(c: Container<'a>, images: PathBuf) -> Self {
         Self { c, images, layered: None }
     }

@@ -194,8 +194,8 @@ fn real_time_caller(bed: &Bed) {
     c.assert_gone("a refused start");
 }
 
-/// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In cgroups that the user
-/// creates below the directory, the user owns both.
+/// If a user owns a cgroup's `cgroup.procs` but not its `tasks`, `cgroup exec` moves the process through
+/// `cgroup.procs`. In cgroups that the user creates below this cgroup, the user owns both files.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

@@ -80,8 +80,8 @@ impl Bars {
         greys.chain(COLOURS.iter().cycle()).copied()
     }
 
-    /// Lays out the bars. The bars of a group are side by side in the middle of the group, without
-    /// gaps for series that have no value in the group.
+    /// Lays out the bars. The bars of a group are stacked, or side by side in the middle of the
+    /// group. There are no gaps for series that have no value in the group.
     fn layout(&self) -> Vec<Bar> {
         let present = |group: usize| -> Vec<usize> {
             (0..self.series.len()).filter(|of| self.value(*of, group).is_some()).collect()

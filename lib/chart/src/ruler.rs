@@ -170,7 +170,7 @@ pub fn whole_or_digits(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { digits(value) }
 }
 
-/// Separates the thousands of a number of six digits or more by narrow spaces that don't break.
+/// Separates groups of three digits by narrow no-break spaces, in a number of six digits or more.
 fn grouped(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let (sign, whole) = whole.split_at(whole.len() - whole.trim_start_matches('-').len());

@@ -77,7 +77,7 @@ impl Attached {
         self.attach(tree.as_fd(), name)
     }
 
-    /// Attaches the clone of a parent directory's mount at the next mount point.
+    /// Attaches the cloned mount of a directory of layers at the next mount point.
     pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         let name = parent_name(self.parents);
         self.parents += 1;

@@ -10,7 +10,8 @@ use crate::Trace;
 
 #[cfg(not(dayfly_faults))]
 impl Trace {
-    /// Marks an operation that can fail but is not a traced step. Does nothing.
+    /// Marks an operation that can fail but is not a traced step. In builds without fault injection,
+    /// this function does nothing.
     #[inline(always)]
     pub(crate) fn point(&self, _: &'static str, _: &str) -> Result<(), sys::Error> {
         Ok(())

@@ -146,7 +146,7 @@ fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     }
 }
 
-/// Runs in the child: maps the parent's ids, once the parent is in its user namespace.
+/// Runs in the child. Waits until the parent has entered its new user namespace, and then maps the parent's ids.
 fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
     match read(go_on, &mut [0u8]) {
         Ok(1) => {}

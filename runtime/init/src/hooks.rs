@@ -42,7 +42,7 @@ pub struct HookFailure {
 pub struct Manner<'a> {
     /// The working directory of the hooks.
     pub directory: Option<&'a CStr>,
-    /// The value of HOME for hooks with the process's environment.
+    /// The value of HOME for hooks that get the environment of the container's process.
     pub home: Option<&'a CStr>,
     /// Called in each hook's process right before its exec.
     pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,

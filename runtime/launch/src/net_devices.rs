@@ -75,7 +75,7 @@ impl<'a> Found<'a> {
         inside.set_up(index).context(MOVE, self.object("fail to set up interface"))
     }
 
-    /// Returns the object for an error.
+    /// Returns the text that names this device and its new name in an error, followed by `what`.
     fn object(&self, what: &str) -> String {
         let NetDevice { name, inside } = self.device;
         format!("{name} to {inside} in the container: {what}")

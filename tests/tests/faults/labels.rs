@@ -57,8 +57,8 @@ fn strike(walk: &Walk<'_>, kinds: &[&str]) {
     }
 }
 
-/// Makes init's steps of these kinds fail in `exec`; the plan of `exec` can't be printed, so the steps are taken from
-/// the errors.
+/// Makes init's steps of these kinds fail in `exec`. The plan of `exec` can't be printed, so this function learns the
+/// steps' names from the error messages.
 fn strike_exec(c: &Container<'_>, kinds: &[&str]) {
     let call =
         |step, kind| faulty(c.id_call("exec", &[], &["/bin/true"]), "init", step, kind).run();

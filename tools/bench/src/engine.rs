@@ -139,7 +139,7 @@ impl Image {
 struct Attached(Vec<PathBuf>);
 
 impl Attached {
-    /// Attaches an id-mapped, read-only copy of the mount at `directory`.
+    /// Clones `directory` as an id-mapped, read-only mount, and attaches the clone at `place`.
     fn attach(
         &mut self,
         directory: &Path,

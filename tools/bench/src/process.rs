@@ -172,7 +172,7 @@ fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
     }
 }
 
-/// Waits until one of `files` is ready. Returns false if none is ready when `deadline` has passed since `since`.
+/// Waits until one of `files` is ready. Returns false if none is ready at the time `since` plus `deadline`.
 ///
 /// # Errors
 /// An interrupt; those of poll(2).

@@ -25,7 +25,7 @@ pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
-    /// The container's init, from criu's first notice that names it.
+    /// A pidfd of the container's init, once criu's first notice has named the process.
     pub begun: Option<OwnedFd>,
     /// The container's init, once it has been added to the record.
     pub child: Option<(Child, Header)>,

@@ -42,9 +42,10 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 const LOG: &str = "restore.log";
 
 /// Restores a container from images and a bundle. Waits for the program's exit and returns its exit
-/// status; with `detach`, returns once the program is running. The signals of
-/// [`sys::signal::SignalSet::INTERRUPTS`] interrupt the restore until criu has ended. All signals
-/// are still blocked when this function returns, because the caller is about to exit.
+/// status; with `detach`, returns once the program is running. A signal of
+/// [`sys::signal::SignalSet::INTERRUPTS`] interrupts the restore if it arrives before criu has
+/// ended. This function blocks all signals and does not unblock them before it returns, because the
+/// caller is about to exit.
 ///
 /// # Errors
 /// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or

@@ -90,7 +90,7 @@ impl Moment {
     }
 }
 
-/// Returns a label of [`CALLS`].
+/// Returns the label that selects the operation `name` in [`CALLS`].
 fn call(name: &str) -> String {
     format!("operation_type=\"{name}\"")
 }

@@ -57,7 +57,7 @@ struct Burst {
     last_event_s: f64,
     /// The sums of all pods' waiting times, in seconds.
     waits_s: Waits,
-    /// The sum of all pods' times without waiting.
+    /// The sum of all pods' start times without the waiting times of `waits_s`, in seconds.
     own_s: f64,
     waits_for: &'static str,
 }
@@ -102,7 +102,7 @@ struct Crossing {
     runtime: String,
     /// The CPUs that a node needs for its other limits; with fewer, its CPUs are the limit.
     cpus: Option<f64>,
-    /// The limit of a node with more.
+    /// The limit of a node that has more CPUs than `cpus`.
     then: Option<Bound>,
     /// The smallest number of nodes, each with the most CPUs, whose starts a second reach the cluster's limit.
     nodes: f64,

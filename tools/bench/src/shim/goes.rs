@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
     /// Performs one measurement, and repeats it if it fails.
     ///
     /// # Errors
-    /// Errors of the harness itself; the inner error is the reason of the failure.
+    /// The outer error is an error of the harness itself. The inner error says why the measurement failed.
     pub(super) fn go(
         &mut self,
         measured: Measured,

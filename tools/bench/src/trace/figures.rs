@@ -65,7 +65,7 @@ pub struct Category {
     pub path_us: f64,
     /// The share of the wall time that the category takes on the critical path.
     pub path_share: f64,
-    /// The part of the time that is due to tracing from outside, estimated from the number of calls.
+    /// The part of the time that tracing by ptrace(2) adds, estimated from the number of calls.
     pub tracing_us: Option<f64>,
 }
 

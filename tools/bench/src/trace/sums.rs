@@ -24,7 +24,7 @@ pub enum Share {
     Work(Phase),
     /// The time between two steps.
     Between,
-    /// The part of a wait after the awaited process has ended the wait: wake-up latency.
+    /// Wake-up latency: the time from the event that ends a wait until the waiting process runs again.
     Wait,
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// The number of times that a download is resumed although the previous attempt received less than [`PROGRESS`].
 const TRIES: u32 = 4;
-/// The maximum number of discarded bytes that were received again, as a multiple of the blob's length: a registry
-/// without range requests sends everything again each time.
+/// The maximum number of bytes that are received again and discarded, as a multiple of the blob's length. A registry
+/// that does not support range requests sends the blob from its beginning each time.
 const REPEATS: u64 = 8;
 /// The pause before resuming, which grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(300);

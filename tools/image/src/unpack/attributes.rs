@@ -206,7 +206,7 @@ impl Attributes {
     /// Sets the attributes on a link, a device or a FIFO in `directory`.
     ///
     /// # Errors
-    /// Those of the calls.
+    /// Those of setting the owner, the mode, the extended attributes and the times.
     pub fn apply_to_name(&self, directory: BorrowedFd<'_>, name: &OsStr, link: bool) -> Result<()> {
         let path = Path::new(name);
         if let Some((uid, gid)) = self.owner {

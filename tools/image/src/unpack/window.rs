@@ -4,7 +4,7 @@ use crate::error::Error;
 use std::fmt::Display;
 use std::io;
 
-/// The window that RFC 8878 recommends every decoder to support, as a power of two: 8 MiB.
+/// The window size that every decoder should support according to RFC 8878, as the exponent of a power of two: 8 MiB.
 pub const WINDOW: u32 = 23;
 /// The longest supported window, as a power of two: 128 MiB, like the program zstd, whose `--ultra -22` creates such
 /// windows. Only one layer at a time uses a window longer than [`WINDOW`].

@@ -175,7 +175,7 @@ const SWAPPING: Part = Part {
     instead: emulated,
 };
 
-/// Returns the line of the last point of a curve.
+/// Returns a line of the report that shows the last point of a curve.
 const fn memory(
     what: &'static str,
     published: &'static [Published],
