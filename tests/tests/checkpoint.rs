@@ -288,7 +288,8 @@ fn commands_after_a_restore(bed: &Bed) {
     c.assert_gone("delete");
 }
 
-/// Returns the mount points with their mounts, without numbers that change each time.
+/// Returns the root, mount point and options of each mount in a mountinfo file, without the numbers that change each
+/// time.
 pub fn places(mountinfo: &str) -> Vec<String> {
     let mut places: Vec<String> = mountinfo
         .lines()

@@ -49,7 +49,7 @@ type Context<'a, D> = ChartContext<'a, D, Cartesian2d<Ruler, Ruler>>;
 /// A bar: its edges, its values, and its colour.
 #[derive(Debug, Clone, Copy)]
 struct Bar {
-    /// The left and the right edge, in groups.
+    /// The left and the right edge, in units of the width of a group.
     edges: (f64, f64),
     /// The lower and the upper edge or, if the value is negative, the other way round.
     values: (f64, f64),
@@ -206,7 +206,7 @@ impl Bars {
         let (left, top) = area.get_base_pixel();
         let words = self.labels.iter().flat_map(|label| label.split([' ', '-', '+']));
         let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
-        // If the longest word is too wide, the names are smaller.
+        // If the longest word is too wide, the names are written in a smaller size.
         let size = [LABEL.0, 9, 8].into_iter().find(|size| longest <= letters(group, *size));
         let size = size.unwrap_or(8);
         let bottom = chart.plotting_area().get_pixel_range().1.end;

@@ -77,7 +77,7 @@ pub(crate) fn span(low: f64, high: f64) -> Range<f64> {
     low * 1.08..high * 1.08
 }
 
-/// Returns multiples of 1, 2 or 5 times a power of ten.
+/// Returns the ticks in `range`: the multiples of 1, 2 or 5 times a power of ten.
 fn round(range: &Range<f64>) -> Vec<f64> {
     let width = range.end - range.start;
     let decade = 10_f64.powf((width / MOST as f64).log10().floor());

@@ -254,8 +254,8 @@ impl Cgroup {
         self.make_where(location, resources, |_| false)
     }
 
-    /// Like [`make`](Self::make), but skips v1 hierarchies whose error `passes_over` accepts. If no v1 hierarchy
-    /// remains, returns that error.
+    /// Like [`make`](Self::make), but skips a v1 hierarchy if `passes_over` accepts the error of creating its
+    /// directory. If no v1 hierarchy remains, returns the last such error.
     fn make_where(
         &mut self,
         location: &Location,

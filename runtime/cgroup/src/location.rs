@@ -87,8 +87,8 @@ impl Place {
     }
 }
 
-/// Returns whether the file `name` in `directory` contains a memory limit. Also true if the file exists but cannot be
-/// read.
+/// Returns whether the file `name` in `directory` contains a memory limit. Returns true as well if the file exists but
+/// cannot be read.
 fn is_limited(directory: &str, name: &str) -> bool {
     let path = format!("{directory}/{name}");
     let file = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {

@@ -1,5 +1,5 @@
-//! The points of a command at which tests inject faults: its traced steps, and other operations that can fail. They are
-//! numbered in the order in which they begin.
+//! The points of a command at which tests inject faults: its traced steps, and other operations that can fail. The
+//! points are numbered in the order in which the operations begin.
 
 #[cfg(dayfly_faults)]
 use launch::fault::{Place, strike};

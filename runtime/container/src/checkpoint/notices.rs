@@ -1,4 +1,4 @@
-//! The steps of a restore that criu's notices start: setting up the loopback device and running hooks once the
+//! The steps of a restore that run when criu sends a notice: setting up the loopback device and running hooks once the
 //! namespaces exist, completing the record while the processes are stopped, and passing on the terminal.
 
 use alloc::ffi::CString;

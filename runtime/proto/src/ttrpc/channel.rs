@@ -126,7 +126,7 @@ impl Channel {
         Some(Frame { header, content })
     }
 
-    /// Frees the buffers that an idle connection does not need.
+    /// Frees the memory of the input buffer that the next frame does not need.
     fn give_back(&mut self) {
         if self.input.is_empty() {
             self.input = Vec::new();

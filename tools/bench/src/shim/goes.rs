@@ -230,7 +230,8 @@ impl<'a> Bench<'a> {
         held(&shims)
     }
 
-    /// Sends a request to the CRI client. The request may take up to `times` as long as a command.
+    /// Sends a request to the CRI client. The client may take `times` times a command's deadline, plus the interval of
+    /// probes.
     fn ask(
         &mut self,
         line: &str,

@@ -236,7 +236,7 @@ const ROGUE: Part = Part {
     instead: smaller,
 };
 
-/// Returns an experiment with this number of states.
+/// Returns the way to reproduce a part by an experiment that measures each of `states` states for the same time.
 const fn way(line: &'static [&'static str], states: u64) -> Way {
     Way::Command(Command {
         line,
