@@ -1,5 +1,5 @@
 //! Build script of the runtime and the shim. Links the binary without libc: `sys::entry!` defines the entry point and
-//! other needed symbols.
+//! the other symbols that a linker expects from libc.
 
 use std::env;
 use std::process::Command;
@@ -10,7 +10,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=DAYFLY_COMMIT");
     println!("cargo::rustc-env=DAYFLY_BUILD={}", build());
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // The first is for C compilers only: a linker used directly (`rust-lld`) adds no start files.
+        // `-nostartfiles` is for C compilers only: a linker that is called directly (`rust-lld`) adds no start files.
         let is_compiler = !env::var("RUSTC_LINKER").is_ok_and(|linker| linker.ends_with("lld"));
         let arguments = ["-nostartfiles", "-nostdlib", "-static", "-no-pie"];
         for argument in &arguments[usize::from(!is_compiler)..] {

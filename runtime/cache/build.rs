@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that determine which program a profile is compiled to: the sources of the compiler, its build script, and
-/// the versions of the crates that the two use.
+/// The files that determine which filter the seccomp compiler generates from a profile: the compiler's sources, its
+/// build script, its manifest, and the lock file with the versions of its crates.
 const SOURCES: [&str; 4] =
     ["../seccomp/src", "../seccomp/build.rs", "../seccomp/Cargo.toml", "../../Cargo.lock"];
 

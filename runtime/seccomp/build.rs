@@ -1,6 +1,6 @@
 //! Generates one sorted table from the system call tables of the crate `syscalls`, with one row per name and one column
-//! per architecture. So one lookup finds the numbers on all architectures (`src/names.rs`), and no table is built at
-//! run time.
+//! per architecture. With this table, one lookup finds the numbers on all architectures (`src/names.rs`), and no table
+//! is built at run time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of containers that the whole run has made so far.
+/// The number of beds, bundles and container ids that the run has made so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns every container id that the run may have given out so far.
@@ -190,7 +190,8 @@ impl Bed {
         left
     }
 
-    /// Removes the directory. If the case failed, also removes everything that the case left behind.
+    /// Removes the directory. If the case failed, also kills the processes and removes the cgroups that the case left
+    /// behind.
     ///
     /// # Panics
     /// As [`Bed::id`].

@@ -1,5 +1,5 @@
-//! The processes that descend from a followed command, by their place in the tree, and the system calls that each of
-//! them has made: for tests that kill a process before each of its calls.
+//! The descendants of a followed command: the place of each process in the process tree, and the system calls that the
+//! process has made. Tests that kill a process before each of its calls use this module.
 
 use rustix::process::Pid;
 use std::collections::{BTreeMap, HashMap};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A process's place in the tree: a root is `[]`, its second child is `[1]`, and the first child of that is `[1, 0]`.
 pub type Descent = Vec<usize>;
 
-/// A system call; `number` counts the calls of the process `whose` from 0.
+/// A system call of a process. The calls of each process are numbered from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
     /// The process.
@@ -16,22 +16,24 @@ pub struct Moment {
     pub number: usize,
 }
 
-/// The processes below the roots, and the calls that each of them has made.
+/// The roots and their descendants, and the calls that each of these processes has made.
 #[derive(Debug, Default)]
 pub struct Family {
     /// The processes.
     pub members: HashMap<Pid, Descent>,
     children: HashMap<Pid, usize>,
-    /// The calls of each process, as numbers in the kernel's table.
+    /// The system call numbers of the calls of each process, in the order of the calls.
     pub calls: BTreeMap<Descent, Vec<u64>>,
     /// The moment of the kill; `None` to record all calls instead.
     last: Option<Moment>,
-    /// Whether the caller has killed the process at that moment.
+    /// Whether the caller has killed a process at the moment passed to [`until`](Self::until). The caller sets this
+    /// field.
     pub has_killed: bool,
 }
 
 impl Family {
-    /// Returns a family whose calls are heard only until `last`.
+    /// Returns a family in which `last` is the moment of the kill. Only the calls of the process `last.whose` matter,
+    /// and only up to the kill.
     #[must_use]
     pub fn until(last: Moment) -> Self {
         Self { last: Some(last), ..Self::default() }
@@ -66,7 +68,9 @@ impl Family {
         self.last.as_ref().is_some_and(is_now)
     }
 
-    /// Returns whether the calls of this process matter.
+    /// Returns whether the calls of this process must be recorded. In a family made by [`until`](Self::until), only the
+    /// calls of the process `last.whose` must be recorded, up to the kill. In any other family, the calls of every
+    /// member must be recorded.
     #[must_use]
     pub fn hears_calls_of(&self, pid: Pid) -> bool {
         let Some(whose) = self.members.get(&pid) else { return false };
@@ -74,8 +78,8 @@ impl Family {
     }
 }
 
-/// Returns the calls of the processes that `is_walked` selects, one process after another, each with the call's number
-/// in the kernel's table.
+/// Returns the calls of the processes that `is_walked` selects, one process after another. Each call comes with its
+/// system call number.
 pub fn moments(
     recorded: &BTreeMap<Descent, Vec<u64>>,
     is_walked: impl Fn(&Descent) -> bool,

@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP end a run: what its cases have made so far is removed, as at the end of each case.
+//! Handles SIGINT, SIGTERM and SIGHUP, which end a run of the suite. The processes of the run's cases are killed, and
+//! their cgroups and files are removed.
 
 use crate::view::View;
 use crate::{bed, cgroups, leak};
@@ -9,7 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-/// Held shared while a call is started. Once a signal has arrived, it is held exclusively until the run ends.
+/// Prevents calls from starting while the run is being ended. The start of a call takes the read lock. After a signal,
+/// the thread of `watch` takes the write lock, and holds it until the process exits.
 static GATE: RwLock<()> = RwLock::new(());
 
 /// Keeps the run from ending as long as the returned value lives. Never returns once the run is being ended.
@@ -52,7 +54,8 @@ fn wait(streams: &[Stream]) -> i32 {
 fn clean(view: View, shared: &Path) {
     leak::sweep(view, &bed::ids());
     cgroups::remove_parents(view);
-    // The directories of the host that a case has mounted there are none of the run's.
+    // A case may have mounted a directory of the host there, whose files must not be removed. So the directory stays if
+    // anything is mounted in it.
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if !mounts.contains(&*shared.to_string_lossy()) {
         let _ = fs::remove_dir_all(shared);

@@ -17,8 +17,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Compiles the filter for a call, by name, with dayfly's own compiler: `tests/differential/` of the compiler's
-    /// crate checks that compiler against libseccomp.
+    /// Compiles a filter that makes the system call named `call` fail. The compiler is dayfly's own;
+    /// `tests/differential/` of its crate compares it with libseccomp.
     ///
     /// # Panics
     /// For an unknown call.
@@ -61,7 +61,8 @@ impl Refused {
             for refused in list {
                 sys::seccomp::load(&refused.filter, 0)?;
             }
-            // With a uid, the library forks with clone(2), so that a refusal of clone3(2) does not matter.
+            // If a uid is set, the standard library forks with clone(2). So the program can be started even if the
+            // filter refuses clone3(2).
             command.uid(0).spawn()
         };
         std::thread::scope(|scope| scope.spawn(start).join().expect("the thread"))

@@ -97,7 +97,7 @@ impl Layer {
         self
     }
 
-    /// Adds a header and its data. Of the header, only the checksum is corrected.
+    /// Adds a header and its data. The checksum is the only field of the header that is corrected.
     pub fn header(&mut self, header: &mut Header, data: &[u8]) {
         header.set_cksum();
         self.archive.extend(header.as_bytes());

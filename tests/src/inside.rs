@@ -1,6 +1,6 @@
-//! Makes mount calls for which busybox has no program, from a process in a container's namespaces that has all
-//! capabilities there. That process executes the suite's own program, since setns(2) into a user namespace requires a
-//! single-threaded process.
+//! Makes mount calls for which busybox has no program. A process that joins a container's namespaces, and has all
+//! capabilities there, makes the calls. setns(2) into a user namespace requires a single-threaded process, so the suite
+//! executes its own program for this purpose.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, open};

@@ -12,8 +12,8 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let bed = bed.to_string_lossy();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // Mounts in the cache are ignored: the runtime itself evicts those that belong to a copy of the runtime in this
-    // directory.
+    // Mounts in dayfly's cache are ignored. If a case uses a copy of the runtime in this directory, the cache has a
+    // mount of that copy, which the runtime itself evicts.
     let left = |line: &&str| line.contains(&*bed) && !line.contains(CACHE);
     for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));
@@ -76,7 +76,8 @@ pub fn state(pid: i32) -> Option<char> {
     stat.rsplit(") ").next()?.chars().next()
 }
 
-/// Kills and removes everything that [`find`] would return, so that a failed case does not make others fail.
+/// Kills the processes and removes the cgroups that [`find`] would return, so that a failed case does not make others
+/// fail.
 pub fn sweep(view: View, ids: &[String]) {
     let begin = std::time::Instant::now();
     loop {
@@ -86,7 +87,8 @@ pub fn sweep(view: View, ids: &[String]) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
             if view != View::V2 {
-                // A process frozen by v1 ends only when it is thawed, and a command may just be freezing it again.
+                // A process in a frozen v1 cgroup ends only after a thaw. Each round thaws the cgroup, because a
+                // command may have frozen it again.
                 let freezer = cgroups::dir(view, "freezer", &cgroups::path_of(id));
                 let _ = fs::write(freezer.join("freezer.state"), "THAWED");
             }

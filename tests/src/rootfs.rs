@@ -53,8 +53,8 @@ impl Shared {
     }
 }
 
-/// Creates `dir` and fills it with the root filesystem. `shared` is a directory of the same filesystem that lives as
-/// long as the run.
+/// Creates `dir` and fills it with the root filesystem. `shared` is a directory on the same filesystem as `dir`. It
+/// must exist until the end of the test run.
 ///
 /// # Panics
 /// When the machine has no busybox or the disk is full.

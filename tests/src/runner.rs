@@ -68,8 +68,8 @@ impl Case {
         self
     }
 
-    /// Leaves the case out when the suite tests runc: the specification requires, or dayfly does, something that runc
-    /// 1.5.1 does not.
+    /// Leaves the case out when the suite tests runc. Such a case checks behaviour that the specification requires or
+    /// that dayfly adds, and that runc 1.5.1 lacks.
     #[must_use]
     pub const fn unlike_runc(mut self) -> Self {
         self.unlike_runc = true;

@@ -50,7 +50,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Serves on a socket in `dir`, as long as the process lives.
+    /// Starts a thread that receives events on a socket in `dir`, until the suite exits.
     ///
     /// # Panics
     /// When the socket can't be bound.
@@ -161,7 +161,8 @@ impl Line {
         self.exchange_of(task::SERVICE_V3, method, request)
     }
 
-    /// Does the same as [`Line::exchange`] with another service than that of containerd 2.
+    /// Sends an encoded request as [`Line::exchange`] does, but to `service` instead of the task service of containerd
+    /// 2.
     ///
     /// # Panics
     /// When neither happens in time.

@@ -51,7 +51,8 @@ impl Subject {
 #[linkme::distributed_slice]
 pub static SUBJECTS: [Subject];
 
-/// Returns all subjects by name. Submodules come before their module, which can then check what they left behind.
+/// Returns all subjects, sorted by name. Submodules come before their module, so that the module's cases can check the
+/// results of the submodules' cases.
 #[must_use]
 pub fn all() -> Vec<Subject> {
     let mut all = SUBJECTS.to_vec();

@@ -264,8 +264,8 @@ impl User {
         user
     }
 
-    /// Writes the script that runs the runtime as the user. The script executes `PROGRAM` instead if that is set, and
-    /// adds `WITH` to the environment.
+    /// Writes the script that runs the runtime as the user. If the variable `PROGRAM` is set, the script executes that
+    /// program instead of the runtime. The script adds the assignments in the variable `WITH` to the environment.
     fn write_script(&self) {
         let script = self.bed.runtime();
         let base = script.parent().expect("base").display();
@@ -453,7 +453,8 @@ fn give(path: &Path, uid: u32) {
     let _ = chown(path, Some(uid), Some(uid));
 }
 
-/// Changes the owner of directories only, since root filesystems share their files.
+/// Makes a user the owner of all directories in a tree. Files keep their owner, since root filesystems share their
+/// files.
 fn give_tree(dir: &Path, uid: u32) {
     chown(dir, Some(uid), Some(uid)).expect("chown");
     for entry in fs::read_dir(dir).expect("read").flatten() {

@@ -1,4 +1,4 @@
-//! `dayfly bench`: the remains of interrupted and killed experiments on the host, and the report.
+//! `dayfly bench`: what interrupted and killed experiments leave behind on the host, and the report.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -79,8 +79,8 @@ fn perf() -> Result<(), String> {
     }
 }
 
-/// Returns the call of an experiment that starts containers from layers, which are attached on the host one by one. It
-/// has too many rounds to finish during the test.
+/// Returns the call of an experiment that starts containers from layers, which are attached on the host one by one. The
+/// experiment has too many rounds to finish during the test.
 fn layers(bed: &Bed) -> Call {
     let runtime = bed.runtime().to_str().expect("path");
     let call = bed.call_bare(&[

@@ -173,7 +173,7 @@ fn hooks_inside_do_not_reach_the_runtime(bed: &Bed) {
 }
 
 fn hooks_inside_find_no_way_to_the_host(bed: &Bed) {
-    // Init's descriptors lead nowhere on the host. The same is tested for a program of exec.
+    // Init's descriptors lead nowhere on the host. `hostile::descriptors` tests this for the process of an exec.
     let marker = bed.dir.display();
     let script = format!(
         "for f in /proc/1/fd/*; do

@@ -235,7 +235,7 @@ fn made_by_libcgroup_s_line(bed: &Bed) {
     assert!(wrong.stderr.contains("no mounted hierarchy has the controller \"cpux\""), "{wrong}");
 }
 
-/// Returns a row of `record`, by column.
+/// Returns one row of the CSV that `record` prints for `group`, as a map from column names to values.
 fn recorded(bed: &Bed, group: &str) -> BTreeMap<String, String> {
     let csv = cgroup(bed, &["record", "-n", "1", group]).ok().stdout;
     let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));

@@ -99,8 +99,8 @@ fn cgcreate(bed: &Bed) {
     }
 }
 
-/// Compares the commands of the article on consolidation that create its groups, and one command that creates several
-/// groups.
+/// Compares the commands that create the groups in the article on consolidation
+/// (`tools/cgtool/tests/fixtures/seed-002`), and one command that creates several groups.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {

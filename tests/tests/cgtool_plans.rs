@@ -74,7 +74,7 @@ fn planned(bed: &Bed) {
     assert!(!own.directory("memory", "db").exists());
 }
 
-/// A parent on the host, and one that is made.
+/// A parent that is not in the plan must exist on the host. With `make_parent`, a missing parent is made.
 fn parents(bed: &Bed) {
     let own = Own::new(bed);
     let child = own.child("made");
@@ -169,7 +169,8 @@ fn no_plans(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &plan(bed, "empty.toml", "")]).ok().stdout, "");
 }
 
-/// Two values for the same file or line are rejected: each application of the plan would write one over the other.
+/// Two values for the same file or line are rejected, because one of them would overwrite the other whenever the plan
+/// is applied.
 fn nothing_is_said_twice(bed: &Bed) {
     let own = Own::new(bed);
     let group = &own.name;
@@ -212,7 +213,8 @@ fn nothing_is_said_twice(bed: &Bed) {
     assert_eq!(cgroup(bed, &["apply", &file]).ok().stdout, "");
 }
 
-/// The kernel prints many values in another form than written. This must not show as a difference of an applied plan.
+/// The kernel prints many values in a form that differs from the written one. A difference of form must not count as a
+/// difference between an applied plan and the host.
 fn applied_again_in_the_kernels_words(bed: &Bed) {
     let own = Own::new(bed);
     let text = format!(

@@ -72,7 +72,7 @@ impl<'a> Saved<'a> {
         Self::of(c, images)
     }
 
-    /// Returns a container, which need not exist, and the directory of its images.
+    /// Pairs `c` with the directory of its images. The container need not have been created.
     pub fn of(c: Container<'a>, images: PathBuf) -> Self {
         Self { c, images, layered: None }
     }
@@ -288,7 +288,8 @@ fn commands_after_a_restore(bed: &Bed) {
     c.assert_gone("delete");
 }
 
-/// Returns the mount points with their mounts, without numbers that change each time.
+/// Returns the root, mount point and options of each mount in a mountinfo file, without the numbers that change each
+/// time.
 pub fn places(mountinfo: &str) -> Vec<String> {
     let mut places: Vec<String> = mountinfo
         .lines()

@@ -40,7 +40,7 @@ fn time_namespaces() -> Result<(), String> {
 const WEEK: u64 = 7 * 24 * 3600;
 const SHOW: &str = "readlink /proc/self/ns/time; cut -d. -f1 /proc/uptime";
 
-/// Adds a week to the boot time clock, and subtracts a day from the monotonic clock.
+/// Adds a week to the boot time clock, and subtracts 30 seconds from the monotonic clock.
 fn shifted(bundle: Bundle<'_>) -> Bundle<'_> {
     bundle.push("/linux/namespaces", json!({ "type": "time" })).set(
         "/linux/timeOffsets",

@@ -151,7 +151,8 @@ fn run_has_two_forms(bed: &Bed) {
     assert!(forms.iter().all(|form| run.contains(form)), "{run}");
 }
 
-/// Command lines of Podman and Docker that dayfly writes differently, or does not have.
+/// Command lines of Podman and Docker that dayfly does not accept. The error names dayfly's own form, or reports that
+/// dayfly lacks the feature.
 fn what_users_of_engines_type(bed: &Bed) {
     let usage = "dayfly run [options] CONTAINER";
     for (words, message) in [

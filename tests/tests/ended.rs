@@ -16,7 +16,7 @@ const CASES: &[Case] =
 /// The option that selects the case [`waits`] in a run of its own.
 const WAITS: &str = "--waits";
 
-/// A case that ends only with its run.
+/// A case that waits until a signal ends the run.
 fn waits(bed: &Bed) {
     let _running = bed.bundle().args(&["sleep", "1000"]).make().detached();
     let frozen = bed.bundle().args(&["sleep", "1000"]).make().detached();

@@ -223,7 +223,7 @@ fn cap_added_where_some_are_inheritable(bed: &Bed) {
         (outcome.lines().iter().filter_map(hex).collect::<Vec<_>>(), outcome)
     };
     let words = |list: [&str; 5]| list.map(str::to_owned).to_vec();
-    // The sets are the inheritable, permitted, effective, bounding and ambient one, in this order.
+    // The order of the sets is: inheritable, permitted, effective, bounding, ambient.
     let (chown, outcome) = sets("CAP_CHOWN");
     assert_eq!(chown, words(["1", "1", "1", "2001", "1"]), "{outcome}");
     let (raw, outcome) = sets("CAP_NET_RAW");

@@ -38,10 +38,10 @@ const CASES: &[Case] = &[
 /// The cases whose steps count for [`every_kind_of_step`], which runs last.
 const WALKS: [&[Case]; 4] = [create::CASES, commands::CASES, users::CASES, layers::CASES];
 
-/// The number of [`WALKS`] that have finished.
+/// The number of cases of [`WALKS`] that have finished.
 static WALKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts one of [`WALKS`] as finished.
+/// Counts one case of [`WALKS`] as finished.
 pub fn walked() {
     WALKED.fetch_add(1, Ordering::Relaxed);
 }

@@ -235,7 +235,7 @@ fn confined_hook(dir: &std::path::Path) -> Value {
 }
 
 /// As with runc and crun, startContainer hooks run under the container's seccomp filter. They have the program's
-/// capabilities: CAP_SYS_ADMIN is not among these just because loading the filter required it.
+/// capabilities. Loading the filter may require CAP_SYS_ADMIN, but a hook must not keep that capability.
 fn start_container_under_the_filter(bed: &Bed) {
     for no_new_privileges in [true, false] {
         for uid in [0, 1000] {
@@ -357,7 +357,8 @@ fn failing_start_container_says_why(bed: &Bed) {
     lacks_more(c.start().fails_once(1, text).log());
 }
 
-/// The error has runc's words, names the hook, and shows no exit status of a process that the user does not know.
+/// The error has runc's words and names the hook. It does not show the exit status of a process that is internal to the
+/// runtime.
 fn that_cannot_be_executed(bed: &Bed) {
     let long = format!("/{}/hook", "d".repeat(200));
     for (path, reason) in [

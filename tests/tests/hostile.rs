@@ -42,7 +42,8 @@
 //! If the table names several layers, the attack fails as long as one of them is present.
 //!
 //! Some runtimes are vulnerable: with runc 1.1.5, `dev_leads_outside`, `parent_is_exchanged` and
-//! `exec_as_a_number_and_more` succeed (4294967296 is root, in 1.5.1 as well).
+//! `exec_as_a_number_and_more` succeed. The last of these succeeds with runc 1.5.1 as well, because runc takes the user
+//! 4294967296 for root.
 //!
 //! The attacks' targets belong to the case: files in its directory, the host name of its container's UTS namespace, a
 //! virtual device.

@@ -228,7 +228,8 @@ fn under_a_filter_loaded_early(bed: &Bed) {
     run.sh("true").make().run().ok();
 }
 
-/// `create`, `start` and `exec` make no calls under the filter that `run` does not make.
+/// The calls that `create`, `start` and `exec` make under the filter are among those that `run` makes, so a profile
+/// learned from `run` allows them.
 fn a_later_exec_has_what_it_needs(bed: &Bed) {
     for no_new_privileges in [true, false] {
         let (bundle, directory) = engines(bed, "ls / >/dev/null; sleep 0.01");

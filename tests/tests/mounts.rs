@@ -333,7 +333,8 @@ fn nothing_goes_over_the_root(bed: &Bed) {
     c.run().fails("is on the top of");
 }
 
-/// If init joins the network namespace late, it mounts a sysfs late, too, unless a later mount covers the sysfs.
+/// If init joins the network namespace late, it defers the mount of a sysfs until then. A sysfs that a later mount
+/// covers, or of which a later mount binds a part, is not deferred.
 fn what_lies_over_a_sysfs_comes_after_it(bed: &Bed) {
     let c = bed
         .bundle()

@@ -56,7 +56,8 @@ fn legacy(bed: &Bed) -> Vec<PathBuf> {
     all.filter(|top| !top.join("cgroup.controllers").exists()).collect()
 }
 
-/// Returns the cgroup files that processes write themselves to, in order, and the written values.
+/// Returns the cgroup files through which processes move themselves, in the order of the writes, and the written
+/// values.
 fn moves(call: Call) -> Vec<(PathBuf, String)> {
     let mut moves = Vec::new();
     let outcome = call.follow(&mut |pid, event| {
@@ -157,7 +158,7 @@ fn tool_is_everywhere(bed: &Bed) {
     let exec = ["cgroup", "exec", "-g", &own.name, "cat", "/proc/self/cgroup"];
     let text = bed.call_bare(&exec).run().ok().stdout;
     assert_everywhere(bed, &text, &format!("/{}", own.name));
-    // The root of a hierarchy is entered by other code than the groups below it.
+    // The code that enters the root of a hierarchy differs from the code that enters the groups below the root.
     let text = bed.call_bare(&["cgroup", "exec", "-g", "pids:/", "cat", "/proc/self/cgroup"]).run();
     let places = places(&text.ok().stdout);
     assert!(places.iter().any(|(names, path)| names == "pids" && path == "/"), "{places:?}");
@@ -194,8 +195,8 @@ fn real_time_caller(bed: &Bed) {
     c.assert_gone("a refused start");
 }
 
-/// If a user owns `cgroup.procs` of a directory but not `tasks`, the move uses `cgroup.procs`. In cgroups that the user
-/// creates below the directory, the user owns both.
+/// If a user owns a cgroup's `cgroup.procs` but not its `tasks`, `cgroup exec` moves the process through
+/// `cgroup.procs`. In cgroups that the user creates below this cgroup, the user owns both files.
 fn directory_that_was_given(bed: &Bed) {
     let own = Own::new(bed);
     bed.call_bare(&["cgroup", "create", &own.name]).run().ok();

@@ -38,7 +38,8 @@ pub fn pairs() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that `ip` can set the addresses of [`addresses_are_kept`]: busybox's `ip` supports neither option.
+/// Checks that `ip` can set the addresses of [`addresses_are_kept`]: busybox's `ip` supports neither `nodad` nor
+/// lifetimes.
 fn addresses() -> Result<(), String> {
     let pair = Pair::new()?;
     for words in

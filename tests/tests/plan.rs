@@ -77,7 +77,8 @@ fn plan_tells_its_rules(bed: &Bed) {
     }
 }
 
-/// Disabling a defence that consists in the order of steps violates the rule about this order, and the plan reports it.
+/// Some defences consist in the order of steps. If such a defence is disabled, `plan --check` reports that the plan
+/// breaks the rule about this order.
 fn plan_tells_a_broken_rule(bed: &Bed) {
     let hook = json!([{ "path": "/bin/true" }]);
     let c = bed.bundle().set("/hooks", json!({ "createRuntime": hook })).make();

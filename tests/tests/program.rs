@@ -1,4 +1,4 @@
-//! The read-only mount of its own program from which the runtime executes itself. The mount is kept for later commands
+//! The runtime executes itself from a read-only mount of its own program. It keeps the mount for later commands
 //! (`cache::kept_program`).
 
 use dayfly_tests::bed::Bed;
@@ -165,7 +165,7 @@ fn a_cache_that_is_cleared(bed: &Bed) {
     assert_eq!(running.wait().code(), 137);
 }
 
-/// Other users have no cache, and are told so.
+/// Users other than root have no cache, and `cache clear` reports this.
 fn a_cache_of_root(bed: &Bed) {
     let runtime = runtime(bed, "runtime");
     fs::set_permissions(&bed.dir, Permissions::from_mode(0o755)).expect("chmod");

@@ -177,8 +177,8 @@ fn five_hundred_layers_and_not_one_more(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// Converted to UTF-8, the names of an image's directories would equal the name of its link, which
-/// leads out of the container.
+/// The image has directories whose names are not valid UTF-8. A lossy conversion to UTF-8 would turn each of these
+/// names into the name of a link that leads out of the container.
 fn names_that_are_no_text(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let (outside, hostile) = (bed.dir.join("outside"), layers.store.join("layers/layer1/d"));

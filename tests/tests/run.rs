@@ -200,7 +200,8 @@ fn preserve_fds(bed: &Bed) {
         .ok();
     let lines = outcome.lines();
     assert_eq!(lines.first(), Some(&"third"));
-    // 3 is passed on and 4 is not: the 4 is the directory that ls itself opens.
+    // Descriptor 3 is passed on, and the caller's descriptor 4 is not. The 4 in the output is the directory that ls
+    // itself opens.
     assert_eq!(lines[1..], ["0", "1", "2", "3", "4"]);
 }
 

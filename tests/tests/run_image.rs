@@ -398,8 +398,8 @@ fn files_of_etc(bed: &Bed) {
         let all = [options, &["--hostname", "web.test"]].concat();
         assert_eq!(sh(bed, &all, script).ok().stdout, seen, "{options:?}");
     }
-    // The program may replace the files that dayfly makes in /etc. With the host's network, their content is the
-    // host's.
+    // The program may replace the files that dayfly makes in /etc. With the host's network, these files have the
+    // content of the host's files.
     sh(bed, &[], "echo x >/etc/new && busybox mv /etc/new /etc/hosts").ok();
     let of_host = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     if fs::read_link("/etc/resolv.conf").is_err() && !of_host.is_empty() {

@@ -309,8 +309,8 @@ fn mount_over_proc_is_refused(bed: &Bed) {
 }
 
 fn exec_of_a_replaced_shell(bed: &Bed) {
-    // If the container replaces a program while it runs, exec runs the new program. The runtime itself reads no other
-    // file of the rootfs than the program.
+    // If the container replaces a program while it runs, exec runs the new program. Apart from the program, the runtime
+    // itself reads no file of the rootfs.
     let c = bed.bundle().make().detached();
     fs::write(c.bundle.join("rootfs/etc/passwd"), "x".repeat(1_000_000)).expect("write");
     fs::write(c.bundle.join("rootfs/etc/group"), "\0\0\n:::::\n").expect("write");

@@ -223,7 +223,7 @@ fn ids_of_layers_are_mapped(bed: &Bed) {
     assert_eq!(snapshot.layers.fingerprint(), before);
 }
 
-/// Without the options `uidmap=` and `gidmap=`, containerd has already changed the owners of the files.
+/// If the mount has no options `uidmap=` and `gidmap=`, containerd has already changed the owners of the files.
 fn shifted_layers_stay_as_they_are(bed: &Bed) {
     let snapshot = Snapshot::new(bed, 1);
     let base = PathBuf::from(snapshot.base());

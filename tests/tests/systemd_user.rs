@@ -154,7 +154,7 @@ fn default_unit(bed: &Bed) {
     c.delete();
 }
 
-/// The caller is root of a user namespace, as with Podman, and has another uid for the bus.
+/// The caller is root of a user namespace, as with Podman. The bus, which is outside that namespace, sees another uid.
 fn in_a_user_namespace(bed: &Bed) {
     let mut user = User::managed(bed);
     user.nest();

@@ -188,7 +188,7 @@ fn exec_in_a_container(bed: &Bed) {
 fn failure(line: &Timeline) -> (&Row, &trace::Span) {
     let failed = |row: &&Row| row.spans.iter().any(|span| span.errno != 0);
     let failed: Vec<&Row> = line.rows.iter().filter(failed).collect();
-    // If init fails, the host's row fails as well.
+    // If init fails, the parent's row, which comes first, has a failure as well.
     let row = *failed.last().unwrap_or_else(|| panic!("nothing failed: {line:#?}"));
     let at = row.spans.iter().position(|span| span.errno != 0).expect("failed");
     assert_eq!(at + 1, row.spans.len(), "something after the failure: {row:#?}");

@@ -1,6 +1,6 @@
 //! The weight of the programs: their size, and for each command the system calls and user-space instructions of the
-//! runtime's own processes. These are counted one by one, with everything in the caches that a second start finds
-//! there.
+//! runtime's own processes. Both are counted one by one. The caches are filled beforehand, as they are for every start
+//! but the first.
 //!
 //! `tests/weight.json` contains the measured weights for each kernel, since other kernels need other calls. A command
 //! that is more than [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.

@@ -49,7 +49,7 @@ type Context<'a, D> = ChartContext<'a, D, Cartesian2d<Ruler, Ruler>>;
 /// A bar: its edges, its values, and its colour.
 #[derive(Debug, Clone, Copy)]
 struct Bar {
-    /// The left and the right edge, in groups.
+    /// The left and the right edge, in units of the width of a group.
     edges: (f64, f64),
     /// The lower and the upper edge or, if the value is negative, the other way round.
     values: (f64, f64),
@@ -80,8 +80,8 @@ impl Bars {
         greys.chain(COLOURS.iter().cycle()).copied()
     }
 
-    /// Lays out the bars. The bars of a group are side by side in the middle of the group, without
-    /// gaps for series that have no value in the group.
+    /// Lays out the bars. The bars of a group are stacked, or side by side in the middle of the
+    /// group. There are no gaps for series that have no value in the group.
     fn layout(&self) -> Vec<Bar> {
         let present = |group: usize| -> Vec<usize> {
             (0..self.series.len()).filter(|of| self.value(*of, group).is_some()).collect()
@@ -206,7 +206,7 @@ impl Bars {
         let (left, top) = area.get_base_pixel();
         let words = self.labels.iter().flat_map(|label| label.split([' ', '-', '+']));
         let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
-        // If the longest word is too wide, the names are smaller.
+        // If the longest word is too wide, the names are written in a smaller size.
         let size = [LABEL.0, 9, 8].into_iter().find(|size| longest <= letters(group, *size));
         let size = size.unwrap_or(8);
         let bottom = chart.plotting_area().get_pixel_range().1.end;

@@ -27,8 +27,8 @@ use ruler::Ruler;
 /// The size of one picture, in pixels.
 const SIZE: (u32, u32) = (900, 420);
 
-/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with a darker yellow, and with
-/// more colours added for pictures with many series.
+/// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with a darker yellow. More
+/// colours are added for pictures with many series.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -94,7 +94,7 @@ pub struct Series {
 pub struct Chart {
     /// The heading.
     pub title: String,
-    /// The horizontal axis, for the variable.
+    /// The horizontal axis, for the independent variable.
     pub x: Axis,
     /// The vertical axis, for the measured quantity.
     pub y: Axis,

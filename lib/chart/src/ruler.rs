@@ -77,7 +77,7 @@ pub(crate) fn span(low: f64, high: f64) -> Range<f64> {
     low * 1.08..high * 1.08
 }
 
-/// Returns multiples of 1, 2 or 5 times a power of ten.
+/// Returns the ticks in `range`: the multiples of 1, 2 or 5 times a power of ten.
 fn round(range: &Range<f64>) -> Vec<f64> {
     let width = range.end - range.start;
     let decade = 10_f64.powf((width / MOST as f64).log10().floor());
@@ -170,7 +170,7 @@ pub fn whole_or_digits(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { digits(value) }
 }
 
-/// Separates the thousands of a number of six digits or more by narrow spaces that don't break.
+/// Separates groups of three digits by narrow no-break spaces, in a number of six digits or more.
 fn grouped(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let (sign, whole) = whole.split_at(whole.len() - whole.trim_start_matches('-').len());

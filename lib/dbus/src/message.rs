@@ -50,8 +50,8 @@ impl Call<'_> {
             argument.add_signature(&mut signature);
         }
         let mut message = Writer::default();
-        // The third byte, the flags, is 0: early in a boot, the bus then holds the call until systemd has connected to
-        // the bus.
+        // The third byte contains the flags. No flag is set, so early in a boot the bus holds the call until systemd
+        // has connected to the bus.
         message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
         message.u32(body.bytes.len() as u32);
         message.u32(serial);

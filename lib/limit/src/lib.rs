@@ -6,8 +6,8 @@
 //!
 //! The limit is stored in a set of System V semaphores: the number of free permits, the total number of permits, and
 //! the maximum wait. The kernel keeps the waiting starts in FIFO order, wakes one start per permit, and returns the
-//! permit of a killed process (SEM_UNDO). No polling and no daemon is needed. A set belongs to an IPC namespace and a
-//! user: the limit of the host's root does not apply in other IPC namespaces.
+//! permit of a killed process (SEM_UNDO). Neither polling nor a daemon is needed. A set belongs to an IPC namespace and
+//! a user: the limit of the host's root does not apply in other IPC namespaces.
 #![cfg_attr(not(test), no_std)]
 
 use core::time::Duration;

@@ -49,7 +49,7 @@ impl Error {
         What::At { file: file.into(), line, reason: reason.into() }.into()
     }
 
-    /// Returns the error that a request is impossible or was refused; `reason` is a sentence.
+    /// Returns an error for a request that is impossible or was refused; `reason` is a sentence.
     pub fn refused(reason: impl Into<String>) -> Self {
         What::Refused(reason.into()).into()
     }

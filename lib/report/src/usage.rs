@@ -38,7 +38,8 @@ fn versioned(command: Command) -> Command {
     })
 }
 
-/// Returns what `--version` prints: as the first line of `dayfly --version`, with the name of the tool's program.
+/// Returns the text that `--version` prints. It is like the first line of `dayfly --version`, but has the name of the
+/// tool's program.
 fn version(command: &Command) -> String {
     format!("{} version {VERSION}\n", command.get_name())
 }
@@ -88,7 +89,7 @@ fn refusal(error: &Error) -> String {
         .take_while(|line| !line.starts_with("For more information"))
         .collect();
     let usage = rendered.lines().find(|line| line.starts_with("Usage: "));
-    // std's text for a word that is no integer.
+    // For a word that is not an integer, the standard library reports "invalid digit found in string".
     let mut text =
         message.join(" ").replace("invalid digit found in string", "must be a whole number");
     if let Some(word) = suggestion(error) {

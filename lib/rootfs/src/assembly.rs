@@ -37,7 +37,8 @@ pub struct Assembled {
 #[derive(Debug)]
 pub struct Assembly<'a> {
     recipe: &'a Recipe,
-    /// Clones of the mounts of the layers' parent directories, in order.
+    /// Clones of the mounts of the layers' parent directories, in the order of
+    /// [`Layers::parents`](crate::Layers::parents).
     parents: Vec<OwnedFd>,
     /// The filesystem context of overlayfs.
     context: Option<OwnedFd>,
@@ -63,8 +64,9 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Clones the mounts of the layers' parent directories, id-mapped by the user namespace if one is given. In
-    /// attached modes, the clones are attached on the host.
+    /// Clones the mounts of the layers' parent directories (in the mode `per-layer`, of each layer), id-mapped by the
+    /// user namespace if one is given. Modes that need attached mounts attach the clones on the host. Without a user
+    /// namespace, the modes `fd` and `path` only open the directories. The mode `copy` does nothing here.
     ///
     /// # Errors
     /// EINVAL for a filesystem that does not support idmapped mounts; errors of open_tree(2) and move_mount(2).
@@ -177,7 +179,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Mounts the overlay as a detached mount (in attached modes it is attached for a moment).
+    /// Mounts the overlay, and returns it as a detached mount. In attached modes, the overlay is also attached on the
+    /// host until the layers are detached.
     ///
     /// # Errors
     /// Errors of overlayfs.
@@ -268,7 +271,7 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// Applies the overlay options of a foreign description.
+/// Applies the overlay options that another program has specified.
 fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), Errno> {
     fsconfig_set_string(context, c"source", foreign.source.as_c_str())?;
     if foreign.read_only {
@@ -333,7 +336,7 @@ pub fn map_ids(
     mount_setattr(tree, recursive, &change)
 }
 
-/// Returns a detached read-only clone of the mount at a directory, id-mapped by a user namespace.
+/// Returns a detached read-only clone of the mount at a directory, id-mapped by the user namespace if one is given.
 fn mapped(directory: &CStr, user_namespace: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Error> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC

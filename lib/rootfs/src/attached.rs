@@ -70,14 +70,14 @@ impl Attached {
         self.places.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF).context("open", "mnt")
     }
 
-    /// Attaches a layer's clone at the next mount point.
+    /// Attaches the cloned mount of a layer at the next mount point.
     pub fn attach_layer(&mut self, tree: OwnedFd) -> Result<(), sys::Error> {
         let name = format!("{}", self.layers);
         self.layers += 1;
         self.attach(tree.as_fd(), name)
     }
 
-    /// Attaches the clone of a parent directory's mount at the next mount point.
+    /// Attaches the cloned mount of a directory of layers at the next mount point.
     pub fn attach_parent(&mut self, tree: BorrowedFd<'_>) -> Result<(), sys::Error> {
         let name = parent_name(self.parents);
         self.parents += 1;
@@ -89,7 +89,8 @@ impl Attached {
         self.attach(tree, String::from(TMPFS))
     }
 
-    /// Creates a symbolic link with the next short name, to a layer below the mount point of its parent directory.
+    /// Creates a symbolic link to a layer. The link has the next short name, and the layer is below the mount point of
+    /// its parent directory.
     pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
         let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
         let name = format!("{}", self.layers);
@@ -129,7 +130,8 @@ impl Attached {
         Ok(etc)
     }
 
-    /// Mounts the overlay, clones its tree and detaches the mount.
+    /// Mounts the overlay on the host, and returns a detached clone of this mount. [`Self::detach`] unmounts the
+    /// overlay itself.
     pub fn mount_overlay(
         &mut self,
         recipe: &Recipe,

@@ -35,7 +35,7 @@ const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
 const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &CStr = c"security.capability";
 const LABEL: &CStr = c"security.selinux";
-/// The length in bytes from which a directory's path is too long (PATH_MAX).
+/// A directory's path of this many bytes or more is too long (PATH_MAX).
 pub(crate) const LONGEST_PATH: usize = 4096;
 
 /// Copies all layers of a recipe, and returns the copy as a detached mount.
@@ -90,8 +90,8 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     Ok(tree)
 }
 
-/// Copies the files in a directory to an empty one, as they are: with their owners, whiteouts, and overlayfs's own
-/// attributes. The directory may be an upper layer.
+/// Copies the files in a directory to an empty directory, as they are: with their owners, whiteouts, and overlayfs's
+/// own attributes. The directory may be an upper layer.
 ///
 /// # Errors
 /// The error names the file that cannot be copied.
@@ -276,7 +276,7 @@ impl Copier<'_> {
 }
 
 /// Maps an id of the image to an id of the host, where root of the image is mapped to `first`. An id beyond the range
-/// becomes the overflow id.
+/// becomes the container's overflow id, 65534.
 fn shifted(id: u32, first: Option<u32>) -> u32 {
     const NOBODY: u32 = 65534;
     match first {
@@ -410,7 +410,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    /// Lossy conversion would replace the name `\xff` by that of the link.
+    /// Lossy conversion to UTF-8 would turn the name `\xff` into the name of the link.
     #[test]
     fn names_need_not_be_text() {
         let dir = std::env::temp_dir().join(format!("dayfly-copy-{}", std::process::id()));

@@ -1,10 +1,10 @@
 //! Ranges of user and group ids, one per container, so that no two containers of a host share an id.
 //!
-//! A lease on a range is a symbolic link: its name is the first id of the range; its target contains the time, the
-//! mount namespace and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range never
-//! has two owners, and a lease always names its owner. If the owner was killed, the state of the owner's directory
-//! shows this. The lease of a killed owner is freed when another owner needs a range, unless a process still uses ids
-//! of the range (`census.rs`).
+//! A lease on a range is a symbolic link: its name is the first id of the range; its target contains the creation time,
+//! the mount namespace and the directory of the owner. symlink(2) is atomic and fails if the link exists, so a range
+//! never has two owners, and a lease always names its owner. If the owner was killed, the state of the owner's
+//! directory shows this. The lease of a killed owner is freed when another owner needs a range, unless a process still
+//! uses ids of the range (`census.rs`).
 
 mod census;
 mod grants;
@@ -94,7 +94,7 @@ enum Presence {
 struct Freed {
     /// The number of freed ranges.
     ranges: usize,
-    /// A process that uses ids of a range, so that the range was not freed.
+    /// A process that still uses ids of a range. That range was not freed.
     inhabitant: Option<Pid>,
 }
 
@@ -222,7 +222,7 @@ impl Leases {
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(sys::Error::new("symlink", self.object(&name), errno).into()),
         }
-        // The range was leased by a killed command for the same directory, which this process now owns.
+        // A killed command may have leased the range for the same directory, which this process now owns.
         Ok(self.is_former(first, owner)? && self.exchange(first, owner, text)?)
     }
 

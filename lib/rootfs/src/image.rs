@@ -13,7 +13,7 @@ use sys::Context;
 use crate::remove::names;
 use crate::{Error, name};
 
-/// The numbers of hexadecimal digits with which a reference is treated as a digest or as the beginning of a digest.
+/// A reference with this many hexadecimal digits is treated as a digest, or as the beginning of a digest.
 const DIGITS: core::ops::RangeInclusive<usize> = 8..=64;
 /// The maximum number of similar names listed in an error.
 const MOST_ALIKE: usize = 3;

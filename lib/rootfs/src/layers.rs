@@ -1,4 +1,5 @@
-//! The layers of a root filesystem, grouped by the mounts that a single open_tree(2) can clone.
+//! The layers of a root filesystem, grouped by mount, because a single open_tree(2) can clone the mount of a whole
+//! group.
 
 use alloc::ffi::CString;
 use alloc::string::{String, ToString};

@@ -1,5 +1,5 @@
-//! Reading of a file from layers without mounting them. The result is what an overlayfs mount would show, except that
-//! links are not followed.
+//! Reads a file from layers without mounting them. The result is what an overlayfs mount would show, except that links
+//! are not followed.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -148,7 +148,7 @@ fn empty_from(
     Ok(())
 }
 
-/// Moves a directory up to the top.
+/// Moves a directory up, into the directory [`DEEPER`] at the top of the tree.
 fn bring_up(
     directory: BorrowedFd<'_>,
     name: &CStr,

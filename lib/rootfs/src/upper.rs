@@ -43,7 +43,7 @@ impl Root {
 pub(crate) struct Changes {
     pub upper: OwnedFd,
     pub work: OwnedFd,
-    /// The tmpfs that contains both directories, as long as it is detached.
+    /// The detached tmpfs that contains both directories; `None` if they are not on a new tmpfs.
     tmpfs: Option<OwnedFd>,
 }
 
@@ -53,7 +53,8 @@ impl Changes {
     }
 }
 
-/// Creates the directory `upper`, which contains the files of the recipe, and the directory `work`.
+/// Creates the directories `upper` and `work`, and writes the recipe's files to `upper`. Directories that the recipe
+/// gives are only opened. Returns `None` for a root filesystem without an upper layer.
 pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Changes>, sys::Error> {
     let place = recipe.directory.to_string_lossy();
     let (at, tmpfs) = match &recipe.upper {

@@ -3,15 +3,15 @@
 //! | word | CPUs |
 //! |---|---|
 //! | `node:0`, `nodes:0-1` | the CPUs of memory nodes |
-//! | `package:0` | the CPUs of sockets, in the order of their first CPUs; `socket` is the same |
-//! | `ccx:1` | the CPUs under level 3 caches, in the order of their first CPUs |
+//! | `package:0` | the CPUs of sockets, which are numbered in the order of their first CPUs; `socket` is the same |
+//! | `ccx:1` | the CPUs under level 3 caches, which are numbered in the order of their first CPUs |
 //! | `cpus:0-3` | these CPUs |
 //! | `cores:4` | the CPUs of 4 cores, as near to each other as possible |
-//! | `spread:4` | the CPUs of 4 cores, as far from each other as possible: nodes and caches in turns |
+//! | `spread:4` | the CPUs of 4 cores, as far from each other as possible, from each node and each cache in turn |
 //! | `no-smt` | one CPU of each core |
 //!
-//! Words are separated by commas. Each word narrows the selection further; `cores` and `spread` are applied last. The
-//! selected memory nodes are those nearest to the selected CPUs.
+//! Words are separated by commas. Each word narrows the selection further. The order of the words does not matter:
+//! `cores`, `spread` and `no-smt` are applied last. The selected memory nodes are those nearest to the selected CPUs.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,4 @@
-//! Reading the topology from sysfs (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
+//! Reads the topology from sysfs (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
 
 use alloc::borrow::ToOwned;
 use alloc::format;

@@ -23,7 +23,7 @@ fn refused(topology: &Topology, words: &str, says: &str) {
     assert!(error.contains(says), "{words}: {error}");
 }
 
-/// The four-node host of the article on consolidation.
+/// Selections on a host with four memory nodes and without SMT.
 #[test]
 fn nodes_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();

@@ -1,4 +1,4 @@
-//! Self times of spans, in which no time is counted twice.
+//! The self times of the spans of a row. No time is counted twice.
 
 use alloc::vec;
 use alloc::vec::Vec;

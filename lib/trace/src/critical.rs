@@ -219,7 +219,7 @@ pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> V
     order
 }
 
-/// Returns the first `limit` indices in the order of the comparison.
+/// Returns the first `limit` of the indices below `len`, in the order of `compare`.
 pub(crate) fn first(
     limit: usize,
     len: usize,
@@ -359,8 +359,8 @@ mod tests {
                 for at in edges.into_iter().filter(|at| (row.start..finish).contains(at)) {
                     let covers = |span: &Span| span.start <= at && at < span.end;
                     let open = row.spans.iter().enumerate().filter(|(_, span)| covers(span));
-                    // If several spans began at the same time, this is the shortest of them; if several are equally
-                    // short, the last.
+                    // If several spans began at the same time, the shortest of them is expected; if several are equally
+                    // short, the last of these.
                     let last = open.max_by_key(|(_, span)| {
                         (span.start.max(row.start), u64::MAX - span.end.min(finish))
                     });

@@ -104,12 +104,12 @@ impl Row {
 }
 
 impl Timeline {
-    /// Returns the start of the first row.
+    /// Returns the time at which the earliest row starts.
     pub fn start(&self) -> u64 {
         self.rows.iter().map(|row| row.start).min().unwrap_or(0)
     }
 
-    /// Returns the end of the last row.
+    /// Returns the time at which the latest row ends.
     pub fn end(&self) -> u64 {
         self.rows.iter().map(|row| row.end).max().unwrap_or(0)
     }

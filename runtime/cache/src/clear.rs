@@ -23,7 +23,8 @@ impl Cache {
     /// The cache's mounts in other mount namespaces vanish when the directory that they are mounted on is removed.
     ///
     /// # Errors
-    /// As [`Cache::open`]; [`Error::OfRoot`]; ENOTEMPTY if the cache contains other files.
+    /// [`Error::OfRoot`] and [`Error::Foreign`]; [`Error::System`], for example ENOTEMPTY if the cache contains other
+    /// files.
     pub fn clear(path: &str) -> Result<(), Error> {
         let directory = match open_directory(CWD, path) {
             Err(Errno::NOENT) => return Ok(()),

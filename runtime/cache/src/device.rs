@@ -101,7 +101,7 @@ fn keep(
     Ok(trim(directory, BOUND).context("trim", DIRECTORY)?)
 }
 
-/// Returns an absolute path that leads through a directory's descriptor, for a call that accepts no directory
+/// Returns `path` in `directory` as an absolute path through /proc/self/fd, for system calls that accept no directory
 /// descriptor.
 fn path_from(directory: BorrowedFd<'_>, path: &str) -> Result<CString, Errno> {
     CString::new(format!("{}/{path}", proc_path(directory))).map_err(|_| Errno::INVAL)

@@ -33,7 +33,7 @@ impl Cache {
         Self::verify(directory, path)
     }
 
-    /// Returns the cache in `directory` if only root can access it.
+    /// Returns the cache in `directory`, if the directory belongs to root and has mode 0700.
     pub(crate) fn verify(directory: OwnedFd, path: &str) -> Result<Self, Error> {
         let stat = fstat(&directory).context("stat", path)?;
         if !is_ours(&stat, FileType::Directory, Mode::RWXU) {

@@ -10,7 +10,7 @@ pub enum Error {
     System(sys::Error),
     /// The caller is not root, and only root can create a cache.
     NotRoot,
-    /// The directory at this path is accessible to users other than root.
+    /// The directory at this path does not belong to root, or its mode is not 0700.
     Foreign(String),
     /// The caller is not root, and only root can clear the cache at this path.
     OfRoot(String),

@@ -138,8 +138,8 @@ fn store(
         Err(Errno::EXIST) => {}
         result => return result,
     }
-    // The existing file is unusable and is removed. If another process creates the file before linkat(2), that file is
-    // used.
+    // The existing file is unusable and is replaced. If another process creates the file between the two calls, that
+    // file stays, and linkat(2) fails.
     unlinkat(cache, name, AtFlags::empty())?;
     linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW)
 }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The cache is optional. Entries that are missing, damaged or not made by the cache are created
-//! again. A start that cannot use the cache continues without it, and logs the reason, an
-//! [`Error`].
+//! again. A start that cannot use the cache continues without it, and logs an [`Error`] with the
+//! reason.
 //!
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
 //! as a full file system or a killed writer, not attackers.

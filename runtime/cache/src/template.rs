@@ -115,7 +115,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     openat(&this_process, c"ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Maps root to itself, for which a process needs no capabilities outside its user namespace.
+/// Maps root to itself. A process needs no capabilities outside its user namespace for this mapping.
 fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
     for (file, line) in [("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")] {
         sys::fs::write_at(this_process, file, line.as_bytes())?;

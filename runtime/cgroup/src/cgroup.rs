@@ -191,8 +191,8 @@ impl Cgroup {
     /// process. Such a move does not take cgroup_threadgroup_rwsem. A move through `cgroup.procs` takes this lock for
     /// writing, which costs an RCU grace period unless another move was made shortly before ("cgroup: Optimize single
     /// thread migration", 9a3284fad42f, Linux 5.5; earlier kernels take the lock for both files). The difference exists
-    /// only if `0` is written: for a pid, the kernel takes the lock with either file. cgroup v2 has no such file:
-    /// there, threads move only within a threaded subtree.
+    /// only if `0` is written: for a pid, the kernel takes the lock with either file. cgroup v2 has no file `tasks`.
+    /// Its `cgroup.threads` moves threads only within a threaded subtree.
     ///
     /// # Errors
     /// Failing system calls.
@@ -254,8 +254,8 @@ impl Cgroup {
         self.make_where(location, resources, |_| false)
     }
 
-    /// Like [`make`](Self::make), but skips v1 hierarchies whose error `passes_over` accepts. If no v1 hierarchy
-    /// remains, returns that error.
+    /// Like [`make`](Self::make), but skips a v1 hierarchy if `passes_over` accepts the error of creating its
+    /// directory. If no v1 hierarchy remains, returns the last such error.
     fn make_where(
         &mut self,
         location: &Location,

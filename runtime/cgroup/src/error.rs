@@ -126,8 +126,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the error means that the caller lacks permission. For a rootless user, some other errors mean
-    /// the same.
+    /// Returns whether the error means that the caller lacks permission: EPERM, EACCES or EROFS.
     pub fn is_permission(&self) -> bool {
         matches!(
             self,

@@ -90,7 +90,7 @@ impl Cgroup {
     }
 
     /// Thaws all processes, including those in the cgroups below. A container with write access to its v1 freezer may
-    /// have frozen itself or cgroups below it, and SIGKILL does not end processes frozen by v1.
+    /// have frozen itself or cgroups below it, and SIGKILL does not end processes that the v1 freezer has frozen.
     ///
     /// # Errors
     /// Failing system calls.
@@ -137,8 +137,8 @@ fn state_unified(directory: &Directory) -> Result<FreezerState, Error> {
     }
 }
 
-/// Freezes with the v1 freezer, which does not report when it is done, and stays in the state FREEZING if processes are
-/// created meanwhile. Repeating the request helps, and so does thawing from time to time (as runc found).
+/// Freezes with the v1 freezer. This freezer does not report when it is done, and it stays in the state FREEZING if
+/// processes are created meanwhile. So the request is repeated, and the cgroup is thawed from time to time, as in runc.
 fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
     let mut page = [0; 16];
     for round in 1u32.. {

@@ -87,8 +87,8 @@ impl Place {
     }
 }
 
-/// Returns whether the file `name` in `directory` contains a memory limit. Also true if the file exists but cannot be
-/// read.
+/// Returns whether the file `name` in `directory` contains a memory limit. Returns true as well if the file exists but
+/// cannot be read.
 fn is_limited(directory: &str, name: &str) -> bool {
     let path = format!("{directory}/{name}");
     let file = match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
@@ -101,8 +101,8 @@ fn is_limited(directory: &str, name: &str) -> bool {
     text.get(..length).is_none_or(|text| !is_unlimited(text))
 }
 
-/// Returns whether the text of a memory limit means unlimited: `max`, or on cgroup v1 the largest multiple of the page
-/// size that a signed 64-bit number can represent.
+/// Returns whether the text of a memory limit means unlimited: `max`, or a number of at least 2⁶³ − 1 MiB. On cgroup v1
+/// the kernel prints the largest multiple of the page size below 2⁶³.
 fn is_unlimited(text: &[u8]) -> bool {
     let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
     text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)

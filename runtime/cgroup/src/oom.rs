@@ -36,9 +36,9 @@ enum Watch {
     /// The file memory.events. poll(2) and epoll(7) report each change as POLLPRI. After the cgroup's removal, they
     /// report POLLPRI permanently.
     Unified { memory: Watched, cgroup: Watched, kills: u64 },
-    /// An eventfd(2) bound to memory.oom_control. The kernel signals it before a kill in this cgroup, and also if an
-    /// ancestor cgroup runs out of memory, but not if the host does. The counter in memory.oom_control includes the
-    /// kills of all three cases (Linux 4.13).
+    /// An eventfd(2) bound to memory.oom_control. The kernel signals the eventfd before a kill in this cgroup, and also
+    /// if an ancestor cgroup runs out of memory, but not if the host runs out of memory. The counter in
+    /// memory.oom_control includes the kills of all three cases (Linux 4.13).
     Legacy { control: Watched, event: OwnedFd, kills: u64 },
 }
 

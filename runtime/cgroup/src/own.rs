@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use crate::hierarchies::Hierarchy;
 use crate::{Controllers, Hierarchies};
 
-/// Iterates over the lines of /proc/PID/cgroup, which have the form `ID:CONTROLLERS:PATH` (cgroups(7)): the list of
-/// controllers, which is empty for cgroup v2, and the path. Lines of another form are skipped.
+/// Iterates over the lines of /proc/PID/cgroup, which have the form `ID:CONTROLLERS:PATH` (cgroups(7)). Each item is
+/// the list of controllers, which is empty for cgroup v2, and the path. Lines of another form are skipped.
 pub fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'))
 }
@@ -33,8 +33,8 @@ impl<'a> OwnCgroups<'a> {
         line.map_or("/", |(_, path)| path)
     }
 
-    /// Returns the process's cgroup in a v1 hierarchy, or for `None` its v2 cgroup. The result is empty if the cgroup
-    /// is outside the cgroup namespace.
+    /// Returns the process's cgroup in a v1 hierarchy, or its v2 cgroup if `hierarchy` is `None`. The result is empty
+    /// if the cgroup is outside the cgroup namespace.
     pub fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
         let path = self.path(|set, list| match hierarchy {
             None => list.is_empty(),

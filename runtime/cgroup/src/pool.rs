@@ -200,7 +200,7 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
 }
 
 /// Removes the file of a cgroup whose container was deleted, if the cgroup came from a pool. The pool has one cgroup
-/// less until it is filled again.
+/// fewer until it is filled again.
 ///
 /// # Errors
 /// Failing system calls.

@@ -61,7 +61,7 @@ impl Cgroup {
             let _ = self.freeze_within(FREEZE_TIMEOUT);
         }
         let result = self.all_pids().and_then(|pids| send(&pids, signal));
-        // SIGKILL ends a process frozen by v1 only when it is thawed.
+        // SIGKILL ends a process that the v1 freezer has frozen only when the process is thawed.
         match signal {
             SIGKILL => drop(self.thaw_all()),
             _ if !was_frozen => drop(self.thaw()),

@@ -68,7 +68,7 @@ impl Cgroup {
                 Some(_) => self.kill_all(SIGKILL)?,
                 None => processes::send(&processes::all(primary)?, SIGKILL)?,
             }
-            // A process frozen by v1 ends only when it is thawed.
+            // A process that the v1 freezer has frozen ends only when it is thawed.
             let _ = self.thaw_all();
             let left = processes::all(primary)?.len();
             if left == 0 {
@@ -166,8 +166,8 @@ fn empty(directory: &Directory, deadline: Deadline) -> Result<(), Error> {
         wait::event(directory, "populated", 0, deadline)?;
     } else {
         for pid in processes::all(directory)? {
-            // v1 does not report that a cgroup is empty, but a pidfd reports the exit of each process. In both cases, a
-            // zombie counts as exited.
+            // cgroup v1 does not report that a cgroup is empty, so the exit of each process is awaited through a pidfd.
+            // As on v2, a zombie counts as exited.
             if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
                 wait::ready(&mut [PollFd::new(&process, PollFlags::IN)], deadline)?;
             }

@@ -1,8 +1,8 @@
 //! A container's resource usage, in the format that `runc events` prints and that engines read.
 //!
-//! The names, the nesting, and which members are omitted when zero are as in runc 1.5 (`types.Stats`). Unless a
-//! member's description states otherwise, times are in nanoseconds and sizes in bytes, counted from the creation of the
-//! cgroup.
+//! The names and the nesting are those of runc 1.5 (`types.Stats`). The same members are omitted if they are zero.
+//! Unless a member's description states otherwise, times are in nanoseconds and sizes in bytes, counted from the
+//! creation of the cgroup.
 
 mod files;
 mod legacy;
@@ -169,7 +169,7 @@ pub struct BlkioStats {
     /// I/O operations in the queue.
     #[serde(rename = "ioQueueRecursive", skip_serializing_if = "Vec::is_empty")]
     pub io_queued_recursive: Vec<BlkioEntry>,
-    /// The time for which operations were served.
+    /// The time between the dispatch of operations to the device and their completion.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub io_service_time_recursive: Vec<BlkioEntry>,
     /// The time that operations waited in the queue.

@@ -39,8 +39,8 @@ pub(crate) fn event(
 }
 
 /// Continues the wait of [`event`] if there was no change within [`ANNOUNCED`]. The cgroup may be removed during this
-/// wait. The cgroup's own files report neither the removal nor a change whose notification the kernel had delayed until
-/// then, so this function watches the parent directory for the removal.
+/// wait. The cgroup's own files do not report the removal. They also do not report a change if the kernel has delayed
+/// the notification and the cgroup is removed first. So this function watches the parent directory for the removal.
 #[cold]
 fn event_or_end(
     directory: &Directory,
@@ -74,7 +74,7 @@ fn event_or_end(
     Ok(true)
 }
 
-/// Waits for a short time, for the few changes on cgroup v1 that are not reported.
+/// Sleeps for `duration`. Callers use this function between checks for changes that the kernel does not report.
 pub(crate) fn moment(duration: Duration) {
     // An interruption by a signal does not matter, because the caller checks the state again.
     let _ = ready(&mut [], Deadline::after(duration));

@@ -31,7 +31,7 @@ fn hybrid_has_both_halves() {
         cgroup.keep();
         let mut inmate = Inmate::idle(&cgroup);
         assert_eq!(cgroup.pids().unwrap(), [inmate.pid()]);
-        // The process is frozen by v1 and killed through v2. It must exit nevertheless.
+        // The process is frozen by the v1 freezer and killed through v2. It must exit nevertheless.
         cgroup.freeze().unwrap();
         Cgroup::delete(&location).unwrap();
         assert_eq!(inmate.signal(), Some(KILL));

@@ -1,4 +1,5 @@
-//! The definition of the command line as data, from which parser, help, man pages and completions are generated.
+//! The definition of the command line as data. The parser uses this data, and help, man pages and completions are
+//! generated from it.
 
 mod checkpoint;
 mod commands;
@@ -57,7 +58,7 @@ pub struct Opt {
     pub short: Option<char>,
     /// The type of the option's value.
     pub kind: Kind,
-    /// The name of the option's value in help; empty for flags.
+    /// The placeholder of the option's value in help; empty for flags.
     pub value: &'static str,
     /// A one-line description.
     pub help: &'static str,
@@ -140,7 +141,7 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
 pub enum Order {
     /// Options are accepted anywhere before `--`.
     Mixed,
-    /// Options are accepted anywhere before `--`. But if the option in this variant is given, options are accepted only
+    /// As [`Order::Mixed`], unless the option in this variant is given. If it is given, options are accepted only
     /// before the first argument, and any number of arguments is accepted.
     MixedUnless(&'static Opt),
     /// Options are accepted only before the first argument; all following words are passed to another program.
@@ -233,12 +234,12 @@ impl Command {
         }
     }
 
-    /// Returns the synopsis for the option that changes which arguments the command accepts, if it has such an option:
-    /// `run --image` or `events --all`.
+    /// Some commands have an option that changes which arguments they accept: `run --image` and `events --all`. Returns
+    /// the command's synopsis with this option, if it has one.
     pub fn other_form(&self) -> Option<String> {
         match self.order {
-            // The option replaces the arguments: no arguments follow a flag, and a command may follow an option with a
-            // value.
+            // The option replaces the command's usual arguments. No arguments follow a flag; a container's command may
+            // follow an option with a value.
             Order::MixedUnless(option) if option.kind == Kind::Flag => {
                 Some(format!("[options] --{}", option.long))
             }

@@ -52,19 +52,20 @@ impl<'a> Invocation<'a> {
         Ok(store)
     }
 
-    /// Opens the container whose full id is the first argument. This is for commands that engines call: an id that does
-    /// not exist must not match the beginning of another container's id.
+    /// Opens the container whose full id is the first argument. Used by commands that engines call: if no container has
+    /// this id, the command must not act on another container whose id begins with it.
     pub fn exact_container(&self) -> Result<Container, Failure> {
         Ok(self.store()?.container(self.id()?)?)
     }
 
-    /// Opens the container that the first argument names by its id or, if dayfly generated the id, by its first digits.
+    /// Opens the container that the first argument names: by the container's id or, if dayfly generated the id, by the
+    /// first digits of the id.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
         self.find(&self.store()?, id)
     }
 
-    /// Finds a container by its id or, if dayfly generated the id, by its first digits.
+    /// Finds a container by its id or, if dayfly generated the id, by the first digits of the id.
     pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
         Ok(store.by_beginning(id)?)
     }
@@ -103,7 +104,8 @@ impl From<cgroup::Error> for Failure {
     }
 }
 
-/// Parses the number in an option that is defined as text, since runc also parses the number only later.
+/// Parses the value of a text option as a number. The option is not defined as an integer, because runc also parses its
+/// value only after it has parsed the command line.
 pub(crate) fn number_in<T: TryFrom<i128>>(
     values: &Values<'_>,
     option: &'static Opt,

@@ -71,15 +71,15 @@ impl Log {
         }
     }
 
-    /// Prints a command's usage for users, unless standard error is written as JSON.
+    /// Prints a command's usage on standard error, unless errors are printed there as JSON.
     pub fn usage(&self, line: &str) {
         if self.format == Format::Text || self.file.is_some() {
             let _ = Stderr.write_str(&format!("{line}\n"));
         }
     }
 
-    /// Reports, for example, a setting that is not applied as requested. The warning goes to the
-    /// log file if one is open, otherwise to standard error.
+    /// Reports a problem that does not make the command fail, such as a setting that is not applied as requested. The
+    /// warning goes to the log file if one is open, otherwise to standard error.
     pub fn warning(&self, message: &str) {
         let record = record(self.format, "warning", message, &now());
         let _ = match &self.file {

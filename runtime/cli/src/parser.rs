@@ -1,8 +1,8 @@
 //! Parses a command line as defined in the module `definition`, by the same rules as runc.
 //!
 //! An option is written as `--name value` or `--name=value`. One dash is accepted as well, for short and long names.
-//! The value of a flag must follow `=`. One-letter flags may be combined after one dash, as in `-it`, and the last
-//! letter may be an option with a value. `--` ends the options. If the command's definition permits it, options may
+//! The value of a flag must follow `=`. One-letter flags may be combined after one dash, as in `-it`. The last letter
+//! may also be an option with a value. `--` ends the options. If the command's definition permits it, options may
 //! follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
 //! is an argument (`kill CONTAINER -9`).
 

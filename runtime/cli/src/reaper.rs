@@ -75,8 +75,9 @@ fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     }
 }
 
-/// Runs in the child: creates a process group and makes it the terminal's foreground group, so that the terminal's
-/// signals arrive once. Returns only if the program cannot be executed.
+/// Runs in the child. Creates a process group, makes it the terminal's foreground group, and executes the program. The
+/// terminal then sends its signals only to this group, so the program does not receive them a second time from its
+/// parent. Returns only if the program cannot be executed.
 fn become_program(args: sys::Args) -> i32 {
     let _ = setpgid(None, None);
     // tcsetpgrp(3) from a background process group raises SIGTTOU, which would stop the process.

@@ -19,7 +19,8 @@ pub(crate) struct StateRoot {
     pub path: String,
     /// Whether the directory was given on the command line.
     pub is_given: bool,
-    /// Whether the directory is below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed at any time.
+    /// Whether the directory is the default below $XDG_RUNTIME_DIR, where files without the sticky bit may be removed
+    /// at any time.
     pub is_sticky: bool,
 }
 
@@ -51,7 +52,7 @@ impl StateRoot {
         })
     }
 
-    /// Returns whether the state root is root's default directory although the caller is not root.
+    /// Returns whether the state root is the default directory of root, although the caller is not root.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()
     }

@@ -1,4 +1,4 @@
-//! The host's limit of concurrent starts (`dayfly host limit`).
+//! The host's limit on concurrent starts (`dayfly host limit`).
 
 use alloc::format;
 use core::time::Duration;
@@ -8,9 +8,8 @@ use trace::Phase;
 
 use crate::{Error, Trace, Warn};
 
-/// Waits for a permit if the host has a limit of concurrent starts. Dropping the returned permit
-/// lets another start continue. After the maximum waiting time of the limit, returns `None`, and
-/// the start continues without a permit.
+/// Waits for a permit if the host has a limit on concurrent starts. Dropping the returned permit lets another start
+/// continue. Returns `None` after the maximum waiting time of the limit; the start then continues without a permit.
 ///
 /// # Errors
 /// Fails only if a test injects a fault.

@@ -35,7 +35,8 @@ pub struct Container {
     pub(crate) directory: OwnedFd,
     pub(crate) header: Header,
     pub(crate) record: Record,
-    /// Whether the container was still being created when the record was read; its record then contains no process.
+    /// Whether the container was still being created when the record was read. In this case, the record contains no
+    /// process.
     pub(crate) is_begun: bool,
     /// The seccomp program's bytes; empty if none.
     pub(crate) filter: Vec<u8>,
@@ -356,8 +357,8 @@ impl Container {
         if self.status()? == Status::Stopped {
             return Err(Error::NotRunning);
         }
-        // Engines send all resources of a configuration. Device rules are ignored: those of a configuration lack the
-        // default rules of every container, and the rules that hooks have added since.
+        // Engines send all resources of a configuration, including the device rules. The device rules are ignored,
+        // because they lack the default rules of every container, and the rules that hooks have added since.
         let mut resources = Resources { devices: Vec::new(), ..resources.clone() };
         let asked = resources.memory.as_mut().and_then(|memory| self.recall_swap(memory));
         self.cgroup()?.set(&resources)?;
@@ -367,9 +368,9 @@ impl Container {
         }
     }
 
-    /// Completes an update that changes only the memory limit: on cgroup v2, adds to `memory` the limit on the sum of
-    /// memory and swap that was requested last, because memory.swap.max is the difference between the two limits. If
-    /// the update changes the limit on the sum, returns its new value, for the record.
+    /// On cgroup v2, memory.swap.max is the limit on the sum of memory and swap, minus the memory limit. So if an
+    /// update changes only the memory limit, this function adds to `memory` the limit on the sum that was requested
+    /// last. If the update changes the limit on the sum, returns the new limit, for the record.
     fn recall_swap(&self, memory: &mut Memory) -> Option<i64> {
         match (memory.limit.unwrap_or(0), memory.swap.unwrap_or(0)) {
             // No memory limit implies no swap limit.

@@ -75,9 +75,9 @@ impl Store {
 }
 
 impl Container {
-    /// Removes the container if its status is stopped or created, or with `force` whatever its status. Failing poststop
-    /// hooks cause warnings. First waits for other commands that are creating or removing the container; with `force`,
-    /// also kills init, so that a creation in progress fails.
+    /// Removes the container if its status is stopped or created. With `force`, removes the container whatever its
+    /// status. Failing poststop hooks cause warnings. First waits for other commands that are creating or removing the
+    /// container; with `force`, also kills init, so that a creation in progress fails.
     ///
     /// # Errors
     /// If the container is running and `force` is not set; if its processes or its cgroup cannot be removed.
@@ -143,8 +143,9 @@ impl Container {
         Ok(())
     }
 
-    /// Kills all processes in the container's cgroup, because SIGKILL has not ended init. Init then waits for traced
-    /// processes, which end only with their tracer. The tracer, the criu of a killed `restore`, in turn waits for init.
+    /// Kills all processes in the container's cgroup. Called if init has not exited after SIGKILL. Such an init waits
+    /// for the exit of traced processes, which exit only when their tracer does. Their tracer is the criu of a killed
+    /// `restore`, and criu waits for init.
     #[cold]
     fn kill_all(&self) {
         if let Some(cgroup) = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok()) {

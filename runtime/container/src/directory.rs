@@ -38,7 +38,8 @@ pub(crate) fn remove(
     directory: BorrowedFd<'_>,
     id: &str,
 ) -> Result<(), sys::Error> {
-    // The record goes last: as long as it exists, the container can be found and deleted again.
+    // The record is removed last: as long as the record exists, the container can be found, and `delete` can be
+    // repeated.
     for name in [START, RECORD] {
         match unlinkat(directory, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -81,8 +82,8 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 /// Locks a container's directory until `directory` and its duplicates are closed.
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-        // No command works on the container: another command is just checking the lock, and for
-        // that holds it in shared mode for a moment.
+        // No command works on the container. Another command is checking the lock, and holds it in shared mode for a
+        // moment.
         Err(Errno::AGAIN) if !is_locked(directory) => {
             flock(directory, FlockOperation::LockExclusive)
         }

@@ -31,8 +31,8 @@ pub enum ProcessDocument<'a> {
     Text(&'a str),
 }
 
-/// The options of `exec`. Omitted options have the values of the container's own process
-/// (config.json).
+/// The options of `exec`. An omitted option has the value of the container's own process (config.json), except `tty`:
+/// if it is omitted, the process has no terminal.
 #[derive(Debug, Clone, Default)]
 pub struct ExecOptions<'a> {
     /// The JSON of the whole process, in place of the options for single attributes. Capabilities, labels, rlimits and
@@ -101,7 +101,8 @@ impl Container {
 
     fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
         let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        // CLONE_INTO_CGROUP is not used: if the kernel killed the process, its pidfd could not be withdrawn.
+        // With a pidfd socket, CLONE_INTO_CGROUP is not used: if the kernel killed the process, the pidfd that was
+        // already sent could not be withdrawn.
         if options.pidfd_socket.is_some() {
             return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
         }
@@ -185,7 +186,8 @@ impl Container {
                 fast_paths: options.fast_paths,
                 caller: match self.record.confined {
                     true => Caller::probe(None),
-                    // Only root can read the record of root's containers.
+                    // The host's root created the container. Only root can read the records of such containers, so the
+                    // caller is root, too.
                     false => Caller::default(),
                 },
             },
@@ -273,8 +275,8 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Adds the attributes that a process file omits, with the values of the container's own process.
-/// So omitting an attribute never gives the new process more privileges.
+/// Completes a process file: attributes that the file omits get the values of the container's own process. So omitting
+/// an attribute never gives the new process more privileges.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

@@ -1,5 +1,5 @@
-//! The points of a command at which tests inject faults: its traced steps, and other operations that can fail. They are
-//! numbered in the order in which they begin.
+//! The points of a command at which tests inject faults: its traced steps, and other operations that can fail. The
+//! points are numbered in the order in which the operations begin.
 
 #[cfg(dayfly_faults)]
 use launch::fault::{Place, strike};
@@ -10,7 +10,8 @@ use crate::Trace;
 
 #[cfg(not(dayfly_faults))]
 impl Trace {
-    /// Marks an operation that can fail but is not a traced step. Does nothing.
+    /// Marks an operation that can fail but is not a traced step. In builds without fault injection,
+    /// this function does nothing.
     #[inline(always)]
     pub(crate) fn point(&self, _: &'static str, _: &str) -> Result<(), sys::Error> {
         Ok(())

@@ -107,7 +107,8 @@ struct Annotations {
     runc_version: &'static str,
 }
 
-/// Returns the features of this build, regardless of what the running kernel supports.
+/// Returns the features of this build, regardless of what the running kernel supports. The one exception is the list of
+/// supported seccomp flags.
 pub fn features() -> Features {
     let mut namespaces = Vec::from(NamespaceKind::ALL.map(NamespaceKind::name));
     namespaces.sort_unstable();

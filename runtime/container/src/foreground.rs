@@ -159,7 +159,8 @@ impl<'a> Carrier<'a> {
         Self { terminal, pending: [0; 4096], length: 0, input_open: true, output_open: true }
     }
 
-    /// Stores the descriptors that must be polled in the last two entries of `fds`; returns the number of entries used.
+    /// Stores the descriptors that must be polled in the last two entries of `fds`. Returns the number of entries of
+    /// `fds` to poll.
     fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
         let [_, _, _, input, output] = fds;
         // A descriptor that must not be read now is left out, because poll(2) reports a hang-up

@@ -9,7 +9,8 @@ use crate::record::{self, Found, Record};
 /// another id.
 ///
 /// # Panics
-/// If the parsed record differs from the original, or if an altered field that `delete` uses is not detected.
+/// If the record is accepted for another id, or if an accepted record is not accepted again after it was encoded once
+/// more.
 pub fn record(bytes: &[u8]) {
     assert!(!matches!(record::parse(bytes, "another-one"), Found::Whole(_)));
     let Some(stored) = record::decode_any(bytes) else { return };

@@ -43,7 +43,7 @@ fn try_run(
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 
-/// Runs poststart hooks once the program is running. If a hook fails, the caller ends the container, as in runc.
+/// Runs poststart hooks once the program is running. If a hook fails, kills the container, as runc does.
 pub(crate) fn after_start(container: &Container) -> Result<(), Error> {
     let hooks = read(container, "poststart", &container.record.poststart)?;
     if hooks.list.is_empty() {

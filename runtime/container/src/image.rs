@@ -36,9 +36,10 @@ pub struct ImageRun<'a> {
     pub directory: String,
     /// The image's name.
     pub name: String,
-    /// The command to run instead of the image's own; if empty, the image's command runs.
+    /// The words that replace the image's command. They follow the entrypoint. If empty, the image's command is used.
     pub command: &'a [&'a str],
-    /// The program to run before `command`, in place of the image's entrypoint and command.
+    /// The program and its first arguments, in place of the image's entrypoint and command. The words of `command` are
+    /// the following arguments.
     pub entrypoint: Option<Vec<String>>,
     /// Whether to allocate a terminal.
     pub tty: bool,

@@ -1,4 +1,4 @@
-//! Root filesystems from layers: the resources on the host that such a root filesystem needs, and their release.
+//! Root filesystems from layers. Takes the resources on the host that such a root filesystem needs, and releases them.
 
 pub(crate) mod record;
 mod stats;
@@ -29,7 +29,7 @@ const CONTAINERS: &str = "containers";
 /// The size in bytes of the tmpfs for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
 
-/// Releases the id ranges that a killed command took for a container but did not record.
+/// Releases the id ranges that a killed command took for a container, but did not write into the container's record.
 ///
 /// # Errors
 /// If a range cannot be released.
@@ -68,7 +68,8 @@ impl Prepared {
         self.claimed.take()
     }
 
-    /// Reports how the root filesystem was assembled: in one line of the trace and, if requested, in detail.
+    /// Adds a line to the trace that describes how the root filesystem was assembled. Stores `counts` for
+    /// [`Self::stats`].
     pub fn tell(&self, trace: &crate::Trace, counts: rootfs::Counts) {
         if trace.is_on() {
             trace.remark(stats::line(&self.recipe, counts));

@@ -63,9 +63,9 @@ impl Made {
 /// A container's directory that this command has created and locked.
 pub(crate) struct Claimed {
     pub directory: OwnedFd,
-    /// A second descriptor of the directory, which holds the lock, for a command that does not wait for `start`. The
-    /// command closes it when init continues; init's duplicate keeps the lock until execve(2). If `None`, `directory`
-    /// holds the lock.
+    /// A second descriptor of the directory, which holds the lock. It is used if init does not wait for `start`: the
+    /// command closes the descriptor when init continues, and init's duplicate keeps the lock until execve(2). If
+    /// `None`, `directory` holds the lock.
     pub lock: Option<OwnedFd>,
 }
 
@@ -290,8 +290,8 @@ impl Making<'_> {
     }
 }
 
-/// Waits until init has released the lock, too. Init's execve(2) closes descriptors one after the other, so that the
-/// lock may still be held when this command learns of the execve(2).
+/// Waits until init has closed its duplicate of the lock's descriptor. Init's execve(2) closes descriptors one after
+/// the other, so that the lock may still be held when this command learns of the execve(2).
 fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;

@@ -1,4 +1,4 @@
-//! The data of a container that is being created: from its bundle, the command line and the host.
+//! Collects the data from which a container is created. They come from the bundle, the command line and the host.
 
 use plan::{Kernel, Request};
 use rustix::fd::OwnedFd;

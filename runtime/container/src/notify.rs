@@ -131,7 +131,7 @@ pub(crate) fn listen(directory: BorrowedFd<'_>, trace: &Trace) -> Result<OwnedFd
     Ok(socket)
 }
 
-/// The service manager, and the container's socket, from which a foreground `run` forwards messages to the service
+/// The service manager and the container's socket. A foreground `run` forwards messages from this socket to the service
 /// manager.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -151,8 +151,8 @@ impl Relay {
         self.listener.as_ref()
     }
 
-    /// Reads pending messages, and forwards readiness to the manager. The main pid sent along is the pid of this
-    /// process, which waits for the container's exit. If the manager is missing, the container still runs.
+    /// Reads pending messages, and forwards readiness to the manager. The main pid that is sent to the manager is the
+    /// pid of this process, which waits for the container's exit. If the manager is missing, the container still runs.
     pub fn carry(&mut self) {
         let ready = self.listener.as_ref().and_then(receive);
         if let Some(ready) = ready {

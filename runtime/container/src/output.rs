@@ -40,8 +40,8 @@ pub(crate) struct Redirected {
 }
 
 impl Redirected {
-    /// Creates the log in a container's directory, with a maximum of `size` bytes, and an owner given as ids of the
-    /// host.
+    /// Creates a log of at most `size` bytes in a container's directory, and redirects the standard streams. `owner` is
+    /// the log's uid and gid on the host.
     pub fn begin(
         directory: BorrowedFd<'_>,
         size: u64,
@@ -195,7 +195,8 @@ fn copy(log: &OwnedFd, at: &mut u64) -> Result<(), Errno> {
     }
     let mut bytes = [0u8; PIECE];
     loop {
-        // A program can give the file any length, with holes that occupy no space of the tmpfs. So holes are skipped.
+        // A program can give the file any length by making holes, which occupy no space on the tmpfs. So holes are
+        // skipped.
         match seek(log, SeekFrom::Data(*at)) {
             Ok(data) => *at = data,
             Err(Errno::NXIO) if bound::is_at_the_end(*at) => {}
@@ -226,7 +227,8 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno
     if lines == 0 {
         return Ok(end);
     }
-    // Goes back at most by the space that the file occupies (st_blocks): all other bytes are holes, possibly exabytes.
+    // Searches no more bytes than the file occupies on the file system (st_blocks): the rest are holes, possibly
+    // exabytes of them.
     let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE as u64);
     let first = end.saturating_sub(blocks).max(if start <= end { start } else { 0 });
     let mut left = lines;
@@ -238,7 +240,7 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno
         let length = pread(log, &mut *room, start)?;
         for (place, byte) in room.get(..length).unwrap_or_default().iter().enumerate().rev() {
             let after = start + place as u64 + 1;
-            // A newline at the end does not begin a line.
+            // The newline at the end of the file does not begin another line.
             if *byte != b'\n' || after == end {
                 continue;
             }

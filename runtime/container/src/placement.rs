@@ -16,7 +16,7 @@ const PIN: &str = "run.dayfly.pin";
 /// The annotation equivalent to `--pool`, and its former name.
 const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
-/// Returns the value of the command line's option, or else of the annotation.
+/// Returns the value of the option, or, if the option was not given, the value of the annotation.
 fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {
     let annotation = |name: &&str| spec.annotations.get(*name).map(|value| &**value);
     option.or_else(|| names.iter().find_map(annotation))
@@ -51,7 +51,7 @@ pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<()
 /// Takes a cgroup from the requested pool, if any.
 ///
 /// # Errors
-/// If there is no such pool, or if the cgroup driver creates cgroups itself.
+/// If there is no such pool, or if the cgroup driver is not cgroupfs.
 pub(crate) fn pool(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,

@@ -1,11 +1,11 @@
 //! The record of a container on disk, in a compact binary format.
 //!
-//! A header of fixed size contains what may change after the record is first written: init's pid and identity, which
-//! are known only after the clone, and the limit on the sum of memory and swap. The body, encoded in postcard, contains
-//! everything else that later commands need, so that they do not read config.json again. The seccomp program, which
-//! `exec` installs, comes last. The whole record is on disk before the cgroup is created, so that anything left by a
-//! killed `create` can be found and removed. A checksum detects changes: altered bits could make `exec` grant other
-//! rights, or `delete` remove something else.
+//! A header of fixed size contains the fields that may change after the record is first written: init's pid and
+//! identity, which are known only after the clone, and the limit on the sum of memory and swap. The body, encoded in
+//! postcard, contains everything else that later commands need, so that they do not read config.json again. The seccomp
+//! program, which `exec` installs, comes last. The whole record is on disk before the cgroup is created, so that
+//! anything left by a killed `create` can be found and removed. A checksum detects changes: altered bits could make
+//! `exec` grant other rights, or `delete` remove something else.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -111,7 +111,8 @@ pub(crate) fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
     }
 }
 
-/// Returns a scope of the host's systemd instance, or of the caller's instance if the caller may not use the host's.
+/// Returns a scope of the host's systemd. If the caller may not use the host's systemd, returns a scope of the user's
+/// own systemd.
 fn scope(
     options: &CreateOptions<'_>,
     spec: &Spec<'_>,
@@ -135,8 +136,8 @@ fn scope(
     Ok(cgroup::Location::of_unit(&hierarchies, unit))
 }
 
-/// Returns the caller's own cgroup for a container without limits, which may stay there if the caller may not create
-/// another cgroup.
+/// Returns the caller's own cgroup, in which a container without limits may stay if the caller may not create another
+/// cgroup. Fails if the container has limits.
 fn without_cgroup(
     spec: &Spec<'_>,
     hierarchies: &cgroup::Hierarchies,

@@ -1,5 +1,5 @@
-//! Moves the command of an unprivileged user into a user namespace, in which the user is root: overlayfs requires this
-//! for images and other root filesystems from layers.
+//! Moves the command of an unprivileged user into a user namespace in which the user is root. Images and other root
+//! filesystems from layers require this, because mounting overlayfs requires root, at least of a user namespace.
 //!
 //! The command itself enters the namespace, and then executes itself again. No process stays outside, so that
 //! terminals, signals and exit codes behave as usual. The execve(2) is needed because the running binary is on a mount
@@ -46,8 +46,8 @@ pub fn enter(env: sys::Args, trace: &Trace) -> Result<(), Error> {
     Ok(())
 }
 
-/// Executes this program again. Returns only if the program's file has been replaced; this process then continues, and
-/// its binary is copied later.
+/// Executes this program again. Returns only if the program's file has been replaced or cannot be executed. This
+/// process then continues, and `launch::seal_self` copies its binary later.
 fn execute_again(args: sys::Args) {
     const OWN: &str = "/proc/self/exe";
     let open = || -> Result<OwnedFd, Errno> {
@@ -146,7 +146,7 @@ fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     }
 }
 
-/// Runs in the child: maps the parent's ids, once the parent is in its user namespace.
+/// Runs in the child. Waits until the parent has entered its new user namespace, and then maps the parent's ids.
 fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
     match read(go_on, &mut [0u8]) {
         Ok(1) => {}
@@ -162,9 +162,9 @@ fn map(member: Pid, helpers: &[IdHelper; 2], go_on: &OwnedFd) -> i32 {
 }
 
 impl Container {
-    /// Joins the user namespace that [`enter`] created for the command that created the container: only in this user
-    /// namespace does the caller have the right to enter the container. Does nothing if that command had no such user
-    /// namespace, if the container has its own user namespace, or if the caller is root.
+    /// Joins the user namespace that [`enter`] created for the command that created the container. Only in this user
+    /// namespace may the caller enter the container. Does nothing if that command had no such user namespace, if the
+    /// container has its own user namespace, or if the caller is root.
     ///
     /// # Errors
     /// Those of setns(2).

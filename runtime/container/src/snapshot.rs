@@ -87,8 +87,8 @@ fn is_root(mount: &RootMount<'_>) -> bool {
     InRoot::new(&*mount.target).relative().is_empty()
 }
 
-/// A prepared root filesystem. Some kernels need temporary resources on the host for the root filesystem. Dropping this
-/// value releases these resources, unless the container's record already contains them.
+/// A prepared root filesystem. On some kernels, it uses temporary resources on the host. Dropping this value releases
+/// the resources, unless the container's record already contains them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     root: Root,

@@ -12,7 +12,7 @@ use sys::Context;
 
 use crate::Error;
 
-/// The directory for root.
+/// The spool of root. Other users have one in /run/user.
 const DIRECTORY: &str = "/run/dayfly-trace";
 /// The maximum number and size of traces, so that authors of annotations cannot fill /run. The oldest traces are
 /// removed first.

@@ -1,4 +1,4 @@
-//! `--start-cpus`: starts containers from some CPUs without binding the containers to these CPUs.
+//! `--start-cpus`: selects the CPUs on which a container is started, without binding the container to these CPUs.
 //!
 //! Mounts contend for kernel locks, which are expensive when many distant CPUs compete for them. `dayfly host locks`
 //! shows which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program
@@ -50,13 +50,13 @@ impl StartCpus {
         }
     }
 
-    /// Returns the affinity before the start, which is restored for hooks on the host.
+    /// Returns the affinity that the command had before it moved. It is restored for hooks on the host.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
         Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
     }
 
-    /// Restores the affinity after the start.
+    /// Restores the command's affinity after the start.
     pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
         let Some(own) = &self.0 else { return Ok(()) };
         trace.point("go", "to own cpus")?;

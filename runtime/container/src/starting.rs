@@ -27,8 +27,8 @@ impl Starting {
     pub const PROMPT: Duration = launch::PROMPT;
 
     /// Connects to the init of container `id` in the state root `root`, without reading the container's record. Returns
-    /// `None` if [`Container::start`](crate::Container::start) must be called instead: it reports why the container
-    /// cannot be started, and waits where this function would block.
+    /// `None` if this is impossible or would block. The caller must then call
+    /// [`Container::start`](crate::Container::start), which reports why the container cannot be started, or waits.
     ///
     /// The container must have neither startContainer nor poststart hooks: this type neither runs
     /// poststart hooks nor removes a container whose hook has failed.
@@ -41,7 +41,7 @@ impl Starting {
         Some(Self { directory, socket, withdrawal: Withdrawal::None })
     }
 
-    /// Returns whether the init of container `id` waits to be started, even if it is frozen.
+    /// Returns whether the init of container `id` waits to be started. A frozen init counts as waiting.
     pub fn is_due(root: &str, id: &str) -> bool {
         open(root, id).is_some_and(|directory| {
             launch::waiter(&path_in(directory.as_fd(), START)) == Waiter::Waiting
@@ -53,7 +53,7 @@ impl Starting {
         launch::begin(&self.socket).is_ok()
     }
 
-    /// Takes the message back from a frozen init. Returns false if init has already read it: the start goes on.
+    /// Takes the message back from a frozen init. Returns false if init has read the message; the start then goes on.
     pub fn withdraw(&mut self) -> bool {
         self.withdrawal = launch::withdraw(&self.socket);
         self.withdrawal == Withdrawal::Done
@@ -72,7 +72,7 @@ impl Starting {
     /// Ends the start, after [`fd`](Self::fd) has become readable.
     ///
     /// # Errors
-    /// If execve(2) failed, or if init was killed.
+    /// If execve(2) failed, if init was killed, or if init ignored the message because of [`withdraw`](Self::withdraw).
     pub fn finish(self) -> Result<(), Error> {
         let path = path_in(self.directory.as_fd(), START);
         match launch::finish(&self.socket, &path, self.withdrawal)? {

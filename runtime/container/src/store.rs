@@ -95,7 +95,7 @@ impl Store {
         if beginning.len() < LEAST || !is_hex(beginning) {
             return Ok(None);
         }
-        // The id is complete: a killed `create` left a directory with exactly this name.
+        // A directory has exactly this name, so `beginning` is a whole id. A killed `create` left the directory.
         if self.directory(beginning).is_ok() {
             return Ok(None);
         }
@@ -217,7 +217,8 @@ impl Store {
                     }
                     check_owner(&directory, id)?;
                     check_free(directory.as_fd(), id)?;
-                    // The directory's creator may be about to lock it and to write the record.
+                    // The directory's creator may be about to lock it and to write the record. So the check is repeated
+                    // under the lock.
                     lock(directory.as_fd()).map_err(|_| Error::Exists(id.into()))?;
                     check_free(directory.as_fd(), id)?;
                     self.remove(directory.as_fd(), id)?;
@@ -252,8 +253,8 @@ impl Store {
     }
 
     /// Removes the remains of a container whose record is missing or damaged: its directory, the process named in a
-    /// damaged record, if that process is alive, and the process's cgroup. `delete` calls this, for a damaged record
-    /// only with `--force`.
+    /// damaged record, if that process is alive, and the process's cgroup. `delete` calls this function. If the record
+    /// is damaged, `delete` calls it only with `--force`.
     ///
     /// # Errors
     /// If the process or its cgroup cannot be removed.
@@ -283,8 +284,8 @@ impl Store {
         self.remove(directory.as_fd(), id)
     }
 
-    /// Opens and locks a container's directory. Returns `None` if there is no such directory, or if another command holds
-    /// the lock: one that is creating the container, or has just completed it.
+    /// Opens and locks a container's directory. Returns `None` if there is no such directory, or if another command
+    /// holds the lock. Such a command is creating or removing the container, or has just done so.
     fn seize(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
         check_id(id)?;
         let Ok(directory) = self.directory(id) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The trace of a command: when it is requested, where it is written, and the entries for the command as a whole.
+//! The trace of a command: how it is requested, where it is written, and the entries that concern the whole command.
 //!
 //! A trace is requested by `--trace`, by an environment variable, or by an annotation of the container. The annotation
 //! is for engines that pass on neither options nor environment. The trace is written at the end of the command, even if

@@ -1,9 +1,9 @@
-//! The messages between the two actors, over one socket.
+//! The messages between parent and init, over one socket.
 //!
 //! Init does not ask for permission before a step. It sends `Hooks` when its namespaces exist (only if the parent waits
-//! for this message), `Ready` when every step that can fail before the program has succeeded, and `Failed` when a step
-//! fails. The parent answers with one byte. When the socket closes, init has executed the container's program: all our
-//! descriptors are close-on-exec.
+//! for this message), `Listener` when a filter with a listener is loaded, `Ready` when the set-up is complete, and
+//! `Failed` when a step fails. Each message from the parent is one byte. All descriptors of init are close-on-exec, so
+//! the socket closes when init executes the container's program.
 
 use rustix::fd::{AsFd, OwnedFd, RawFd};
 use rustix::io::{Errno, read, write};
@@ -27,7 +27,7 @@ pub enum Message {
     Listener(i32),
     /// Everything before `start` is done.
     Ready,
-    /// An intermediate created init; the message carries its pidfd.
+    /// An intermediate has created init; the message carries init's pidfd.
     Delivered,
     /// A step failed.
     Failed {
@@ -47,8 +47,8 @@ pub enum Message {
 pub enum Word {
     /// Id mappings and limits are in place.
     Admitted = b'a' as isize,
-    /// The parent has moved init to its cgroups. An intermediate could not create init there, because the PID limit
-    /// left no room for both.
+    /// The parent has moved init to its cgroups. Sent only if an intermediate could not create init there, because the
+    /// PID limit left no room for both processes.
     Moved = b'm' as isize,
     /// The hooks have run.
     HooksDone = b'h' as isize,
@@ -115,9 +115,8 @@ pub fn announce(fd: impl AsFd, message: &Message) -> Result<(), Errno> {
     send(fd, &[kind], SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Reports the number of the filter's listener. Uses write(2), the only system call that a filter
-/// with a listener must not pass to the agent: the agent receives the listener only after this
-/// message.
+/// Reports the number of the filter's listener. Uses write(2), because a filter may not pass this call to the agent:
+/// the agent receives the listener only after this message, so it could not answer earlier.
 ///
 /// # Errors
 /// Those of write(2); if the parent is gone, SIGPIPE kills init.
@@ -154,8 +153,8 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     let length = loop {
         match read(fd.as_fd(), &mut bytes) {
             Err(Errno::INTR) => {}
-            // Init closed the socket before it had read all our messages. The first read returns
-            // this error; later reads return the messages that init sent before.
+            // Init closed the socket before it had read all of the parent's messages. The first read returns this
+            // error; later reads return the messages that init sent before.
             Err(Errno::CONNRESET) if !unread => unread = true,
             result => break result?,
         }
@@ -166,11 +165,11 @@ pub fn listen(fd: impl AsFd) -> Result<Message, Errno> {
     }
 }
 
-/// Returns the last message from init if it reports a failure; does not wait.
+/// Returns init's report of a failure, if init has sent one. Does not wait.
 pub fn heard_failure(fd: impl AsFd) -> Option<Message> {
     let mut bytes = [0u8; LONGEST];
-    // The last message follows messages not read yet, and possibly ECONNRESET because init did not read all our
-    // messages.
+    // A report of a failure is init's last message, so other unread messages may come first. recv(2) may also return
+    // ECONNRESET first, if init has not read all of the parent's messages.
     for _ in 0..4 {
         match recv(fd.as_fd(), &mut bytes, RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return None,

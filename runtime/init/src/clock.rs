@@ -33,8 +33,8 @@ impl Refused {
     }
 }
 
-/// Selects the time namespace for this process's children. The offsets of a new namespace are written before a process
-/// enters it, as the kernel requires.
+/// Selects the time namespace in which this process's future children are created. The offsets of a new namespace are
+/// written before a process enters it, as the kernel requires.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -48,8 +48,8 @@ pub fn enter(time: TimeNamespace<'_>, slots: &Slots) -> Result<(), Refused> {
     }
 }
 
-/// Creates a time namespace with these offsets and enters it; called by init. setns(2) requires a process with memory
-/// of its own, and CAP_SYS_ADMIN in its user namespace.
+/// Creates a time namespace with these offsets and enters it; called by init. For this, setns(2) requires that init
+/// shares its memory with no other process and has CAP_SYS_ADMIN in its user namespace.
 pub(crate) fn make_and_enter(offsets: &str, proc: BorrowedFd<'_>) -> Result<(), Failure> {
     make(offsets, proc).map_err(|refused| match refused {
         Refused::Offsets(errno) => Failure::new("write timens_offsets", errno),

@@ -1,4 +1,4 @@
-//! The clone: creates init, in memory of its own or in the parent's.
+//! The clone: creates init, with a copy of the parent's memory or sharing the parent's memory.
 
 use core::ffi::c_void;
 
@@ -23,7 +23,8 @@ pub unsafe fn begin(
     flags: CloneFlags,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Child, Errno> {
-    // The first reading of the clock looks up the vDSO and allocates, which init must not do.
+    // The first reading of the clock looks up the vDSO and allocates. Init must not allocate, so the parent reads the
+    // clock once before the clone.
     sys::recorder::now();
     let argument = (&raw const *job).cast();
     match job.memory {

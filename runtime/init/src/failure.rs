@@ -18,14 +18,14 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure of an operation. Operations are named like their man pages.
+    /// Returns the failure of an operation. `op` names the operation, which is a system call as a rule.
     pub fn new(op: &'static str, errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(op.as_bytes());
         failure
     }
 
-    /// Returns a failure with a text that another process has reported.
+    /// Returns a failure that another process has reported, with that process's text.
     pub fn said(text: &[u8], errno: Errno) -> Self {
         let mut failure = Self { errno, text: [0; ROOM], length: 0 };
         failure.push(text);

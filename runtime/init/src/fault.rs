@@ -1,7 +1,7 @@
 //! Fault injection for tests: in builds with `--cfg dayfly_faults`, one step of a command can be made to fail, to be
 //! delayed, or to kill its process. Other builds contain no fault injection.
 
-/// The actor whose steps are counted.
+/// The actor in whose steps a fault is injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The plan's list for the parent.
@@ -34,13 +34,13 @@ mod point {
     use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// Place and step of the fault, and whether it kills; 0 if no fault is set.
+    /// Place, step and kind of the fault; 0 if no fault is set.
     static ARMED: AtomicU32 = AtomicU32::new(0);
     const KILL: u32 = 1 << 31;
     const ALLOCATE: u32 = 1 << 30;
     const LATE: u32 = 1 << 29;
     const KINDS: u32 = KILL | ALLOCATE | LATE;
-    /// The delay in nanoseconds: longer than any other process of a start takes.
+    /// The delay in nanoseconds. It is longer than the run time of any other process of a start.
     const DELAY: i64 = 100_000_000;
 
     /// Parses `PLACE:STEP:KIND`. PLACE is the name of a [`Place`], STEP a number from 0. KIND is
@@ -71,7 +71,8 @@ mod point {
         true
     }
 
-    /// Injects the fault if it is set for this step: fails, delays the step, or kills the process.
+    /// Injects the fault, if one is set for this step: returns an error, delays the step, allocates, or kills the
+    /// process.
     ///
     /// # Errors
     /// EIO.

@@ -1,4 +1,4 @@
-//! Creation of detached file systems: by init, or by the parent if they use resources of the host.
+//! Creation of detached file systems: by init or, if a file system uses resources of the host, by the parent.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::mount::{
@@ -13,7 +13,7 @@ use crate::step::{MountFs, Parameter};
 /// Creates the file system with its attributes and propagation; its root gets the permissions `mode`, if given.
 ///
 /// # Errors
-/// Names the failed call, with the kernel's message.
+/// The failure names the failed call, and includes the kernel's message.
 pub fn make(step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
     let context = fsopen(step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
     let configured = configure(context.as_fd(), step, mode);
@@ -64,7 +64,8 @@ pub(crate) fn set(context: BorrowedFd<'_>, parameters: &[Parameter<'_>]) -> Resu
     Ok(())
 }
 
-/// Adds the kernel's error message, which is read from the context's descriptor: "e tmpfs: Bad value for 'size'".
+/// Adds the kernel's error message, which is read from the context's descriptor, for example "e tmpfs: Bad value for
+/// 'size'".
 pub(crate) fn with_kernel_log(failure: Failure, context: BorrowedFd<'_>) -> Failure {
     let mut text = [0u8; 160];
     match rustix::io::read(context, &mut text) {

@@ -1,7 +1,7 @@
 //! Runs hooks: programs that read the container's state from standard input and may have a time limit.
 //!
-//! Used by the parent, by init and by later commands. State and output are passed in memfds. A pipe
-//! could fill up; with memfds, only the pidfd needs to be polled.
+//! Used by the parent, by init and by later commands. State and output are passed in memfds. A pipe could fill up, so
+//! dayfly would have to poll the pipe as well; with memfds, dayfly polls only the hook's pidfd.
 
 use core::ffi::CStr;
 use core::fmt::Write;
@@ -21,8 +21,8 @@ use crate::step::{Hook, Hooks, StateText};
 /// The number of bytes of a failed hook's output that the error quotes.
 const QUOTED: usize = 160;
 
-/// The first word of the output of a hook's process that could not execute the hook. Go programs, such as runc, write
-/// the same word.
+/// The text with which the output begins if a hook's process could not execute the hook. Go programs, such as runc,
+/// write the same text.
 const NOT_EXECUTED: &[u8] = b"fork/exec ";
 
 /// A hook that failed.
@@ -42,7 +42,7 @@ pub struct HookFailure {
 pub struct Manner<'a> {
     /// The working directory of the hooks.
     pub directory: Option<&'a CStr>,
-    /// The value of HOME for hooks with the process's environment.
+    /// The value of HOME for hooks that get the environment of the container's process.
     pub home: Option<&'a CStr>,
     /// Called in each hook's process right before its exec.
     pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,
@@ -58,7 +58,7 @@ pub type Lived<'a> = dyn Fn(&Hook<'_>, Pid, (u64, u64)) + 'a;
 pub enum Reason {
     /// The hook could not be started, or waited for.
     Errno(Errno),
-    /// The hook's process could not execute the hook; its output contains the path and the operation.
+    /// The hook's process could not execute the hook. The output contains the path and the operation.
     NotExecuted(Errno),
     /// The hook exited with this status.
     Status(i32),

@@ -3,10 +3,11 @@
 //!
 //! - if new namespaces must belong to a joined user namespace: clone3(2) assigns them to the caller's user namespace,
 //!   so the caller must join the intended one first;
-//! - if init is created in a PID namespace with other processes: they could stop init before its first instruction, and
-//!   see everything it inherited. So the intermediate, which is invisible to them, runs init's first steps and closes
-//!   descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply, the intermediate works
-//!   in the parent's memory, and the parent waits for its exit, which costs less than a copy of the memory.
+//! - if init is created in a PID namespace with other processes: these processes could stop init before its first
+//!   instruction, and see everything that init inherited. So the intermediate, which is invisible to them, runs init's
+//!   first steps and closes descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply,
+//!   the intermediate shares the parent's memory, which costs less than a copy. The parent then waits for the
+//!   intermediate's exit.
 
 use core::sync::atomic::Ordering;
 

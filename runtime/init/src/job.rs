@@ -10,8 +10,8 @@ use sys::seccomp::Instruction;
 use crate::slots::Slots;
 use crate::step::{InitStep, Intermediate, Memory, StateText, TimeNamespace};
 
-/// Init's input. An init in the parent's memory reads this data until its exec, so the data is
-/// never freed. Descriptors are numbers, which refer to init's own copies.
+/// Init's input. An init that shares the parent's memory reads this data until its exec, so the data is never freed.
+/// Descriptors are stored as numbers, which refer to init's own copies of the descriptors.
 #[derive(Debug)]
 pub struct Job {
     /// The steps.
@@ -22,16 +22,16 @@ pub struct Job {
     pub state: StateText<'static>,
     /// The descriptors that the steps use.
     pub slots: Slots,
-    /// The files that init writes to join hierarchies it was not created in: `tasks` or `cgroup.procs`.
+    /// The files to which init writes to join the cgroups in which it was not created: `tasks` or `cgroup.procs`.
     pub procs: &'static [RawFd],
     /// Init's end of the channel.
     pub channel: RawFd,
     /// The parent's end of the channel, which init closes first.
     pub parent_end: RawFd,
-    /// The socket on which an intermediate with memory of its own reports. On the channel, its report could arrive
-    /// after messages from init.
+    /// The socket over which an intermediate reports to the parent, if the intermediate does not share the parent's
+    /// memory. Over the channel, the intermediate's report could arrive after messages from init.
     pub relay: Option<RawFd>,
-    /// The time line of init's steps, if traced.
+    /// The time line of init's steps, if the start is traced.
     pub recorder: Option<Recorder>,
     /// The new namespaces that an intermediate creates together with init.
     pub flags: CloneFlags,
@@ -39,26 +39,28 @@ pub struct Job {
     pub intermediate: Option<Intermediate>,
     /// The time namespace for the intermediate, if any.
     pub time: Option<TimeNamespace<'static>>,
-    /// The memory that init works in, or the intermediate if there is one.
+    /// Whether the parent's child shares the parent's memory. The child is the intermediate, if there is one, or else
+    /// init.
     pub memory: Memory,
-    /// The descriptors that an intermediate leaves open if it closes inherited ones.
+    /// The descriptors that stay open if an intermediate closes the inherited ones.
     pub kept: &'static [RawFd],
-    /// Whether the parent moves init to init's cgroups after the clone.
+    /// Whether the parent moves init to init's cgroups after the clone. If not, init is created there or moves itself.
     pub is_moved: bool,
     /// The step before which init stops, in test builds.
     pub pause: Option<usize>,
-    /// The pid of the init created by an intermediate in the parent's memory; 0 before its creation.
+    /// Init's pid, stored by an intermediate that shares the parent's memory; 0 until init is created.
     pub made: AtomicI32,
 }
 
 impl Job {
-    /// Returns whether an intermediate works in the parent's memory.
+    /// Returns whether there is an intermediate that shares the parent's memory.
     pub fn relay_shares(&self) -> bool {
         self.intermediate.is_some() && self.relay.is_none()
     }
 
-    /// Returns the number of the step that creates a cgroup namespace, if the intermediate leaves that step to init:
-    /// the namespace must be rooted at the cgroup to which the parent moves init.
+    /// Returns the number of the step that creates a cgroup namespace, if the intermediate leaves that step to init.
+    /// The intermediate does so if the parent moves init after the clone, because the cgroup to which init is moved
+    /// must become the namespace's root.
     pub fn late_cgroup_namespace(&self) -> Option<usize> {
         let steps = self.intermediate.filter(|_| self.is_moved)?.steps;
         let mut first = self.steps.iter().take(steps);

@@ -10,7 +10,8 @@
 //! | [`network`], [`holder`] | helper processes that exit before init's exec |
 //!
 //! If init shares the parent's memory, an allocation would corrupt the heap of both. So this crate has no heap and
-//! calls no code that uses one: `cargo check -p dayfly-init` builds it with a `sys` and a rustix without a heap.
+//! calls no code that uses one. `cargo check -p dayfly-init` verifies this: it builds the crate with `sys` and rustix,
+//! both without the feature `alloc`.
 #![cfg_attr(not(test), no_std)]
 #![allow(
     clippy::result_large_err,

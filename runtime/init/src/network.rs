@@ -1,10 +1,9 @@
 //! The network maker: creates the container's network namespace while the parent and init do everything else.
 //!
-//! A network namespace takes longer to create than any other namespace, about half a millisecond,
-//! and is first needed when sysfs is mounted. The network maker shares the parent's memory, passes
-//! the namespace to init over a socket that only these two use, and exits. If a CPU is idle, the
-//! network maker runs in parallel with parent and init. If not, its run time adds to the duration
-//! of the start.
+//! A network namespace takes longer to create than any other namespace, about half a millisecond, and is first needed
+//! when sysfs is mounted. The network maker shares the parent's memory, passes the namespace to init over a socket that
+//! only the network maker and init use, and exits. If a CPU is idle, the network maker runs in parallel with parent and
+//! init. If not, its run time adds to the duration of the start.
 
 use core::ffi::c_void;
 
@@ -18,7 +17,7 @@ use sys::stack::Stack;
 
 use crate::fault::{Place, strike};
 
-/// The payload sent along with the namespace.
+/// The byte that is sent along with the namespace's descriptor.
 const MADE: u8 = b'n';
 
 /// The steps of the network maker, in order.
@@ -29,11 +28,11 @@ pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 pub struct Maker {
     /// The network maker's end of the socket.
     pub socket: RawFd,
-    /// The time line of the steps, if traced.
+    /// The time line of the steps, if the start is traced.
     pub recorder: Option<Recorder>,
 }
 
-/// Starts a network maker, whose exit sends no signal.
+/// Starts a network maker. Its exit sends no signal to the parent.
 ///
 /// # Errors
 /// Those of clone3(2), and ENOMEM.

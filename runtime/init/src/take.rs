@@ -54,7 +54,7 @@ pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
     Ok(fd)
 }
 
-/// Copies a mount tree of the container, from an opened file in it.
+/// Copies a mount tree of the container; `place` is the opened top of the tree.
 pub(crate) fn tree_of(
     place: impl AsFd,
     tree: &CloneTree<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn tree_of(
     Ok(fd)
 }
 
-/// The operation named in an error that only a bug in the plan can cause.
+/// The name of the operation in errors that only a bug in the plan can cause.
 pub const OUT_OF_ORDER: &str = "steps out of order";
 
 /// Sets attributes, propagation and id mapping of a detached copy.
@@ -119,17 +119,17 @@ pub fn map_ids(
     })
 }
 
-/// The attributes of bound device nodes. The inode is the host's and belongs to uid 0. Without
-/// these attributes, root of the container could change the inode's mode, owner, times and
-/// attributes. A device on a read-only mount can still be written to. The mounts are not noexec,
-/// which would also forbid mmap(2) with PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
+/// The attributes of bind mounts of the host's device nodes. The inode is the host's and belongs to uid 0. Without
+/// these attributes, root of the container could change the inode's mode, owner, times and extended attributes. A
+/// device on a read-only mount can still be written to. The mounts are not noexec, which would also forbid mmap(2) with
+/// PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
 pub const LENT: MountAttr =
     MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
 
 /// The attributes of the mounts that cover masked files: those of [`LENT`], and noexec.
 pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
 
-/// Copies a device node as a mount, verified after opening.
+/// Makes a detached bind mount of a device node, and verifies the type and number of the mounted node.
 ///
 /// # Errors
 /// The failed operation; ENODEV if the file is a different device.

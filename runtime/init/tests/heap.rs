@@ -1,4 +1,4 @@
-//! Checks that this crate does not depend on a heap: without one, the compiler rejects allocations.
+//! Checks that this crate does not link the crate `alloc`: without that crate, the compiler rejects allocations.
 
 use std::fs;
 use std::path::Path;

@@ -37,10 +37,9 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the error to report for a launch that failed with `error`. If the kernel kills new
-/// processes in the cgroup, this may be the only cause of `error`, and the result is
-/// [`Error::Stillborn`]. Otherwise the result is `error` itself. `console` is the connection to the
-/// console socket.
+/// Returns the error to report for a launch that failed with `error`. The result is [`Error::Stillborn`] if `error` may
+/// be caused by the death of an init that was cloned into the cgroup, and if the kernel kills new processes in the
+/// cgroup. Otherwise the result is `error` itself. `console` is the connection to the console socket.
 #[cold]
 pub(crate) fn reason_of(
     error: Error,

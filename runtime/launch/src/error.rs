@@ -46,7 +46,7 @@ pub enum Error {
     Program {
         /// The error message, in the form that engines parse.
         text: String,
-        /// ENOENT, EACCES or another.
+        /// The errno: ENOENT, EACCES or another.
         errno: Errno,
     },
     /// The configuration would change the host.

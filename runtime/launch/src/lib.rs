@@ -1,4 +1,4 @@
-//! Runs a plan: the parent and init.
+//! Runs a plan, in the parent process and in init.
 //!
 //! [`launch`] runs the plan's list of steps for the parent. One of these steps, the clone, creates init
 //! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If a step fails, init is
@@ -57,7 +57,7 @@ pub struct Given {
     pub start: Option<OwnedFd>,
     /// For [`Slot::CONSOLE`]: a connected socket.
     pub console: Option<OwnedFd>,
-    /// For [`Slot::CONTAINER`]: the pidfd of the init that an exec joins.
+    /// For [`Slot::CONTAINER`]: the pidfd of the container's init, for an exec.
     pub container: Option<OwnedFd>,
     /// For [`Slot::TEMPLATE`]: the template mount namespace.
     pub template: Option<OwnedFd>,
@@ -81,9 +81,9 @@ fn slots_of(plan: &Plan) -> Slots {
     Slots::new(places.leak())
 }
 
-/// Runs a plan until init continues to its program, or waits for `start`. `bundle` is the working directory of hooks on
-/// the host. `on_turn` is called when init exists, and again before init continues to its program. The plan must stay
-/// alive, because an init that shares this process's memory and waits for `start` reads the plan later.
+/// Runs the parent's steps of a plan. Afterwards init runs its program, is about to execute it, or waits for `start`.
+/// `bundle` is the working directory of hooks on the host. `on_turn` is called at each [`Turn`]. The plan is `'static`,
+/// because an init that shares this process's memory may read the plan after this function has returned.
 ///
 /// # Errors
 /// The error of the step that failed. Everything that the launch had created is removed.

@@ -1,4 +1,5 @@
-//! The mounts of a plan that exist before init, for a container whose processes another program creates.
+//! Makes the mounts that a plan makes before it creates init. Used for a container whose processes criu creates
+//! (`restore`).
 
 use core::ffi::CStr;
 
@@ -45,7 +46,7 @@ impl Mounts {
         self.slots.get(Slot::ROOT)
     }
 
-    /// Returns the device that covers masked files, if there are any.
+    /// Returns the mount that covers masked files, or `None` if the plan masks no files.
     pub fn mask(&self) -> Option<BorrowedFd<'_>> {
         self.slots.get(Slot::NULL)
     }

@@ -1,9 +1,9 @@
 //! Moves network devices of the host to the container (`linux.netDevices`).
 //!
-//! All devices are looked up, and their new names checked, before the first device is moved: when a move fails, the
-//! device may be in the container nevertheless, because the kernel renames it after moving it. A move removes the
-//! device's addresses and sets it down. So permanent addresses of global scope are added again, and the device is set
-//! up. When the namespace ends, the kernel returns physical devices to the host and removes virtual ones.
+//! All devices are looked up, and their new names checked, before the first device is moved. After a failed move, the
+//! device may be in the container nevertheless, because the kernel first moves the device and then renames it. A move
+//! removes the device's addresses and sets it down. So permanent addresses of global scope are added again, and the
+//! device is set up. When the namespace ends, the kernel returns physical devices to the host and removes virtual ones.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -75,7 +75,7 @@ impl<'a> Found<'a> {
         inside.set_up(index).context(MOVE, self.object("fail to set up interface"))
     }
 
-    /// Returns the object for an error.
+    /// Returns the text that names this device and its new name in an error, followed by `what`.
     fn object(&self, what: &str) -> String {
         let NetDevice { name, inside } = self.device;
         format!("{name} to {inside} in the container: {what}")

@@ -10,8 +10,8 @@ use sys::Context;
 use sys::clone::Child;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
-/// __WALL of waitid(2), which is needed for a process whose exit sends no signal. A signal from the network maker
-/// would only wake a command that waits for its container.
+/// __WALL of waitid(2), which is needed to wait for a process whose exit sends no signal. The network maker's exit
+/// sends no signal, because the signal would only wake a command that waits for its container.
 pub(crate) const ALL: WaitIdOptions = WaitIdOptions::from_bits_retain(0x4000_0000);
 
 /// A network namespace being created.
@@ -47,8 +47,8 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// Reaps the network maker. If init received the namespace, the process has exited long ago. Otherwise the
-    /// namespace is not needed, and the process is killed first.
+    /// Reaps the network maker. If init has received the namespace, the network maker exited long ago. Otherwise the
+    /// namespace is not needed, and the network maker is killed first.
     fn drop(&mut self) {
         let maker = WaitId::PidFd(self.maker.pidfd.as_fd());
         let ended = WaitIdOptions::EXITED | ALL;

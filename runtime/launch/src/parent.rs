@@ -46,7 +46,7 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 pub enum Turn<'a> {
     /// Init exists. No program of the container runs before the callback returns.
     Born(&'a Child),
-    /// Init is about to continue to its program.
+    /// The parent is about to send init the message that it may continue ([`Word::Commit`]).
     GoesOn,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Parent<'a> {
     pub cgroup: Option<Cgroup>,
     /// The process that keeps the cgroup's systemd scope alive until init is in it.
     pub holder: Option<Holder>,
-    /// Whether init was created outside its cgroup, although the plan requests to create it there.
+    /// Whether init was created outside its cgroup, although the plan requires a clone into the cgroup.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,

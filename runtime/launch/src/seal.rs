@@ -28,11 +28,11 @@ use trace::{Phase, Tracer};
 pub const SEALED: &str = "DAYFLY_SEALED";
 
 /// Ensures that this process, which began at `entered`, runs from a file that cannot be written to. If its binary is
-/// not on a read-only mount yet, the process replaces its mappings with mappings of the file that `kept` opens: the
-/// binary on a read-only mount that an earlier command has kept. If there is no such file, or if the replacement fails,
-/// the process makes a new read-only mount, replaces its mappings with mappings of the file on this mount, and returns
-/// the mount. If no such mount can be made, or if the mappings cannot be replaced, the program executes itself again
-/// and then calls this function a second time.
+/// already on a read-only mount, nothing is done. Otherwise `kept` opens the binary on a read-only mount that an
+/// earlier command has kept, and the process replaces its mappings of the binary with mappings of this file. If there
+/// is no such file, or if the replacement fails, the process makes a new read-only mount, replaces its mappings with
+/// mappings of the file on this mount, and returns the mount. If no such mount can be made, or if the mappings cannot
+/// be replaced, the program executes itself again and then calls this function a second time.
 ///
 /// # Errors
 /// If no safe copy could be made.

@@ -118,12 +118,12 @@ pub fn begin(socket: &OwnedFd) -> Result<(), Errno> {
 /// The result of [`withdraw`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// Init has not read the message, and ignores it when it does.
+    /// Init has not read the message. When init reads it, init will ignore it.
     Done,
     /// The message was not taken back, or init had read it already: the program starts, or init reports a failure.
     None,
-    /// Init has read the message during the withdrawal. The socket closes in any case. If init waits afterwards, the
-    /// program was not started.
+    /// Init read the message during the withdrawal, and may have started the program or ignored the message. The
+    /// connection closes in both cases. If init still waits for `start` afterwards, the program was not started.
     Unsure,
 }
 
@@ -137,7 +137,7 @@ pub fn withdraw(socket: &OwnedFd) -> Withdrawal {
     if sys::net::has_unread(socket) { Withdrawal::Done } else { Withdrawal::Unsure }
 }
 
-/// Waits until init sends something or hangs up; returns false after `time`.
+/// Waits until init sends a message or closes the connection. Returns false if neither happens within `time`.
 fn answers(socket: &OwnedFd, time: Option<&Timespec>) -> bool {
     loop {
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], time) {
@@ -155,7 +155,7 @@ fn answers(socket: &OwnedFd, time: Option<&Timespec>) -> bool {
 /// The error of exec, or of a startContainer hook; EAGAIN if there is no result yet.
 pub fn finish(socket: &OwnedFd, path: &str, withdrawal: Withdrawal) -> Result<Start, Error> {
     match channel::listen(socket).context("read", path)? {
-        // Init has read the message, but may have seen the withdrawal.
+        // Init has read the message, but may have ignored it because of the withdrawal.
         Message::Closed if withdrawal == Withdrawal::Unsure && waiter(path) == Waiter::Waiting => {
             Ok(Start::Frozen)
         }

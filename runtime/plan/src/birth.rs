@@ -1,4 +1,4 @@
-//! The creation of init: the fast paths that this container can use.
+//! Decides how init is created, and which fast paths this container can use.
 
 use spec::{Linux, Spec};
 use sys::clone::CloneFlags;
@@ -14,7 +14,7 @@ use crate::step::Memory;
 /// process that shares init's memory, including the parent, which has to report the failure.
 const ROOM_TO_SHARE: i64 = 64 << 20;
 
-/// The properties of the creation of init.
+/// The decisions about how init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
     /// Whether init's mount namespace starts as a copy of the template, which contains one empty
@@ -23,13 +23,13 @@ pub struct Birth {
     pub from_template: bool,
     /// Whether the network maker creates init's network namespace while init is being set up.
     pub parallel_network: bool,
-    /// Whether init waits for the network namespace just before it mounts the first sysfs of the
-    /// configuration. If not, sysfs is mounted after all other mounts, and init waits before that.
+    /// Whether init waits for the network namespace just before it mounts the first sysfs of the configuration. If not,
+    /// init mounts sysfs after all other mounts, and waits for the network namespace just before that.
     pub mounts_in_turn: bool,
-    /// The memory that init works in.
+    /// Whether init shares the parent's memory.
     pub memory: Memory,
-    /// The memory that an intermediate works in, unless it joins a user or time namespace, which requires memory of its
-    /// own.
+    /// Whether an intermediate shares the parent's memory. An intermediate that joins a user or time namespace never
+    /// does.
     pub intermediate_memory: Memory,
     /// Whether init is created in its cgroup.
     pub into_cgroup: bool,
@@ -68,8 +68,8 @@ impl Birth {
                 && linux.net_devices.is_empty()
                 && namespaces.new.contains(CloneFlags::NEWNET),
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
-            // An init that opens mounts itself stores their descriptors in the slot table, so it needs memory of its
-            // own.
+            // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
+            // parent's memory.
             memory: match host_time && !confined {
                 true => memory(spec, linux, namespaces, fast_paths),
                 false => Memory::Copied,
@@ -87,9 +87,9 @@ impl Birth {
     }
 }
 
-/// Returns whether the container needs the host's mounts in its own namespace until pivot_root(2): if hooks that enter
-/// the namespace look for programs and the rootfs at their paths on the host, if init creates a file system from
-/// a path of the host, or if the root shares propagation with the host.
+/// Returns whether the container needs the host's mounts in its own namespace until pivot_root(2). There are three
+/// reasons: hooks that enter the namespace look for programs and the rootfs at their paths on the host; init creates a
+/// file system from a path of the host; or the root shares mount events with the host.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
     let hooks = &spec.hooks;
     !hooks.prestart.is_empty()
@@ -99,11 +99,10 @@ fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
 
-/// Returns the memory that init works in. Init shares the parent's memory only if no other program
-/// runs in init's PID namespace before init's exec: a hook in that namespace could trace init, and
-/// so write to the parent's memory. If tmpcopyup copies data, init has memory of its own: the
-/// kernel charges pages to the cgroup of the process that owns the memory, and this data must be
-/// charged to the container.
+/// Returns whether init shares the parent's memory. Init shares the parent's memory only if no other program runs in
+/// init's PID namespace before init's exec: a hook in that namespace could trace init, and so write to the parent's
+/// memory. Init also gets a copy of the memory if a mount has the option tmpcopyup: the kernel charges pages to the
+/// cgroup of the process that owns the memory, and the copied files must be charged to the container.
 fn memory(
     spec: &Spec<'_>,
     linux: &Linux<'_>,

@@ -1,10 +1,10 @@
-//! The caller of dayfly, and what a start without privileges on the host does differently.
+//! The caller of dayfly, and the differences of a start without privileges on the host.
 //!
-//! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and
-//! newgidmap(1) write its mappings, unless only the caller's own ids are mapped. A *confined*
-//! caller is rootless or uid 0 of a user namespace other than the initial one (`podman unshare`):
-//! it cannot create device nodes. For such a caller, init opens the host's mounts instead of the
-//! parent. Init does so in its own copy of the mount namespace, which it may change.
+//! A *rootless* caller is not uid 0: the container needs a user namespace, and newuidmap(1) and newgidmap(1) write its
+//! mappings, unless only the caller's own ids are mapped. A *confined* caller is rootless or uid 0 of a user namespace
+//! other than the initial one (`podman unshare`): it cannot create device nodes. For such a caller, init, not the
+//! parent, opens the host's mounts. Init opens them in its own copy of the mount namespace, because only a process with
+//! CAP_SYS_ADMIN in its mount namespace may clone mounts from it.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -66,8 +66,8 @@ impl Caller {
         self.uid != 0 || self.nested
     }
 
-    /// Returns an error for settings that this caller cannot give to a container. Where runc has an error for such a
-    /// setting, the text begins as runc's.
+    /// Returns an error for settings that this caller cannot give to a container. If runc has an error for such a
+    /// setting, the text begins like runc's.
     pub(crate) fn check(
         &self,
         spec: &Spec<'_>,
@@ -120,7 +120,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Returns whether newuidmap and newgidmap are installed, which can map more ids than the caller's own.
+    /// Returns whether newuidmap and newgidmap are installed. These programs can map more ids than the caller's own.
     pub fn can_map(&self) -> bool {
         ["newuidmap", "newgidmap"].iter().all(|name| self.find(name).is_some())
     }

@@ -20,19 +20,20 @@ use crate::step::{
 };
 use crate::{Error, ExecRequest, keep};
 
-/// The types of namespaces that the parent joins, so that init inherits them (`elsewhere-only-to-clone`), if init will
-/// be in a user namespace: a process in a user namespace cannot join namespaces owned by another user namespace. With
-/// root's rights, the parent also joins namespaces that the container's own user namespace owns.
+/// The types of namespaces that must be joined before a user namespace is entered: a process in a user namespace cannot
+/// join a namespace that another user namespace owns. The parent joins these namespaces, and init inherits them
+/// (`elsewhere-only-to-clone`). With root's rights, the parent also joins those that the container's own user namespace
+/// owns.
 pub(crate) const BEFORE_USER: [CloneFlags; 4] =
     [CloneFlags::NEWNET, CloneFlags::NEWIPC, CloneFlags::NEWUTS, CloneFlags::NEWCGROUP];
 
 /// Opens the namespaces to join, then adds the clone.
 ///
-/// setns(2) of a PID namespace affects only children, so an intermediate joins it and creates init there. Without a
-/// user namespace, the intermediate joins all other namespaces as well (newborn.rs). If a user namespace is joined, new
-/// namespaces must be created from inside it, which also requires an intermediate. In that case the parent itself joins
-/// the PID namespace and namespaces of the types in [`BEFORE_USER`] if it can return to its own namespaces. If it
-/// cannot, the intermediate joins them.
+/// setns(2) of a PID namespace affects only the caller's future children, so an intermediate joins the PID namespace
+/// and creates init in it. If no user namespace is joined, the intermediate joins all other namespaces as well
+/// (newborn.rs). If a user namespace is joined, new namespaces must be created from inside it, which also requires an
+/// intermediate. In that case, the PID namespace and the namespaces of the types in [`BEFORE_USER`] are joined by the
+/// parent, if it can return to its own namespaces afterwards, and otherwise by the intermediate.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
@@ -47,7 +48,7 @@ pub fn compile(
         let Some(path) = &namespace.path else { continue };
         let kind = flag(namespace.kind);
         let slot = builder.slot();
-        // If this namespace were the host's, the configuration's sysctls would change the host.
+        // If this namespace turned out to be the host's, the configuration's sysctls would change the host.
         let foreign = match spec::sysctl::refused_of_host(linux, namespace.kind) {
             Some(refusal) => {
                 let own = format!("self/ns/{}", namespace.kind.proc_name());
@@ -69,7 +70,8 @@ pub fn compile(
     let relay_pid = pid.filter(|_| confined || user.is_none());
     let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
     let network = network.map(|(slot, _)| *slot);
-    // Without rights on the host, only namespaces owned by the joined user namespace can be joined.
+    // A rootless caller can join only namespaces that the joined user namespace owns, so the order does not matter for
+    // it.
     let mut first = Vec::new();
     if namespaces.user() && !context.caller.is_rootless() {
         first = joins.extract_if(.., |(_, kind)| BEFORE_USER.contains(kind)).collect();
@@ -82,8 +84,8 @@ pub fn compile(
             builder.parent(ParentStep::EnterNamespace { slot, kind });
         }
     }
-    // The cgroup namespace is unshared later, inside the container's cgroup; so is the mount namespace if it is a copy
-    // of the template.
+    // Init unshares the cgroup namespace later, when it is in the container's cgroup. A mount namespace that is a copy
+    // of the template is unshared later, too.
     let mut unshared = namespaces.new.intersection(CloneFlags::NEWCGROUP);
     if birth.from_template {
         unshared |= CloneFlags::NEWNS;
@@ -189,13 +191,13 @@ pub fn compile(
     Ok(())
 }
 
-/// The number of descriptors of init besides slots and descriptors passed to the program: an allowance for init's own,
-/// and for descriptors that the caller left open.
+/// An allowance for descriptors that are open in init, besides slots and the descriptors passed to the program: init's
+/// own, and those that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
-/// If the limit on open descriptors is too low for init's work, removes it from the list and returns it
-/// (`low-nofile-last`). Init sets that limit last, which needs no privileges, because it only lowers the limit. Until
-/// then the soft limit equals the hard limit, if the hard limit is high enough.
+/// Returns the limit on open descriptors if it is too low for init's work. Init sets this limit last
+/// (`low-nofile-last`); this needs no privileges, because it only lowers the limit. Until then, if the hard limit is
+/// high enough, the list has the hard limit as soft limit as well; if not, the limit is removed from the list.
 pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
     let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
     let is_low = |limit: &Limit| {
@@ -211,9 +213,9 @@ pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) ->
     low
 }
 
-/// Adds the resource limits. Root of a user namespace may not raise limits. So if init is in a user namespace, the
-/// parent sets the limits and init waits for the parent. If not, init sets them itself. `limits-before-user` holds in
-/// both cases.
+/// Adds the resource limits. Root of a user namespace may not raise limits. So if init will be in a user namespace, the
+/// parent sets the limits and init waits for the parent. If not, init sets the limits itself. `limits-before-user`
+/// holds in both cases.
 fn limit_resources(builder: &mut Builder, user_namespace: bool, limits: Vec<Limit>) {
     let some = !limits.is_empty();
     if user_namespace {
@@ -252,8 +254,8 @@ fn offsets(linux: &Linux<'_>) -> String {
 }
 
 /// Adds the steps by which an exec joins all namespaces of the container's init in one call. The parent sets the
-/// initial CPUs before the clone, because the process may start in its cgroup. The process keeps these CPUs unless
-/// final CPUs are given.
+/// initial CPUs of `execCPUAffinity` before the clone, because the clone may create the process in its cgroup. When the
+/// process is in its cgroup, it sets the final CPUs or, if there are none, the initial CPUs again.
 pub fn join_all(
     builder: &mut Builder,
     request: &ExecRequest<'_>,
@@ -265,14 +267,15 @@ pub fn join_all(
     let kinds = request.namespaces;
     let rest = kinds.difference(CloneFlags::NEWPID | CloneFlags::NEWTIME);
     let joins_time = kinds.contains(CloneFlags::NEWTIME);
-    // A container in the host's mount namespace has a root that only its init refers to.
+    // If a container is in the host's mount namespace, its root can be reached only through its init.
     let root = (!kinds.contains(CloneFlags::NEWNS)).then(|| builder.slot());
     if let Some(slot) = root {
         builder.parent(ParentStep::OpenRoot { slot, init: request.init });
     }
     let joins_pid = kinds.contains(CloneFlags::NEWPID);
-    // A caller without rights on the host joins the user namespace first. But root of another user namespace first
-    // joins those namespaces that the container's user namespace possibly does not own.
+    // If the caller has no rights on the host, the intermediate joins the user namespace first. There is one exception:
+    // if the caller is root of another user namespace, the intermediate first joins the namespaces that the container's
+    // user namespace may not own.
     let confined = request.caller.is_confined();
     let container = |is_so: bool| (confined && is_so).then_some(Slot::CONTAINER);
     let joins_user = kinds.contains(CloneFlags::NEWUSER);
@@ -282,8 +285,8 @@ pub fn join_all(
     let intermediate = Intermediate {
         first: Intermediate::first(first.map(|kind| (Slot::CONTAINER, kind))),
         user: container(joins_user),
-        // Without a user namespace, the intermediate joins the PID namespace and the other
-        // namespaces in one call.
+        // If the container has no user namespace, the intermediate joins the PID namespace and the other namespaces in
+        // one call.
         pid: container(joins_pid && joins_user),
         time: confined && joins_time,
         steps: 0,
@@ -305,10 +308,9 @@ pub fn join_all(
     if let Some(cpus) = initial {
         builder.parent(ParentStep::RunOn(Box::new(cpus)));
     }
-    // The PID namespace belongs to the container: a process in it could trace an init that shares
-    // our memory, but not an intermediate. A container may have reached its memory limit, however
-    // high: the OOM killer kills all processes that share its victim's memory, which would include
-    // this command.
+    // Only an intermediate may share this command's memory. Init may not: the PID namespace belongs to the container,
+    // so a process in it could trace init. A container may have reached its memory limit, however high: the OOM killer
+    // kills all processes that share its victim's memory, which would include this command.
     let may_share = request.fast_paths.contains(FastPaths::SHARED_MEMORY)
         && !request.memory_is_limited
         && !request.cgroup_is_asked_for;

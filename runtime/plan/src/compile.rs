@@ -34,8 +34,8 @@ use crate::state;
 use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
 
-/// Returns whether a separate process creates the container's network namespace. The caller should start that process
-/// early.
+/// Returns whether the network maker, a separate process, creates the container's network namespace. If so, the caller
+/// should start the network maker early.
 pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
     spec.linux.as_ref().is_some_and(|linux| {
         Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
@@ -45,7 +45,7 @@ pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
 /// Compiles a validated configuration. Changes nothing on the system.
 ///
 /// # Errors
-/// Fails if a value is invalid or unsupported; the error names it.
+/// Fails if a value is invalid or unsupported; the error names the value.
 pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     request.kernel.check()?;
     let process =
@@ -74,8 +74,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
-    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent
-    // becomes undumpable only after they are written (`maps-before-undumpable`).
+    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent becomes undumpable only
+    // after the mappings are written (`maps-before-undumpable`).
     let maps_ids =
         request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
     open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
@@ -84,11 +84,12 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         builder.parent(ParentStep::MakeNetwork);
     }
 
-    // The parent's steps up to the clone are interleaved with the init steps they prepare.
+    // The parent's steps up to the clone are added together with the init steps that depend on them.
     let mut waiting = Waiting::default();
     // `cgroup-before-trees`, `sources-before-mounts`
     builder.parent(ParentStep::CreateCgroup);
-    // Init's first steps depend on what init opens on the host, which is known only now.
+    // Init's mounts are compiled before the steps that precede them, because some of those steps open the sources of
+    // the mounts.
     let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
     compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
     let mut mounts = core::mem::replace(&mut builder.init, first);
@@ -117,7 +118,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         }
         builder.parent(ParentStep::RunHooks);
     }
-    // As late as possible, so that init mounts on the start CPUs.
+    // The affinity is reset as late as possible, so that init mounts on the start CPUs.
     let hooks_in_init = !spec.hooks.create_container.is_empty();
     if context.has_start_cpus && hooks_in_init {
         builder.init(InitStep::RunOnEveryCpu);
@@ -126,8 +127,8 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     let hooks = hooks::compile("createContainer", before_root, || Ok(Vec::new()))?;
     hooks::add(&mut builder, hooks, None, None);
     compile_root(&mut builder, request, process, &context)?;
-    // `protected-inside`, `masks-after-mounts`. Paths that do not show the network come first, so that they need not
-    // wait for the network namespace.
+    // `protected-inside`, `masks-after-mounts`. Paths that do not depend on the network namespace come first, so that
+    // init need not wait for this namespace.
     compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
     let capabilities = process::limit_capabilities(&mut builder, process);
     builder.init.append(&mut waiting.for_network);
@@ -270,7 +271,7 @@ fn cgroup(
     Ok(CgroupPlan::Scope { location, resources, properties })
 }
 
-/// Returns the limits, with the default device rules appended.
+/// Returns the limits of the configuration, with the default device rules appended.
 fn resources(linux: &Linux<'_>) -> Box<Resources> {
     let mut resources = linux.resources.clone().unwrap_or_default();
     let replaced = |path: &str| linux.devices.iter().any(|device| device.path == path);
@@ -281,7 +282,7 @@ fn resources(linux: &Linux<'_>) -> Box<Resources> {
 /// Compiles the program of a seccomp profile.
 ///
 /// # Errors
-/// Fails if a value of the profile is invalid; the error names it.
+/// Fails if a value of the profile is invalid; the error names the value.
 pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
     let profile = seccomp::Profile::parse(profile)?;
     Ok(seccomp::compile(&profile, &kernel.seccomp)?)
@@ -356,7 +357,7 @@ fn compile_rootfs(
     Ok(())
 }
 
-/// Adds the steps for session and keyring.
+/// Adds the steps that create the session and the session keyring.
 fn compile_platform(
     builder: &mut Builder,
     request: &Request<'_>,
@@ -410,7 +411,7 @@ fn read_only_root() -> InitStep {
     InitStep::SetMountAttr { path: c"", recursive: false, attr }
 }
 
-/// Adds the read-only and masked paths for which `now` is true.
+/// Adds the steps for the read-only and masked paths for which `now` returns true.
 fn compile_protection(
     builder: &mut Builder,
     context: &Context<'_, '_>,

@@ -55,8 +55,8 @@ pub fn compile(builder: &mut Builder, process: &Process<'_>) {
     }
 }
 
-/// Returns the label for the files of a mount, with the mount option that sets it. proc and sysfs
-/// have labels of their own. A mqueue is labelled after the mount.
+/// Returns the SELinux label for the files of a mount, if a mount option (`context`) sets it. procfs, sysfs and cgroup
+/// file systems do not get this label. A mqueue file system is labelled after the mount.
 pub fn mount_context(kind: &str, linux: &Linux<'_>) -> Result<Option<&'static CStr>, Error> {
     let label = linux.mount_label.as_deref();
     match kind {

@@ -26,24 +26,25 @@ pub struct Context<'a, 's> {
     pub(crate) kernel: &'a Kernel,
     /// See [`Request`](crate::Request).
     pub(crate) foreign_network: bool,
-    /// Whether the start runs on its own CPUs (`--start-cpus`).
+    /// Whether the start runs on CPUs of its own (`--start-cpus`).
     pub(crate) has_start_cpus: bool,
 }
 
 impl Context<'_, '_> {
-    /// Returns whether a path must wait for the network namespace: it lies at or below a sysfs, which shows the network
-    /// namespace of the process that mounts it.
+    /// Returns whether a path must wait for the network namespace, because it lies at or below a sysfs. A sysfs shows
+    /// the network namespace of the process that mounts it.
     pub(crate) fn shows_network(&self, path: &InRoot<'_>) -> bool {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs))
     }
 
-    /// Returns whether an operation on a path must wait until the network namespace is ready: the path shows the
-    /// network, or has a sysfs below it (`masks-after-mounts`, `read-only-last`).
+    /// Returns whether an operation on a path must wait for the network namespace, because the path lies at, above or
+    /// below a sysfs (`masks-after-mounts`, `read-only-last`).
     pub(crate) fn covers_network(&self, path: &InRoot<'_>) -> bool {
         self.has_sysfs(|sysfs| is_at_or_below(path, sysfs) || is_at_or_below(sysfs, path))
     }
 
-    /// Returns whether a sysfs whose destination matches `wanted` waits for the network namespace.
+    /// Returns whether there is a sysfs whose destination matches `wanted` and whose mount waits for the network
+    /// namespace.
     fn has_sysfs(&self, wanted: impl Fn(&str) -> bool) -> bool {
         let mut kinds = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
         self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))

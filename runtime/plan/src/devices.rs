@@ -14,7 +14,7 @@ use crate::step::{
 };
 use crate::{Error, idmap, keep, mounts};
 
-/// The devices every container has (runtime-spec, config-linux.md, "Default Devices").
+/// The devices that every container has (runtime-spec, config-linux.md, "Default Devices").
 const DEFAULT: [(&str, u32, u32); 6] = [
     ("/dev/null", 1, 3),
     ("/dev/zero", 1, 5),
@@ -31,7 +31,7 @@ pub fn device_paths<'a>(spec: &'a Spec<'a>) -> Vec<InRoot<'a>> {
     DEFAULT.iter().map(|(path, ..)| InRoot::known(path)).chain(own).collect()
 }
 
-/// The links in /dev. All except the last one do not replace an existing file.
+/// The links in /dev. Only the last one replaces an existing file.
 const LINKS: [Link; 6] = [
     link(c"fd", c"/proc/self/fd"),
     link(c"stdin", c"/proc/self/fd/0"),
@@ -93,8 +93,8 @@ fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Er
     }
     match idmap::joined_user_namespace(context) {
         None => Ok(Origin::Parent(None)),
-        // The mappings are not in the configuration: the joined namespace itself is used. (tmpfs supports id mapping
-        // since Linux 6.3.)
+        // The mappings are not in the configuration, so the joined namespace itself is used for the id mapping. (tmpfs
+        // supports id mapping since Linux 6.3.)
         Some(path) => Ok(Origin::Parent(Some(idmap::joined(builder, path)?))),
     }
 }
@@ -195,13 +195,13 @@ fn make(builder: &mut Builder, wanted: &[Wanted<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds a step that clones a device node of the host.
+/// Adds a step that makes a detached bind mount of a device node of the host.
 fn lend(builder: &mut Builder, slot: Slot, device: &Wanted<'_>) -> Result<(), Error> {
     builder.take_device(of_host(slot, device)?);
     Ok(())
 }
 
-/// Returns the source of a clone of the host's node.
+/// Returns the host's device node, as the source of a bind mount.
 fn of_host(slot: Slot, device: &Wanted<'_>) -> Result<DeviceSource, Error> {
     let Wanted { file_type, number: (major, minor), .. } = *device;
     Ok(DeviceSource { slot, path: c_str(device.path.as_str())?, file_type, major, minor })
@@ -232,7 +232,8 @@ fn own(
     let devices = slots.iter().copied().zip(wanted);
     let mut nodes = Vec::with_capacity(1 + wanted.len());
     for (number, (slot, device)) in mask.chain(devices).enumerate() {
-        // The name shown in mountinfo. Nodes in different directories may have the same name.
+        // mountinfo shows this name. The number makes it unique, because nodes in different directories may have the
+        // same name.
         let (_, name) = device.path.split();
         let node = Node {
             name: c_str(alloc::format!("{number}-{name}"))?,

@@ -15,9 +15,9 @@ bitflags! {
         /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
         /// Init's mount namespace is a copy of the template. Without this fast path, it is a copy of the host's mount
-        /// namespace, whose mounts init releases again.
+        /// namespace, and init detaches the host's mounts later.
         const TEMPLATE_NAMESPACE = 1 << 1;
-        /// Init works in the parent's memory until its exec.
+        /// Init shares the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;
         /// A separate process creates the network namespace while init mounts.
         const PARALLEL_NETWORK = 1 << 3;
@@ -27,7 +27,7 @@ bitflags! {
         const SECCOMP_CACHE = 1 << 5;
         /// Loaded device programs are cached.
         const DEVICE_CACHE = 1 << 6;
-        /// One directory covers all masked directories.
+        /// All masked directories are covered by mounts of one empty directory.
         const SHARED_MASKS = 1 << 7;
         /// If all CPUs are busy, init creates its network namespace itself.
         const CROWD_CHECK = 1 << 8;

@@ -1,4 +1,4 @@
-//! Id-mapped mounts: the mappings for the ids of a bound tree.
+//! Id-mapped mounts: the id mappings of a bind mount.
 
 use spec::Mount;
 use spec::mount_options::MountOptions;
@@ -11,8 +11,8 @@ use crate::namespaces::maps;
 use crate::path::c_string;
 use crate::step::{IdMaps, ParentStep, Slot, TreeIdMap};
 
-/// Returns the mapping of a bind mount, if any, and adds the steps that create it. A mount without mappings of its own
-/// uses those of the container's user namespace.
+/// Returns the mapping of a bind mount, if any, and adds the steps that create it. If the mount has no mappings of its
+/// own, the mappings of the container's user namespace are used.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

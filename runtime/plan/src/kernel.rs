@@ -11,7 +11,7 @@ pub(crate) const OLDEST: (u32, u32) = (5, 12);
 pub(crate) const DETACHED: (u32, u32) = (6, 15);
 
 /// The first version that sorts mountinfo by mount id: earlier versions list mounts in the order in which they were
-/// attached, whenever they were created.
+/// attached, no matter when they were created.
 const SORTED: (u32, u32) = (6, 8);
 
 /// Capabilities of the running kernel.
@@ -19,14 +19,14 @@ const SORTED: (u32, u32) = (6, 8);
 pub struct Kernel {
     /// Major and minor version.
     pub version: (u32, u32),
-    /// Supported seccomp actions and flags.
+    /// The architecture for which seccomp profiles are compiled.
     pub seccomp: seccomp::Support,
     /// The fast paths a start uses.
     pub fast_paths: FastPaths,
 }
 
 impl Kernel {
-    /// Calls uname(2) and seccomp(2).
+    /// Probes the running kernel with uname(2).
     pub fn probe() -> Self {
         let uname = rustix::system::uname();
         let mut numbers = uname
@@ -42,7 +42,7 @@ impl Kernel {
         }
     }
 
-    /// Returns whether mountinfo lists mounts in the order of attachment. In that case they must be attached in the
+    /// Returns whether mountinfo lists mounts in the order of attachment. In that case, init must attach them in the
     /// configuration's order.
     pub fn lists_mounts_in_turn(&self) -> bool {
         self.version < SORTED

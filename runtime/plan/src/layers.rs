@@ -9,9 +9,9 @@ use crate::idmap;
 use crate::namespaces::maps;
 use crate::step::ParentStep;
 
-/// Adds the steps that assemble the root's tree, detached. Ids are mapped by `ids`, if given.
-/// Otherwise they are mapped by a separate user namespace with the same mappings as the
-/// container's, which does not exist before the clone.
+/// Adds the steps that assemble the root filesystem as a detached tree. If the recipe maps ids, the mappings are `ids`
+/// or, without `ids`, those of the container's user namespace. In both cases they are written to a separate user
+/// namespace, because the container's own user namespace does not exist before the clone.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,

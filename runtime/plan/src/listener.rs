@@ -1,6 +1,6 @@
 //! Passes a seccomp listener to its agent (runtime-spec, config-linux.md, "The Container Process State").
 //!
-//! Init loads the filter and reports the descriptor number of its listener. The parent duplicates the listener and
+//! Init loads the filter and reports the number of the listener's descriptor. The parent duplicates the listener and
 //! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is
 //! reported before the container's program runs. The filter applies to init only, not to the parent's system calls.
 
@@ -82,7 +82,7 @@ fn no_agent() -> Error {
 }
 
 impl Agent {
-    /// Returns the container process state of process `pid`.
+    /// Returns the message for the agent as JSON: the container process state (runtime-spec) of process `pid`.
     pub fn message(&self, state: &StateText<'_>, pid: i32) -> String {
         let quote = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let metadata = match self.metadata.as_str() {

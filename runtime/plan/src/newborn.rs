@@ -1,8 +1,8 @@
-//! Limits what init inherits if its PID namespace may contain other processes: in an exec, or in a container that joins
-//! an existing PID namespace.
+//! Ensures that init inherits as little as possible of the host if other processes may be in its PID namespace: in an
+//! exec, or in a container that joins an existing PID namespace.
 //!
-//! A process with CAP_SYS_PTRACE in that PID namespace could stop init before init's first instruction, unless the
-//! process is in a user namespace. So the intermediate, which is still in the host's PID namespace, first enters the
+//! A process with CAP_SYS_PTRACE in that PID namespace could stop init before init's first instruction. (A process in a
+//! user namespace could not.) So the intermediate, which is still in the host's PID namespace, first enters the
 //! container, closes all descriptors of the host, and only then creates init (`bare-birth`,
 //! `intermediate-takes-inherited`).
 

@@ -11,7 +11,7 @@ use spec::{InRoot, clean};
 
 use crate::{Error, keep};
 
-/// Converts to a C string; fails if it contains a NUL byte.
+/// Converts a text to a C string. Fails if the text contains a NUL byte.
 pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
     CString::new(text).map_err(|error| {
         Error::config(format!(
@@ -21,7 +21,7 @@ pub fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
     })
 }
 
-/// Converts to a C string for a step of init.
+/// Converts a text to a C string for a step of init. The string is never freed.
 pub fn c_str(text: impl Into<Vec<u8>>) -> Result<&'static CStr, Error> {
     c_string(text).map(keep::c_str)
 }
@@ -44,8 +44,8 @@ pub fn in_root(path: &InRoot<'_>) -> Result<&'static CStr, Error> {
     c_str(path.relative())
 }
 
-/// Returns the part of a clean path after `place`, or `None` unless the path is `place` or lies
-/// below it. The part is empty if the path is `place`. No path counts as below `/`.
+/// If a clean path is `place` or lies below it, returns the part of the path after `place`; this part is empty if the
+/// path is `place`. Otherwise returns `None`. If `place` is `/`, returns `None` for all paths but `/`.
 pub fn below<'p>(path: &'p str, place: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(place)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)

@@ -40,7 +40,7 @@ pub struct Around<'a> {
     pub execution: &'a Execution,
 }
 
-/// Adds the step that sets the OOM score from outside, through the procfs that the parent verified.
+/// Adds the step in which the parent sets init's OOM score, through the procfs that the parent has verified.
 pub fn compile_oom_score(builder: &mut Builder, process: &Process<'_>, caller: &Caller) {
     if let Some(score) = process.oom_score_adj.filter(|_| !caller.is_confined()) {
         builder.parent(ParentStep::AdjustOomScore(score));
@@ -77,9 +77,9 @@ pub fn compile_identity(
     attributes::compile(builder, process, around.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
-    // The path is passed as it is in the configuration, as in runc: the kernel then resolves `..`
-    // after symbolic links of the image. The directory that is created for this path is a cleaned
-    // path. `cwd-verified` holds in either case.
+    // As in runc, the path is passed unchanged, so the kernel follows symbolic links of the image before it resolves
+    // `..`. The path of the directory that is created (`MakeDirectory`) is cleaned first, so the two can differ.
+    // `cwd-verified` holds in both cases.
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
     let skip_groups =
@@ -109,7 +109,7 @@ pub fn compile_identity(
     Ok(())
 }
 
-/// Adds init steps that load the filter and then set the last capabilities: `listener-handed-over`,
+/// Adds the init steps that load the filter and then set the final capabilities: `listener-handed-over`,
 /// `filter-before-exec`, `sys-admin-given-back`.
 pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &seccomp::Program) {
     builder.init(InitStep::LoadSeccomp { instructions: filter.filter.len() });
@@ -131,13 +131,13 @@ pub fn confined(process: &Process<'_>) -> Confined {
 }
 
 /// Returns the uid of the user whose home directory becomes HOME, if the environment contains no HOME or an empty one
-/// (as in runc). With an empty HOME, programs would write their files to the working directory.
+/// (as in runc). An empty HOME counts as missing: with it, programs would write their files to the working directory.
 pub fn home_of(process: &Process<'_>) -> Option<u32> {
     let home = process.env.iter().rev().find_map(|entry| entry.strip_prefix("HOME="));
     home.is_none_or(str::is_empty).then_some(process.user.uid)
 }
 
-/// Adds init steps after `start`: loading a deferred filter, exec.
+/// Adds the init steps that follow `start`: those that load a filter without a listener, and the exec.
 pub fn compile_exec(
     builder: &mut Builder,
     process: &Process<'_>,

@@ -1,4 +1,4 @@
-//! The end of a plan: from the release of what init no longer needs to the exec of the program.
+//! The end of a plan: the steps from the release of descriptors that init no longer needs to the exec of the program.
 
 use spec::{Process, Spec};
 

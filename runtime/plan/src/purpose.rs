@@ -1,4 +1,4 @@
-//! Names the mount of the configuration that a step belongs to, in the words of runc's errors.
+//! Describes the mount of the configuration that a step belongs to, in the words of runc's errors.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use crate::Plan;
 use crate::step::{AttachBind, BindSource, CloneTree, InitStep, MountFs, ParentStep, Slot, Target};
 
-/// Returns the mount's description for a step of the parent; `None` if the step belongs to no mount.
+/// Returns the description of the mount that a step of the parent belongs to; `None` if it belongs to no mount.
 pub fn of_parent(plan: &Plan, step: &ParentStep) -> Option<String> {
     match step {
         ParentStep::CloneTree(tree) => of_tree(plan, tree),
@@ -19,7 +19,7 @@ pub fn of_parent(plan: &Plan, step: &ParentStep) -> Option<String> {
     }
 }
 
-/// Returns the mount's description for a step of init; `None` if the step belongs to no mount.
+/// Returns the description of the mount that a step of init belongs to; `None` if it belongs to no mount.
 pub fn of_init(plan: &Plan, step: &InitStep) -> Option<String> {
     match step {
         InitStep::CloneTree(tree) => of_tree(plan, tree),
@@ -51,7 +51,7 @@ fn of_tree(plan: &Plan, tree: &CloneTree) -> Option<String> {
     Some(mounting(&source, target))
 }
 
-/// Returns the description of the mount that comes from this slot.
+/// Returns the description of the mount whose tree is in this slot.
 fn attached(plan: &Plan, wanted: Slot, target: &Target) -> Option<String> {
     let source =
         |tree: &CloneTree| (tree.slot == wanted).then(|| mounting(&text(tree.source), target));

@@ -1,4 +1,4 @@
-//! The input of a compilation besides the configuration.
+//! The input of the compiler besides the configuration.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -61,7 +61,7 @@ pub enum RootSource<'a> {
     Mount(&'a Mount<'a>),
 }
 
-/// The input of a compilation from the command line and the host, in addition to the configuration.
+/// The input of the compiler besides the configuration: data from the command line and the host.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The container's id.
@@ -97,7 +97,7 @@ pub struct Request<'a> {
     pub caller: Caller,
     /// Whether the caller may lack permission for parts of the cgroup (`--rootless`).
     pub rootless: bool,
-    /// The caller's cgroup, which a cgroup mount shows if the container has no cgroup of its own.
+    /// The caller's cgroup. If the container has no cgroup of its own, a cgroup mount shows the caller's cgroup.
     pub shown_cgroup: Option<cgroup::Location>,
     /// The CPU affinity that the caller had before it switched to the start CPUs. It is restored for hooks on the host.
     pub own_cpus: Option<NumberSet>,
@@ -147,8 +147,8 @@ pub struct ExecRequest<'a> {
     pub namespaces: CloneFlags,
     /// The cgroup to join.
     pub cgroup: Option<cgroup::Location>,
-    /// Whether the cgroup was requested explicitly. A cgroup that was not requested explicitly is
-    /// replaced by the cgroup of the container's init if it accepts no processes.
+    /// Whether the cgroup was requested explicitly. If a cgroup that was not requested explicitly accepts no processes,
+    /// the process joins the cgroup of the container's init instead.
     pub cgroup_is_asked_for: bool,
     /// Whether the container's own cgroup has a memory limit, or may have one.
     pub memory_is_limited: bool,
@@ -166,7 +166,7 @@ pub struct ExecRequest<'a> {
     pub preserve_fds: u32,
     /// The receiver of the terminal, if there is one.
     pub console: Option<Console<'a>>,
-    /// Whether to join the keyring: only if the container has one.
+    /// Whether the process joins the container's session keyring; false if the container has none.
     pub keyring: bool,
     /// Whether the process keeps the caller's supplementary groups: [`crate::keeps_groups`].
     pub keep_groups: bool,

@@ -13,8 +13,8 @@ pub const MOST: usize = 1 << 16;
 /// The methods that `message!` implements for each struct.
 pub trait Message: Default {
     /// Merges the fields in `reader` into the message. If a field with a single value is repeated, the last value wins;
-    /// nested messages are merged, and lists are extended. Fields with an unknown number, or whose value has an
-    /// unexpected wire type, are skipped.
+    /// nested messages are merged, and lists are extended. Fields with an unknown number or an unexpected wire type are
+    /// skipped.
     ///
     /// # Errors
     /// If the bytes are not a valid message. Fields that were read before the error keep their new values.
@@ -129,8 +129,8 @@ macro_rules! scalars {
     )*};
 }
 
-// As everywhere in protobuf, if a value has more bits than its type, only the low bits are used. A negative number is
-// written with 64 bits.
+// As in all implementations of protobuf, an integer with more bits than its type is truncated to the low bits, and a
+// bool is true if any bit is set. A negative number is written with 64 bits.
 scalars! {
     u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
     u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
@@ -297,9 +297,13 @@ impl Field for BTreeMap<String, String> {
 }
 
 /// Defines a message: a struct with public fields, `decode` and `encode`. Each field is given by a docstring, its
-/// number, its name and its type. The type must implement [`Field`]: `u32`, `u64`, `i32` (also for enums), `i64`,
-/// `bool`, `f64`, `String`, `Vec<u8>` (bytes), an `Option` of any of these except bytes, lists (`Vec`) of numbers,
-/// strings and messages, maps (`BTreeMap`) of strings, and messages in an `Option`.
+/// number, its name and its type. The type must implement [`Field`]. These types do:
+///
+/// - numbers: `u32`, `u64`, `i32` (also for enums), `i64`, `bool` and `f64`
+/// - `String`, and `Vec<u8>` for bytes
+/// - an `Option` of a number, of a string or of a message
+/// - a list (`Vec`) of numbers, of strings or of messages
+/// - a map (`BTreeMap`) from strings to strings
 ///
 /// If the struct can be sent in an Any, its type URL follows the name: `pub struct Name = "package.Name" {`.
 macro_rules! message {

@@ -136,8 +136,8 @@ fn add_rule(
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
-            // A rule whose action is the default has no effect, and must not hide a later rule. So
-            // such a rule is skipped, as in runc.
+            // As in runc, a rule whose action is the default action is skipped: it has no effect, and must not hide a
+            // later rule.
             if value == default {
                 continue;
             }
@@ -152,10 +152,10 @@ fn add_rule(
     Ok(())
 }
 
-/// Returns the action for calls that are newer than the profile, which are those after the highest number that the
-/// profile names. A profile that denies by default would answer them with EPERM or worse. But C libraries fall back to
-/// an older call only if the error is ENOSYS (runc's libcontainer/seccomp/patchbpf). If the default action allows
-/// calls, or passes them to a tracer, the default action applies.
+/// Returns the action for calls that are newer than the profile: the calls above the highest number that the profile
+/// names. With the default action of a profile that denies by default, such a call would fail with EPERM or worse. But
+/// C libraries fall back to an older call only if the error is ENOSYS (runc's libcontainer/seccomp/patchbpf). If the
+/// default action allows calls, or passes them to a tracer, the default action applies.
 fn beyond(default: u32) -> u32 {
     const TRACE: u32 = 0x7ff0_0000;
     // Compared as signed numbers, TRACE, LOG and ALLOW are the highest, and KILL_PROCESS is negative.
@@ -194,8 +194,8 @@ fn alternatives(rule: &Rule<'_>) -> Result<Vec<Vec<Condition>>, Error> {
 }
 
 /// Returns the alternatives of a rule for the multiplexer socketcall(2) or ipc(2), whose first argument selects the
-/// call. Conditions on the first argument of the selected call cannot be checked there and are dropped, as by
-/// libseccomp.
+/// call. Conditions on the first argument of the selected call are dropped, as by libseccomp, because the multiplexer's
+/// first argument has a different meaning.
 fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
     let which = Condition { index: 0, operator: Operator::Equal, value: call, second: 0 };
     let rest = |conditions: &Vec<Condition>| {
@@ -233,7 +233,7 @@ impl Numbers {
             Some((_, known)) if *known == verdict => {}
             _ => ranges.push((from, verdict)),
         };
-        // If x32 is not covered, its numbers are treated like an architecture that is not covered.
+        // If x32 is not covered, its numbers are treated like those of an architecture that is not covered.
         let split = token == Arch::X86_64.token();
         let closed = split && !self.x32;
         for (&number, verdict) in self.verdicts.range(..X32_BIT) {
@@ -292,8 +292,8 @@ fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
     merged
 }
 
-/// Returns the first of `ranges`, together with single numbers inside it that have another verdict. A test for a single
-/// number takes half as many comparisons as two tests for the starts of ranges.
+/// Returns the first of `ranges`, together with single numbers inside it that have another verdict. A test for equality
+/// with a single number takes one comparison; as a range of its own, the number would take two.
 fn first_group(ranges: &[(u32, Verdict)]) -> &[(u32, Verdict)] {
     let [(_, verdict @ Verdict::Always(_)), rest @ ..] = ranges else {
         return ranges.get(..1).unwrap_or(ranges);
@@ -324,8 +324,8 @@ impl Tree {
                 let middle = middle.map_or(0, |(from, _)| *from);
                 let yes = self.node(upper, builder)?;
                 let no = self.node(lower, builder)?;
-                // The code of the lower half now lies between the jump and the return, which may be
-                // too far away for the jump.
+                // The code of the lower half now lies between the jump and the return instruction of the upper half,
+                // which may be out of the jump's reach. So another return instruction may be added.
                 let yes = match upper {
                     [[(_, Verdict::Always(value))]] => builder.ret(*value),
                     _ => yes,

@@ -1,9 +1,9 @@
 //! Compiles OCI seccomp profiles to decision trees in classic BPF.
 //!
-//! The crate is optimized for a fast start of containers. No table is built at run time: names are found through a
-//! hash, in one constant table for all architectures (`names.rs`). The filter is small, and its tree is not deep,
-//! because the kernel emulates a filter for every system call number when the filter is loaded. The verdicts equal
-//! those of libseccomp; tests/differential/ compares them for every number of every architecture.
+//! The crate is optimized for fast container starts. No table is built at run time: names are found through a hash, in
+//! one constant table for all architectures (`names.rs`). The filter is small, and its tree is not deep, because the
+//! kernel emulates a filter for every system call number when the filter is loaded. The verdicts equal those of
+//! libseccomp; tests/differential/ compares them for every number of every architecture.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

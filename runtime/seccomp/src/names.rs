@@ -1,9 +1,10 @@
 //! Finds system calls by name and by number.
 //!
-//! A name is found through a hash of its bytes. The hash selects a slot, and this slot or one of the next ones contains
-//! the index of the name's row in the table. The slots are filled at compile time. If the compiled profile is not
-//! cached, its names, some 450, are each looked up once. A binary search would take nine comparisons per name, most of
-//! them with mispredicted branches; through the hash, a lookup takes about one comparison.
+//! The names are in a hash table with linear probing. The hash of a name selects a slot, and this slot or one of the
+//! next ones contains the index of the name's row in the table of numbers. The slots are filled at compile time. If the
+//! compiled profile is not cached, each of its some 450 names is looked up once. A binary search would take nine
+//! comparisons per name, most of them with mispredicted branches; with the hash table, a lookup takes about one
+//! comparison.
 
 use crate::Arch;
 
@@ -64,7 +65,7 @@ pub fn names(number: u32, arch: Arch) -> impl Iterator<Item = &'static str> {
 pub(crate) fn numbers(name: &str) -> Option<Numbers> {
     let mut slot = hash(name.as_bytes());
     loop {
-        // For an empty slot, the table has no row.
+        // An empty slot contains an index that is not in the table.
         let (known, numbers) = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
         if *known == name {
             return Some(Numbers(numbers));

@@ -1,8 +1,8 @@
 //! Classic BPF programs, and a builder that generates a program from its end to its beginning.
 //!
 //! Jumps can only go forward, and conditional jumps by at most 255 instructions. When a program is generated from its
-//! end, the target of every jump is already known. If a target is too far away, another return or a long jump is
-//! inserted.
+//! end, the target of every jump is already known. If a target is too far away, another return instruction or a long
+//! jump is inserted.
 
 use alloc::vec::Vec;
 
@@ -76,7 +76,7 @@ pub(crate) struct Label(usize);
 pub(crate) struct Builder {
     /// The instructions, in reverse order.
     reversed: Vec<Insn>,
-    /// For each value that the filter returns, the return instruction that was added last.
+    /// For each value that the filter returns, the label of the last added instruction that returns this value.
     returns: Vec<(u32, Label)>,
 }
 
@@ -95,7 +95,7 @@ impl Builder {
         self.reversed.len() - label.0 - 1
     }
 
-    /// Returns the label of an instruction that returns `value`, and that a jump in the next instruction can reach.
+    /// Returns the label of an instruction that returns `value` and is within reach of a jump in the next instruction.
     pub(crate) fn ret(&mut self, value: u32) -> Label {
         let known = self.returns.iter().find(|(known, _)| *known == value).map(|(_, label)| *label);
         if let Some(label) = known

@@ -20,8 +20,8 @@ use crate::table::{Clearing, Exit, Stage};
 use crate::task::{self, Made};
 use crate::worker::{Job, Kind, Report, Worker, made};
 
-/// Returns whether the status means that the worker was killed before it finished. In that case it
-/// is unknown which steps it has completed.
+/// Returns whether the status means that an operation was cut off: its worker was killed, or its
+/// deadline passed. It is then unknown which steps of the operation were completed.
 fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
@@ -142,8 +142,8 @@ impl Shim {
         Ok(CreateTaskResponse { pid }.encode())
     }
 
-    /// Handles the end of the Create of a container that Start will restore: its root filesystem
-    /// has been mounted.
+    /// Completes the Create call of a container that Start will restore. The container's root
+    /// filesystem is now mounted.
     pub(crate) fn admitted(&mut self, key: u32) -> Vec<u8> {
         if let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) {
             self.set_stage(init, Stage::Created);
@@ -237,8 +237,8 @@ impl Shim {
             return Err(Status::not_found("container"));
         };
         if task.clearing == Clearing::Done {
-            // This process was started while the container's other processes were being killed, so
-            // they must be killed again.
+            // This process was started while the container's other processes were being killed. It
+            // may have survived, so the processes must be killed again.
             task.clearing = Clearing::Due;
         }
         let id = task.id.clone();
@@ -264,8 +264,8 @@ impl Shim {
         }
     }
 
-    /// Handles a failed start. After a start of a container, init has exited or is about to exit.
-    /// After an exec or a restore, no process was created.
+    /// Handles a failed start. If the start of a created container failed, init has exited or is about
+    /// to exit. If an exec or a restore failed, no process was created.
     pub(crate) fn not_started(&mut self, key: u32) {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         if process.pid != 0 {
@@ -324,8 +324,8 @@ impl Shim {
         Empty {}.encode()
     }
 
-    /// Reports the exit of a process, unless the report must wait: until a pending start of this process has completed
-    /// or, if the process is init, until the exits of all other processes of the container are reported.
+    /// Reports the exit of a process, unless the report must wait. While the start of a process is pending, its exit is
+    /// not reported. The exit of init is reported after the exits of all other processes of the container.
     pub(crate) fn tell(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
         let init = task.init().key;
@@ -367,8 +367,8 @@ impl Shim {
         }
     }
 
-    /// Handles the end of the worker of [`clear`](Self::clear), whether or not it could kill the processes. Init's exit
-    /// is reported as soon as the known processes have exited.
+    /// Handles the exit of the worker that [`clear`](Self::clear) has started, whether or not the worker could kill the
+    /// processes. Init's exit is reported as soon as the processes in the table have exited.
     fn cleared(&mut self, key: u32) {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         task.clearing = Clearing::Done;
@@ -397,7 +397,7 @@ impl Shim {
         self.answer_waiters(key);
     }
 
-    /// Records init's exit in the bundle, for the clean-up if this shim dies.
+    /// Writes init's exit to the bundle state, which `delete` reads if this shim dies.
     fn note_exit(&self, key: u32, pid: u32, exit: Exit) {
         let Some(task) = self.tasks.by_key(key) else { return };
         let (status, at) = (exit.status, exit.at.nanoseconds());

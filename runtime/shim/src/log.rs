@@ -18,8 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bootstrap::NAME;
 
-/// Maximum bytes of a line. Writes of up to this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so the lines of several
-/// writers do not mix.
+/// The maximum size of a line in bytes. Writes of up to this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so the
+/// lines of several writers do not mix.
 const LONGEST: usize = 4096;
 
 /// The level of a line.

@@ -12,7 +12,7 @@ use sys::Context;
 
 use crate::poller::{Interest, Poller, Source};
 
-/// The only part of [`Source::Oom`]: a watch has one descriptor.
+/// The part number in [`Source::Oom`]. It is always 0, because a watch has only one descriptor.
 const PART: u8 = 0;
 
 /// A watch on the cgroup of one container. It must begin after the container is created and before it is started, so

@@ -57,7 +57,8 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
     add(signals.as_fd(), Source::Signals).context("epoll_ctl", "signals")?;
     add(shim.daemon.listener.as_fd(), Source::Listener).context("epoll_ctl", "listener")?;
     let mut last: Option<Deadline> = None;
-    // The deadline of a shim without containers and connections: containerd may have died after it got the address.
+    // The time at which a shim without containers and connections exits. containerd may have died after it got the
+    // shim's address.
     let mut idle: Option<Deadline> = None;
     loop {
         let is_idle = shim.is_idle() && !shim.is_shutting_down;
@@ -67,7 +68,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         }
         let due = last.into_iter().chain(idle).min();
         let events = shim.poller.wait(shim.limit(due).as_ref())?;
-        // An event has occurred, so there may be free descriptors again.
+        // There may be free descriptors again, so the listening socket is polled again.
         shim.listen(true);
         for (source, interest) in events {
             shim.ready(source, interest, &signals);
@@ -91,7 +92,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
             if is_said || end.left().is_none() {
                 last = None;
                 match shim.daemon.retire()? {
-                    // A client connects for another container of the group, or only checks whether a shim is running.
+                    // A client has connected, for another container of the group, or only to check whether a shim runs.
                     Some(socket) => shim.accept(socket),
                     None => return Ok(()),
                 }
@@ -113,7 +114,7 @@ impl Shim {
         Some(due.left().unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// Returns whether there are neither containers nor connections.
+    /// Returns whether there are no containers, no workers and no connections.
     fn is_idle(&self) -> bool {
         self.tasks.is_empty() && self.workers.is_empty() && self.connections.is_empty()
     }

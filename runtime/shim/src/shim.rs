@@ -29,8 +29,8 @@ use crate::table::{Exit, Process, Stage, Tasks};
 use crate::task::{Answered, Caller, Outcome};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
-/// The maximum time for which the answer to Delete waits until the remaining output of the process
-/// is copied.
+/// The maximum time for which the answer to Delete is delayed while the remaining output of the
+/// process is copied.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// All state of the event loop.
@@ -43,10 +43,10 @@ pub(crate) struct Shim {
     pub workers: Vec<Worker>,
     /// The starts that the loop itself performs.
     pub starts: Vec<Begun>,
-    /// Exits of children that match no known process. The answer of a running worker may still report such a child as a
-    /// process.
+    /// Exits of children that match no process in the table. A running worker may still report in its answer that it
+    /// has created such a child for a container.
     pub strays: Vec<(u32, Exit)>,
-    /// Processes to delete once their output has been read.
+    /// Processes to delete once their output has been copied, each with the deadline of the copying.
     pub endings: Vec<(Ending, Deadline)>,
     pub is_shutting_down: bool,
     /// The lowest key of the connections made after the shutdown began.
@@ -68,7 +68,7 @@ pub(crate) struct Connected {
     pub interest: Interest,
 }
 
-/// A process whose Delete call waits for its remaining output.
+/// A process whose Delete call is answered once the process's remaining output is copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
     /// The caller to answer.
@@ -159,7 +159,8 @@ impl Shim {
         self.publisher.publish(&self.poller, event);
     }
 
-    /// Opens the streams of a process for the dayfly command `command`. The streams must not be open yet.
+    /// Opens the streams of the process with this key. The streams must not be open yet. `command` is the dayfly
+    /// command that error messages name.
     ///
     /// # Errors
     /// If a stream cannot be opened.

@@ -1,8 +1,8 @@
 //! Starts that need no worker: the loop itself sends the message to the waiting init, and learns
 //! from epoll that the result has arrived.
 //!
-//! A worker starts a container with hooks or a trace. A worker also performs starts on which the
-//! loop would block, and reports failures.
+//! A worker performs the other starts: those of containers with startContainer or poststart hooks or
+//! with a trace, and those on which the loop would block. A worker also reports a failed start.
 
 use alloc::vec::Vec;
 
@@ -61,8 +61,8 @@ impl Shim {
         Some(starting)
     }
 
-    /// Removes a start from the table. A worker that has just begun may have a copy of the descriptor, so it is removed
-    /// from the poller explicitly.
+    /// Removes a start from the table. A worker that has just begun may have a copy of the start's descriptor, so the
+    /// descriptor is removed from the poller explicitly.
     fn take_start(&mut self, at: usize) -> Begun {
         let begun = self.starts.swap_remove(at);
         let _ = self.poller.remove(begun.starting.fd());
@@ -96,8 +96,8 @@ impl Shim {
         self.answer(caller, answer);
     }
 
-    /// Checks the starts whose inits have not answered promptly: a frozen init is not started, as with a dayfly
-    /// command. Ends the starts whose callers' deadlines have passed.
+    /// Checks the starts whose inits have not answered promptly. If an init is frozen, its start is withdrawn and
+    /// fails, as with `dayfly start`. Starts whose callers' deadlines have passed are ended.
     pub(crate) fn check_starts(&mut self) {
         let is_over = |deadline: Deadline| deadline.left().is_none();
         for at in (0..self.starts.len()).rev() {

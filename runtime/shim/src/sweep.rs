@@ -61,8 +61,8 @@ impl Shim {
         self.swept(key, of, caller, why);
     }
 
-    /// Answers a call that failed to create or restore a container, after the parts of the
-    /// container were removed.
+    /// Answers the call that failed to create or restore a container. Called after the sweep, whether
+    /// or not the sweep succeeded.
     fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
         match self.tasks.by_key(key).map(Task::init) {
             Some(init) if init.stage == Stage::Starting => self.not_started(init.key),

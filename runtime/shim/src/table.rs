@@ -108,7 +108,7 @@ pub(crate) struct Process {
     pub streams: Streams,
     /// The socket to which the process sends the master of its terminal.
     pub console: Option<OwnedFd>,
-    /// The JSON of the `process` object, which Start runs; empty for the first process.
+    /// The `process` object of the Exec call, in JSON; empty for the container's first process.
     pub document: Vec<u8>,
     /// The callers that wait for the exit of the process.
     pub waiters: Vec<Caller>,
@@ -159,11 +159,11 @@ pub(crate) struct Task {
     pub options: Options,
     /// The processes of the container; the first one is init.
     pub processes: Vec<Process>,
-    /// Whether all processes of the container end with init, because it has its own PID namespace. Known once the
-    /// container is created.
+    /// Whether all processes of the container end with init, because the container has its own PID namespace. Known
+    /// once the container is created.
     pub owns_pid_namespace: bool,
-    /// Whether Start needs no worker: the container has no hooks for it, and no trace of it is requested. Known once the
-    /// container is created.
+    /// Whether Start needs no worker: the container has no startContainer or poststart hooks, and no trace is
+    /// requested. Known once the container is created.
     pub starts_plainly: bool,
     pub is_paused: bool,
     pub cgroup: Option<cgroup::Location>,
@@ -272,8 +272,8 @@ impl Tasks {
         self.0.iter().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
-    /// Returns a container by its id, unless Start must still restore the container. Until then, the state root may
-    /// contain another container with this id.
+    /// Returns a container by its id, unless Start must still restore the container. Before the restore, the state root
+    /// may contain another container with this id. `call` is the call that the error message names.
     ///
     /// # Errors
     /// NotFound, FailedPrecondition.
@@ -293,7 +293,7 @@ impl Tasks {
         self.0.iter_mut().find(|task| task.id == id).ok_or_else(|| no_container(id))
     }
 
-    /// Returns a process of a container; the first one for an empty exec id.
+    /// Returns a process of a container. If the exec id is empty, returns the container's first process.
     ///
     /// # Errors
     /// NotFound.

@@ -23,7 +23,7 @@ use crate::log::Log;
 use crate::table::Place;
 use crate::task::Caller;
 
-/// Maximum bytes of an answer.
+/// The maximum size of an answer in bytes.
 const LONGEST: usize = 16 * 1024;
 
 /// The job of a worker.
@@ -61,8 +61,8 @@ pub(crate) enum Kind {
     Checkpoint { task: u32, images: String },
     /// A container's remaining processes were killed.
     Clear { task: u32 },
-    /// The rest of an incomplete container was removed, so the call whose creation or restore failed can be answered
-    /// now. `of` is the dayfly command that corresponds to this call.
+    /// The rest of an incomplete container was removed, so the call that failed to create or restore the container can
+    /// be answered now. `of` is the dayfly command that corresponds to this call.
     Sweep { task: u32, of: &'static str, caller: Option<Caller>, why: Status },
 }
 
@@ -90,7 +90,7 @@ impl Worker {
         self.job.caller?.deadline.filter(|_| !self.is_late)
     }
 
-    /// Kills the worker if its caller no longer waits.
+    /// Kills the worker if its caller's deadline has passed.
     pub fn end_if_late(&mut self) {
         if !self.is_late && self.job.caller.is_some_and(|caller| caller.is_late()) {
             self.is_late = true;

@@ -28,7 +28,7 @@ object! {
         pub domainname: Option<Str<'a>>,
         /// Mounts on top of the root filesystem, in order.
         pub mounts: Vec<Mount<'a>>,
-        /// Commands run at fixed points of the container's lifecycle.
+        /// Programs that are run at fixed points of the container's lifecycle.
         pub hooks: Hooks<'a>,
         /// Free-form metadata, sorted by key.
         pub annotations: BTreeMap<Str<'a>, Str<'a>>,
@@ -65,7 +65,7 @@ object! {
         /// Filesystem type; for bind mounts it is empty or ignored.
         #[serde(rename = "type")]
         pub kind: Str<'a>,
-        /// For bind mounts a path (a relative path is relative to the bundle), for other mounts a device or a name.
+        /// For a bind mount, a path; a relative path is relative to the bundle. For other mounts, a device or a name.
         pub source: Option<Str<'a>>,
         /// fstab-style options, see [`MountOptions`](crate::mount_options::MountOptions).
         pub options: Vec<Str<'a>>,
@@ -77,7 +77,7 @@ object! {
 }
 
 object! {
-    /// Commands run at fixed points of the container's lifecycle (`hooks`).
+    /// Programs that are run at fixed points of the container's lifecycle (`hooks`).
     pub struct Hooks<'a> {
         /// Deprecated hooks, run before `create_runtime` in the runtime's namespaces.
         pub prestart: Vec<Hook<'a>>,
@@ -101,8 +101,9 @@ object! {
         pub path: Str<'a>,
         /// Arguments, beginning with the name of the program (`argv[0]`).
         pub args: Vec<Str<'a>>,
-        /// Environment as `NAME=value`. If absent, the hook inherits the environment of the process that runs it; if
-        /// the list is empty, the hook's environment is empty.
+        /// Environment as `NAME=value`. If absent, `createContainer` hooks get an empty environment, `startContainer`
+        /// hooks that of the container's process, and other hooks that of the dayfly command. For `createContainer` and
+        /// `startContainer` hooks, an empty list counts as absent, as in runc.
         pub env: Option<Vec<Str<'a>>>,
         /// Timeout in seconds.
         pub timeout: Option<i64>,

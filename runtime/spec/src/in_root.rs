@@ -61,7 +61,7 @@ pub fn clean(path: &str) -> Cow<'_, str> {
 }
 
 fn needs_cleaning(path: &str) -> bool {
-    // Engines write paths that are nearly always clean, so the checks come first.
+    // The paths that engines write are nearly always clean, so they are checked before anything is copied.
     !(path.is_empty() || is_plain(path) || is_clean(path))
 }
 

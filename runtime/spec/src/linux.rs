@@ -48,7 +48,7 @@ object! {
         pub readonly_paths: Vec<InRoot<'a>>,
         /// SELinux label of the mounts.
         pub mount_label: Option<Str<'a>>,
-        /// Intel resource director technology.
+        /// Intel Resource Director Technology.
         pub intel_rdt: Option<IntelRdt<'a>>,
         /// NUMA policy, set_mempolicy(2).
         pub memory_policy: Option<MemoryPolicy<'a>>,
@@ -121,7 +121,7 @@ object! {
 }
 
 object! {
-    /// Intel resource director technology (`linux.intelRdt`).
+    /// Intel Resource Director Technology (`linux.intelRdt`).
     pub struct IntelRdt<'a> {
         /// Name of the class of service.
         #[serde(rename = "closID")]
@@ -207,7 +207,7 @@ impl<'a> Linux<'a> {
         self.namespaces.iter().find(|namespace| namespace.kind == kind)
     }
 
-    /// Removes empty strings, see [`Spec`](crate::Spec).
+    /// Replaces empty strings by `None`, like `Spec::drop_empty`.
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.cgroups_path);
         drop_if_empty(&mut self.rootfs_propagation);

@@ -1,7 +1,7 @@
 //! Keys that differ from known ones only in case.
 //!
 //! Go's parser, and so runc, accepts `Memory` for `memory`. dayfly does not, since JSON keys are case-sensitive. But a
-//! silently ignored limit is dangerous, so such keys are reported. serde skips the value of an unknown key by a call of
+//! silently ignored limit is dangerous, so such keys are reported. To skip the value of an unknown key, serde calls
 //! `deserialize_ignored_any`. The wrapper in this module intercepts this call, and compares the unknown key with the
 //! known keys of the object.
 

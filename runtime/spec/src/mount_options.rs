@@ -18,7 +18,7 @@ pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
 pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
 /// The mask of the field that contains the access time mode. The modes are values of this field, not flags.
 pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
-/// Access time is updated as for the option `relatime` of mount(8); the value 0 of the field.
+/// Access time is updated as for the option `relatime` of mount(8). This is the value 0 of the field.
 pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
 /// Access time is not updated.
 pub const MOUNT_ATTR_NOATIME: u64 = 0x0000_0010;
@@ -44,7 +44,7 @@ pub const SB_I_VERSION: u32 = 1 << 23;
 /// Timestamps are kept in memory as long as possible.
 pub const SB_LAZYTIME: u32 = 1 << 25;
 
-/// Applies a propagation flag to the whole tree below the mount.
+/// Applies the propagation change to the mount and all mounts below it.
 pub const MS_REC: u64 = 1 << 14;
 /// The mount cannot be bind-mounted.
 pub const MS_UNBINDABLE: u64 = 1 << 17;
@@ -58,7 +58,7 @@ pub const MS_SHARED: u64 = 1 << 20;
 /// A change of mount attributes for mount_setattr(2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AttrChange {
-    /// `MOUNT_ATTR_*` to set; also the attributes of a new mount, for fsmount(2).
+    /// `MOUNT_ATTR_*` to set. For a new mount, these are its attributes (fsmount(2)).
     pub set: u64,
     /// `MOUNT_ATTR_*` that the options clear, and `MOUNT_ATTR__ATIME` if any option concerns access times.
     pub clear: u64,
@@ -85,8 +85,8 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Removes the access time mode `mode` if an earlier option set it; another mode stays. A mount with none of the
-    /// modes gets the kernel's default, relatime.
+    /// Removes the access time mode `mode`, if an earlier option has set it. If an earlier option has set another mode,
+    /// that mode stays. A mount without any mode gets the kernel's default, relatime.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
@@ -98,7 +98,7 @@ impl AttrChange {
 pub struct Propagation {
     /// One of `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE` and `MS_UNBINDABLE`.
     pub kind: u64,
-    /// Whether the change applies to the whole tree below the mount.
+    /// Whether the change applies to all mounts below the mount as well.
     pub recursive: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct IdMap {
 pub struct MountOptions<'a> {
     /// Attributes of this mount only.
     pub attr: AttrChange,
-    /// Attributes of the tree from this mount down (`rro`, `rnosuid`, …).
+    /// Attributes of this mount and all mounts below it (`rro`, `rnosuid`, …).
     pub recursive_attr: AttrChange,
     /// `SB_*` flags that the options set. `ro` sets the flag here and in `attr`, as mount(2) does.
     pub superblock_set: u32,
@@ -144,7 +144,7 @@ pub struct MountOptions<'a> {
     pub superblock_clear: u32,
     /// Propagation changes, in order.
     pub propagation: Vec<Propagation>,
-    /// Whether and how to make a bind mount instead of mounting a new filesystem.
+    /// If set, a bind mount is made instead of a new filesystem.
     pub bind: Option<Bind>,
     /// Whether to change an existing mount.
     pub remount: bool,

@@ -77,7 +77,7 @@ impl NumberSet {
         (0..Self::LIMIT).filter(|number| self.contains(*number))
     }
 
-    /// Returns the bits; number 0 is the lowest bit of the first word.
+    /// Returns the set as bits; number 0 is the lowest bit of the first word.
     pub fn words(&self) -> &[u64; 16] {
         &self.words
     }

@@ -37,7 +37,7 @@ object! {
         pub selinux_label: Option<Str<'a>>,
         /// I/O priority, ioprio_set(2).
         pub io_priority: Option<IoPriority<'a>>,
-        /// CPUs for processes that join the container.
+        /// CPU affinity of processes that join the container.
         #[serde(rename = "execCPUAffinity")]
         pub exec_cpu_affinity: Option<CpuAffinity<'a>>,
     }
@@ -144,7 +144,7 @@ object! {
 }
 
 impl Process<'_> {
-    /// Removes empty strings, see [`Spec`](crate::Spec).
+    /// Replaces empty strings by `None`, like `Spec::drop_empty`.
     pub(crate) fn drop_empty(&mut self) {
         drop_if_empty(&mut self.user.username);
         drop_if_empty(&mut self.apparmor_profile);

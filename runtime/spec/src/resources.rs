@@ -107,7 +107,7 @@ pub struct Memory {
     pub kernel_tcp: Option<i64>,
     /// Tendency to swap, 0 to 100; v1 only.
     pub swappiness: Option<u64>,
-    /// Whether to pause tasks at the limit instead of killing one; v1 only.
+    /// Whether tasks are paused at the limit, instead of one of them being killed; v1 only.
     #[serde(rename = "disableOOMKiller")]
     pub disable_oom_killer: Option<bool>,
     /// Whether a cgroup's usage also counts in its parent; always true on v2, and on v1 since Linux 5.11.

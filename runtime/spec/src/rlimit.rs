@@ -2,7 +2,7 @@
 
 /// Returns the number of a resource by its full name, for prlimit(2).
 ///
-/// The numbers are the same on every architecture except alpha, mips and sparc, where they differ.
+/// The numbers are the same on all architectures except alpha, mips and sparc, which dayfly does not support.
 pub fn number(name: &str) -> Option<u32> {
     let resource = name.strip_prefix("RLIMIT_")?;
     NAMES.iter().zip(0..).find(|(known, _)| **known == resource).map(|(_, number)| number)

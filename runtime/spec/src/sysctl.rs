@@ -29,9 +29,9 @@ pub fn path(name: &str) -> String {
     if has_slashes(name) { name.into() } else { swap_separators(name) }
 }
 
-/// Returns the error to report when a joined namespace of type `kind` turns out to be the host's own, so that a
-/// parameter would be changed for the host. The configuration alone does not show whether a joined namespace is the
-/// host's. Returns `None` if the configuration sets no parameter that belongs to this type of namespace.
+/// Returns the error to report if a joined namespace of type `kind` turns out to be the host's own: the configuration
+/// alone does not show this, and the configured parameters would be changed for the host. Returns `None` if the
+/// configuration sets no parameter that belongs to this type of namespace.
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {

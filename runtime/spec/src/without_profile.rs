@@ -1,9 +1,9 @@
 //! Parses a configuration without its seccomp profile, which is cut out of the text before parsing.
 //!
-//! The profile is most of a configuration's text, and is not needed if the compiled filter is cached. This module
-//! finds the profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and
-//! puts a number in its place. If the filter is not cached, the compiler of seccomp profiles parses the profile's text.
-//! If the profile cannot be cut out, the caller parses the text unchanged.
+//! The profile is most of a configuration's text, and is not needed if the compiled filter is cached. This module finds
+//! the profile's end by counting braces, in a fifth of the time that a JSON parser needs to skip the profile, and puts
+//! a number in the profile's place. If the filter is not cached, the compiler of seccomp profiles parses the profile's
+//! text. If the profile cannot be cut out, the caller parses the text unchanged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -83,8 +83,8 @@ fn length_of_string(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a number of bytes at the beginning of `text` that `find` does not match. `find` checks words of eight bytes;
-/// bytes after the last whole word are not counted.
+/// Returns the length of a prefix of `text` in which `find` matches no byte. `find` checks words of eight bytes; bytes
+/// after the last whole word never belong to the prefix.
 fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
     let (words, _) = text.as_chunks::<8>();
     let mut length = 0;
@@ -102,8 +102,8 @@ fn quiet(text: &[u8], find: impl Fn(u64) -> u64) -> usize {
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Returns a word in which the highest bit is set in the first byte that equals `byte`. In later bytes this bit is
-/// meaningless.
+/// Returns a word that marks the first byte of `bytes` that equals `byte`: the highest bit of this byte is set. In
+/// later bytes, the highest bit is meaningless.
 fn has(bytes: u64, byte: u8) -> u64 {
     let zeros = bytes ^ (ONES * u64::from(byte));
     zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)

@@ -21,7 +21,8 @@ pub fn wipe_freed() {
 
 /// The size in bytes of the arena in .bss, which is used before the first mmap(2). Untouched pages cost nothing.
 const ARENA: usize = 512 * 1024;
-/// The number of bytes that each mmap(2) maps after the arena is used up.
+/// The number of bytes that mmap(2) maps at a time after the arena is used up. A block of more than half this size gets
+/// a mapping of its own.
 const CHUNK: usize = 1024 * 1024;
 const SMALLEST_SHIFT: u32 = 4;
 const CLASSES: usize = 40;

@@ -58,8 +58,8 @@ struct Attach {
     replaced_fd: u32,
 }
 
-/// All attributes of BPF_PROG_QUERY up to `revision`: newer kernels write the revision even if the size that the caller
-/// passed does not include it.
+/// The attributes of BPF_PROG_QUERY up to and including `revision`. Newer kernels write the revision even if the size
+/// that the caller passed does not include this field.
 #[repr(C)]
 #[derive(Default)]
 struct Query {

@@ -154,8 +154,8 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
 }
 
 /// Creates a process like [`clone3`], except that the child shares the caller's memory (CLONE_VM) and runs
-/// `run(argument)` on `stack`. So the kernel copies no page table, and the child faults in no page again. The child has
-/// its own copy of the descriptor table.
+/// `run(argument)` on `stack`. So the kernel copies no page table, and no page has to be faulted in again by the child.
+/// The child has its own copy of the descriptor table.
 ///
 /// # Safety
 /// Both processes share memory, like threads. Until the child has executed a program or exited, the caller must neither

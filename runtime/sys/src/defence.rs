@@ -35,7 +35,7 @@ pub enum Defence {
     /// names in the container (CVE-2025-52881).
     VerifyProc,
     /// `verify-device`: masked files are covered by the host's /dev/null. Without this defence, they are covered by any
-    /// file that the container has at that path (CVE-2025-31133, CVE-2026-88265).
+    /// file that the container has at /dev/null (CVE-2025-31133, CVE-2026-88265).
     VerifyDevice,
     /// `pty-peer`: the terminal is opened through its master's descriptor. Without this defence, /dev/console is any
     /// file that the container has at /dev/pts/N (CVE-2025-52565).
@@ -157,7 +157,7 @@ mod switches {
         steps.position(|step| wanted != 0 && hash(step) == wanted)
     }
 
-    /// Reports the stop on standard output, then waits for standard input.
+    /// Writes `paused` to standard output, then waits for input on standard input.
     pub fn pause() {
         let _ = rustix::io::write(crate::stdio::stdout(), b"paused\n");
         let _ = rustix::io::read(crate::stdio::stdin(), &mut [0; 1]);

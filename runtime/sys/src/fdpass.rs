@@ -47,7 +47,8 @@ fn send_some(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<us
     sendmsg(socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL)
 }
 
-/// Receives up to `payload.len()` bytes, and the descriptor that was sent with them, if any, as close-on-exec.
+/// Receives up to `payload.len()` bytes, and the descriptor that was sent with them, if any. The received descriptor is
+/// close-on-exec.
 ///
 /// # Errors
 /// Those of recvmsg(2).

@@ -21,7 +21,7 @@ pub fn write_at(dir: impl AsFd, path: impl Arg, bytes: &[u8]) -> Result<(), Errn
     rustix::io::write(fd, bytes).map(drop)
 }
 
-/// Opens a directory to which other paths are relative.
+/// Opens a directory, for use as the base of relative paths.
 ///
 /// # Errors
 /// Those of openat(2).

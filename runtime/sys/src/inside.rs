@@ -2,11 +2,12 @@
 //! where openat2(2) does not suffice.
 //!
 //! The walk serves two cases: a component is missing and must be created, possibly behind a dangling symbolic link; or
-//! a seccomp filter older than openat2(2) (Linux 5.6) answers it with ENOSYS or EPERM. The walk opens one component
-//! after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads links itself.
-//! The walk never opens `..`: it drops the last component of the path walked so far, which contains no links, and walks
-//! that path again from the root. An attacker who renames directories meanwhile, or replaces them by links, can make
-//! the walk fail or end elsewhere inside the root, but cannot lead it out of the root.
+//! openat2(2) fails with ENOSYS or EPERM, because a seccomp filter is older than the call (Linux 5.6). The walk opens
+//! one component after the other with O_PATH and O_NOFOLLOW below the descriptor of the previous directory, and reads
+//! links itself. The walk never opens `..`. Instead, it drops the last component of the path walked so far, and walks
+//! the rest of that path again from the root. The path walked so far contains no links. An attacker who renames
+//! directories meanwhile, or replaces them by links, can make the walk fail or end elsewhere inside the root, but
+//! cannot lead it out of the root.
 //!
 //! No function of this module allocates memory.
 
@@ -405,8 +406,8 @@ impl<'r> Walk<'r> {
         if self.links == Links::Refuse || self.followed > MOST_LINKS || self.is_magic(link)? {
             return Err(Errno::LOOP);
         }
-        // The byte before `start` ended the link's name. It is free too, and becomes the slash between the link's text
-        // and the rest.
+        // The byte before `start` ended the link's name. This byte is no longer needed, and becomes the slash between
+        // the link's text and the rest of the path.
         let slash = self.start.saturating_sub(1);
         let room = self.left.get_mut(..slash).unwrap_or_default();
         let longest = room.len();

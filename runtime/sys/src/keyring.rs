@@ -7,8 +7,8 @@ const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
 const KEYCTL_DESCRIBE: usize = 6;
 const KEYCTL_SETPERM: usize = 5;
 
-/// Makes the session keyring `name` the caller's, and returns the keyring's id. The kernel creates the keyring if none
-/// of this name exists.
+/// Joins the session keyring `name`, and returns the keyring's id. The kernel creates the keyring if no keyring of this
+/// name exists.
 ///
 /// # Errors
 /// ENOSYS without CONFIG_KEYS, EPERM in some sandboxes, EDQUOT.

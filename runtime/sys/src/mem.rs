@@ -128,8 +128,8 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 #[inline(always)]
 pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
     if let 8..=32 = len {
-        // The word is computed by multiplication. Without optimisation, the compiler would fill an array of eight bytes
-        // by a call of memset, which is this function.
+        // The word is computed by multiplication, because without optimisation the compiler would fill an array of
+        // eight bytes by calling memset, which is this function.
         let word = u64::from(byte) * 0x0101_0101_0101_0101;
         // SAFETY: all within `len` bytes; the parts overlap.
         unsafe {
@@ -154,7 +154,7 @@ pub unsafe fn set(dst: *mut u8, byte: u8, len: usize) {
         match len {
             0..8 => {
                 for at in 0..len {
-                    // Volatile keeps the compiler from calling memset here.
+                    // The volatile write keeps the compiler from calling memset here.
                     dst.add(at).write_volatile(byte);
                 }
             }
@@ -213,8 +213,8 @@ pub unsafe fn compare(a: *const u8, b: *const u8, len: usize) -> i32 {
         }
         i += 8;
     }
-    // Compares the last eight bytes; those among them that were compared before are equal.
-    // SAFETY: `len` is at least eight.
+    // Compares the last eight bytes. If some of them were already compared above, those are equal. SAFETY: `len` is at
+    // least eight.
     let (x, y): (u64, u64) = unsafe { (load(a, len - 8), load(b, len - 8)) };
     order(u64::from_be(x), u64::from_be(y))
 }

@@ -83,8 +83,8 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     .map(drop)
 }
 
-/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy. This takes one
-/// system call from Linux 6.15 on, two before.
+/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy. From Linux 6.15 on,
+/// this takes one system call. On older kernels, that call fails and two others follow.
 ///
 /// # Errors
 /// Those of open_tree(2) and mount_setattr(2).

@@ -1,4 +1,5 @@
-//! Sets the loopback interface up, the only setup that a runtime must do in a new network namespace.
+//! Brings up the loopback interface, which is the only setup that a runtime must do in a new network namespace. Also
+//! checks whether a Unix socket has unread data.
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
@@ -15,7 +16,7 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Sets `lo` up in the current network namespace.
+/// Brings up `lo` in the current network namespace.
 ///
 /// # Errors
 /// Those of socket(2) and netdevice(7).
@@ -35,8 +36,8 @@ pub fn loopback_up() -> Result<(), Errno> {
     .map(drop)
 }
 
-/// Returns whether the other end of a unix socket has not yet read everything that was sent over `socket` (SIOCOUTQ).
-/// False if this cannot be told.
+/// Returns whether some data that was sent over the Unix socket `socket` has not been read at the other end yet
+/// (SIOCOUTQ). Returns false if this cannot be determined.
 pub fn has_unread(socket: impl AsFd) -> bool {
     const SIOCOUTQ: usize = 0x5411;
     let mut bytes: i32 = 0;

@@ -25,7 +25,8 @@ pub fn join(fd: BorrowedFd<'_>, kind: CloneFlags) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(fd, Some(link))
 }
 
-/// Joins the namespaces of the types `kinds` of the process that `pidfd` refers to, in one system call (Linux 5.8).
+/// Joins namespaces of the process that `pidfd` refers to: those whose types are in `kinds`. This takes one system call
+/// (Linux 5.8).
 ///
 /// # Errors
 /// Those of setns(2); on failure no namespace is joined.

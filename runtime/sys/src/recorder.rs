@@ -73,12 +73,14 @@ impl Recorder {
         Ok(Self { records, capacity, ahead: 0, moves: None })
     }
 
-    /// Sets how far the writer's clock is ahead of the reader's, for example because the writer is in a time namespace.
+    /// Sets the number of nanoseconds by which the writer's clock is ahead of the reader's. The clocks differ if the
+    /// writer is in a time namespace with an offset.
     pub fn set_ahead(&mut self, nanoseconds: i64) {
         self.ahead = nanoseconds;
     }
 
-    /// Sets the step that moves the writer into a time namespace, and how far the writer's clock is ahead from then on.
+    /// Sets the step that moves the writer into a time namespace, and the number of nanoseconds by which this step
+    /// advances the writer's clock.
     pub fn set_move(&mut self, step: usize, nanoseconds: i64) {
         self.moves = u16::try_from(step).ok().map(|step| (step, nanoseconds));
     }

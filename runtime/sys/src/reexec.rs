@@ -49,8 +49,8 @@ const PT_LOAD: u32 = 1;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 const PF_X: u32 = 1;
 const PF_W: u32 = 2;
-/// The maximum size in bytes of writable data that is preserved when the image is mapped anew, for small and for large
-/// pages. dayfly has less writable data.
+/// The maximum size in bytes of writable data that is preserved when the image is mapped anew, on kernels with small
+/// and with large pages. dayfly has less writable data.
 const KEPT: [usize; 2] = [8192, 2 * 65536];
 
 unsafe extern "C" {

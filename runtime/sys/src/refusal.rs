@@ -1,14 +1,16 @@
 //! System calls that a seccomp filter may refuse when dayfly runs inside another runtime's container. Such a filter
-//! allows only calls that are older than the filter. It answers others with ENOSYS, or with EPERM if it is an older
-//! filter. If a refused call has a safe substitute, dayfly uses it (openat2(2): [`crate::inside`]; clone3(2):
-//! [`crate::clone`]). Calls that mount by descriptor have no substitute, so the error message names the remedy.
+//! allows only calls that are older than the filter itself. Newer calls fail with ENOSYS, or with EPERM if the other
+//! runtime is an old version. If a refused call has a safe substitute, dayfly uses the substitute (openat2(2):
+//! [`crate::inside`]; clone3(2): [`crate::clone`]). Calls that mount by descriptor have no substitute, so the error
+//! message names the remedy.
 
 use core::fmt;
 
 use rustix::io::Errno;
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
-/// Calls of a container start that such a filter may refuse, and the Linux version that added each call.
+/// Calls that a container start makes and that an old seccomp filter may refuse, with the Linux version that added each
+/// call.
 const NEEDED: [(&str, &str); 9] = [
     ("open_tree", "5.2"),
     ("move_mount", "5.2"),

@@ -31,11 +31,11 @@ const IFA_BROADCAST: u16 = 4;
 const IFA_F_PERMANENT: u8 = 0x80;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const IFF_UP: u32 = 1;
-/// Bytes of `struct nlmsghdr`.
+/// The size of `struct nlmsghdr` in bytes.
 const HEADER: usize = 16;
-/// Bytes of `struct ifinfomsg`.
+/// The size of `struct ifinfomsg` in bytes.
 const LINK: usize = 16;
-/// Bytes of `struct ifaddrmsg`.
+/// The size of `struct ifaddrmsg` in bytes.
 const ADDRESS: usize = 8;
 /// The maximum size in bytes of one answer of the kernel.
 const LONGEST: usize = 32 << 10;
@@ -120,7 +120,8 @@ impl Socket {
         Ok(found)
     }
 
-    /// Moves a device to another network namespace under a new name. The device loses its addresses and is down.
+    /// Moves a device to another network namespace under a new name. The move removes the addresses of the device and
+    /// brings it down.
     ///
     /// # Errors
     /// EEXIST if the name is taken in that namespace (the device may have been moved nevertheless); EINVAL for devices
@@ -235,7 +236,7 @@ fn next_message<'a>(bytes: &mut &'a [u8]) -> Option<(u16, &'a [u8])> {
     Some((kind, body))
 }
 
-/// Returns the result of a request, from the body of an acknowledgement or of the end of a dump.
+/// Returns the result of a request, from the body of an acknowledgement or of the message that ends a dump.
 fn outcome(message: &[u8]) -> Result<(), Errno> {
     match message.first_chunk().map(|errno| i32::from_ne_bytes(*errno)) {
         Some(0) | None => Ok(()),

@@ -22,7 +22,7 @@ pub struct Attributes {
     pub period: u64,
 }
 
-/// `struct sched_attr`, with the clamps of Linux 5.3.
+/// `struct sched_attr`, with the utilization clamps that Linux 5.3 added.
 #[repr(C)]
 struct Raw {
     size: u32,
@@ -44,9 +44,9 @@ pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
     set
 }
 
-/// Lets the caller run on every CPU of its cgroup, also on CPUs that the cgroup gets later. All bits of the affinity
-/// mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)). The kernel
-/// ignores bits beyond its maximum number of CPUs.
+/// Lets the caller run on every CPU of its cgroup, including CPUs that are added to the cgroup later. All bits of the
+/// affinity mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)).
+/// The kernel ignores bits beyond its maximum number of CPUs.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.

@@ -56,7 +56,7 @@ impl Stack {
     }
 }
 
-/// Detects heap allocations by a process that runs on such a stack. Such a process must not allocate, because it shares
+/// Detects heap allocations by a process that runs on a `Stack`. Such a process must not allocate, because it shares
 /// its memory with another process.
 #[cfg(dayfly_faults)]
 mod watch {
@@ -78,7 +78,7 @@ mod watch {
         END.store(0, Ordering::Relaxed);
     }
 
-    /// Exits with an error message if the caller, which is about to allocate, runs on such a stack.
+    /// Exits with an error message if the caller, which is about to allocate, runs on a `Stack`.
     pub(crate) fn refuse_shared() {
         let here = 0u8;
         let at = (&raw const here).addr();

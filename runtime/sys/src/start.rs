@@ -114,7 +114,7 @@ impl Args {
         self.argv.iter().map(|&p| unsafe { CStr::from_ptr(p) })
     }
 
-    /// Iterates over the environment, `NAME=value` each.
+    /// Iterates over the environment, as strings of the form `NAME=value`.
     pub fn environment(&self) -> impl Iterator<Item = &'static CStr> + use<> {
         // SAFETY: from_stack's contract: every entry is a NUL-terminated string that outlives us.
         self.envp.iter().map(|&p| unsafe { CStr::from_ptr(p) })

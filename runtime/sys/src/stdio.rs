@@ -49,7 +49,7 @@ pub fn take_inherited(number: i32) -> Result<OwnedFd, Errno> {
     }
     // SAFETY: the number is only borrowed for the calls below, which fail with EBADF if nothing is open there.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    // Exec would have closed an inherited descriptor with this flag: this one is the program's own.
+    // Exec would have closed an inherited descriptor with this flag, so this program has opened the descriptor itself.
     if fcntl_getfd(borrowed)?.contains(FdFlags::CLOEXEC) {
         return Err(Errno::BADF);
     }

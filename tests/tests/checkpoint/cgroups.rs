@@ -88,7 +88,8 @@ fn foreign_ones_stay_gone(bed: &Bed) {
     assert!(seen.all(|procs| procs.lines().any(|line| line == pid)), "{pid}");
 }
 
-/// A restore that fails once criu has succeeded: a hook has put a file into the directory that the restore removes then.
+/// The restore fails after criu has succeeded, because a hook has put a file into a directory that the restore then
+/// removes.
 fn ones_that_existed_before_are_kept(bed: &Bed) {
     let saved = Saved::counting(bed);
     saved.checkpoint(&[]).ok();

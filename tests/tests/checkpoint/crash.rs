@@ -55,7 +55,8 @@ pub(super) fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();
-    // A child that is about to execute criu does not have its name yet, so none may be found in 20 consecutive checks.
+    // A child that is about to execute criu does not have criu's name yet. So criu counts as ended only after 20
+    // consecutive checks have found none.
     let mut looks = 0;
     wait::until_true("criu to end", || {
         let is_there =
@@ -272,7 +273,7 @@ fn staying_criu(bed: &Bed) -> (PathBuf, PathBuf) {
     (program, mark)
 }
 
-/// Interrupts a detached restore whose criu has answered, but stays.
+/// Interrupts a detached restore after criu has ended, while the program of [`staying_criu`] still runs.
 #[track_caller]
 fn interrupt_staying(saved: &Saved<'_>) {
     let (program, mark) = staying_criu(saved.c.bed);

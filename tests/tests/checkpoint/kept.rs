@@ -93,8 +93,8 @@ fn rights_of_another_user(bed: &Bed) {
     kept_rights(bed, json!({ "uid": 1000, "gid": 1001, "additionalGids": [1002] }));
 }
 
-/// Checks for CAP_SYS_RESOURCE: criu reads limits with prlimit(2), which requires it for processes of another user, and its
-/// server of lazy pages makes a pipe larger than the limit for other users.
+/// Checks for CAP_SYS_RESOURCE. criu needs this capability to read the limits of another user's process with
+/// prlimit(2). criu's server of lazy pages needs it to make a pipe larger than the limit for unprivileged users.
 pub(super) fn may_use_resources() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -171,7 +171,7 @@ fn bind_mounts(bed: &Bed) {
     assert!(!data.join("own/kept").exists());
 }
 
-/// Namespaces that the container joins, as in a pod.
+/// The container joins namespaces of another container, as in a pod.
 fn joined_namespaces(bed: &Bed) {
     let holder = bed.bundle().make().detached();
     let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];

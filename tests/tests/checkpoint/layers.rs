@@ -150,8 +150,8 @@ fn keeps_changes(bed: &Bed, flags: &[&str]) {
     assert_nothing_left(&saved);
 }
 
-/// Converted to UTF-8, the names of the directories would equal the name of the link, which leads
-/// out of the container.
+/// The names of the directories are not valid UTF-8. A lossy conversion to UTF-8 would turn each of them into the name
+/// of a link that leads out of the container.
 fn names_that_are_no_text(bed: &Bed) {
     let outside = bed.dir.join("outside");
     fs::create_dir(&outside).expect("mkdir");

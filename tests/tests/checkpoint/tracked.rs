@@ -51,7 +51,8 @@ fn tracked() -> Result<(), String> {
     }
 }
 
-/// Starts a container that holds a string, and counts. It writes little: a look at the string would copy it.
+/// Starts a container that holds a string, and counts. The container writes little memory: its shell copies the string
+/// when it examines the string, so it does so only at the request of [`holds`].
 #[track_caller]
 fn holding(bed: &Bed) -> Saved<'_> {
     let script = format!(
@@ -64,7 +65,8 @@ fn holding(bed: &Bed) -> Saved<'_> {
     saved
 }
 
-/// Makes the container look whether it still holds its string: a page of zeros would shorten it.
+/// Makes the container check that its string is still complete: a lost page would read as zeros, which would shorten
+/// the string.
 #[track_caller]
 fn holds(saved: &Saved<'_>) {
     let look = saved.c.bundle.join("rootfs/look");
@@ -80,13 +82,13 @@ fn dump_call(saved: &Saved<'_>, name: &str, flags: &[&str]) -> Call {
     call.within(wait::patience() * 3)
 }
 
-/// Dumps the container to another directory than its own.
+/// Dumps the container to the directory `name` instead of the directory of its images.
 #[track_caller]
 fn dump(saved: &Saved<'_>, name: &str, flags: &[&str]) -> Outcome {
     dump_call(saved, name, flags).run()
 }
 
-/// Returns the length of the images of pages in a directory, and their size on the disk.
+/// Returns the total length of the page images in a directory, and their size on the disk.
 fn pages(directory: &Path) -> (u64, u64) {
     let entries = fs::read_dir(directory).expect("read images").flatten();
     let pages = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("pages-"));
@@ -174,7 +176,7 @@ fn parents_that_are_refused(bed: &Bed) {
     dump(&saved, "one", &["--pre-dump"]).ok();
     dump(&saved, "two", &["--pre-dump"]).ok();
     let two = bed.dir.join("two");
-    // What was changed between the two dumps would be lost.
+    // Memory that was written between the two dumps would be lost.
     saved.checkpoint(&["--parent-path", "../one"]).fails("is not the latest dump");
     let other = Saved::counting(bed);
     other.checkpoint(&["--parent-path", "../two"]).fails("is not the latest dump");
@@ -188,7 +190,8 @@ fn parents_that_are_refused(bed: &Bed) {
     mapped.checkpoint(&["--pre-dump"]).fails("a container in a user namespace with --pre-dump");
     mapped.c.delete_force().ok();
 
-    // None of the failures was a dump. A container that keeps running after a checkpoint has a parent again.
+    // None of the refused commands has dumped memory, so `two` is still the latest dump. A checkpoint that leaves the
+    // container running can in turn be the parent of the next dump.
     saved.checkpoint(&["--leave-running", "--parent-path", "../two"]).ok();
     let name = saved.images.file_name().expect("name").to_str().expect("name");
     let parent = format!("../{name}");
@@ -203,7 +206,7 @@ fn parents_that_are_refused(bed: &Bed) {
     holds(&saved);
 }
 
-/// A dump that fails has cleared the kernel's marks, or a part of them.
+/// A dump that fails may already have cleared some or all of the kernel's soft-dirty bits.
 fn after_a_failure(bed: &Bed) {
     // The container's standard streams are files of the test, outside the container.
     let saved = Saved::running(bed.bundle().sh("while :; do sleep 1; done"));

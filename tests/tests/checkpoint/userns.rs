@@ -162,7 +162,8 @@ fn images_that_others_could_reach(bed: &Bed) {
     saved.counts();
 }
 
-/// The directory has images of a container in a user namespace, and gets those of another container.
+/// A container without a user namespace is saved to a directory that already has the images of a container in a user
+/// namespace.
 fn mappings_of_an_earlier_checkpoint(bed: &Bed) {
     let earlier = Saved::running(mapped(bed).sh(COUNTER));
     earlier.counts();

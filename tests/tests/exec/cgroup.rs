@@ -51,7 +51,7 @@ fn unified_path(pid: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("0::")).expect("v2 line").to_owned()
 }
 
-/// Asserts that the process of an exec, whose call is modified by `change`, is in the cgroup `path`.
+/// Runs an exec, after `change` has modified its call, and asserts that the new process is in the cgroup `path`.
 pub fn exec_joins(c: &Container<'_>, path: &str, change: impl FnOnce(Call) -> Call) {
     let file = c.bed.dir.join(format!("{}.pid", c.id));
     let flags = ["-d", "--pid-file", file.to_str().expect("path")];
@@ -162,8 +162,8 @@ pub fn with_init_below(bundle: Bundle<'_>) -> (Container<'_>, String) {
     (c, path)
 }
 
-/// `exec` joins the cgroup, below the container's, that init has moved to. If the container has a PID namespace, an
-/// intermediate process enters the cgroup before the command's process does.
+/// Init has moved to a cgroup below the container's cgroup, and `exec` joins init's cgroup. If the container has a PID
+/// namespace, an intermediate process enters the cgroup before the command's process does.
 fn follows_init_below_its_cgroup(bed: &Bed) {
     for bundle in [bed.bundle(), bed.bundle().without_namespace("pid"), mapped(bed)] {
         let (c, path) = with_init_below(bundle);

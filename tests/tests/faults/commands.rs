@@ -1,4 +1,5 @@
-//! The steps of root's commands that are not in the plan's lists, and those of `run` and `exec`.
+//! Walks through the fault points of commands that root runs: all steps of `run` and `exec`, and those steps of other
+//! commands that are not in the plan's lists.
 
 use super::ground::Ground;
 use super::{KINDS, fault_points, faulty, walk_through, walked};

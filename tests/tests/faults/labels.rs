@@ -1,5 +1,5 @@
-//! The steps that need AppArmor or SELinux, on kernels with these modules: `scripts/guest-labels`. All other steps are
-//! tested without emulation.
+//! Makes the steps that need AppArmor or SELinux fail, in guests whose kernels have these modules
+//! (`scripts/guest-labels`). All other steps are tested on the machine itself.
 
 use super::walk::Walk;
 use super::{KINDS, fault_points, faulty};
@@ -57,8 +57,8 @@ fn strike(walk: &Walk<'_>, kinds: &[&str]) {
     }
 }
 
-/// Makes init's steps of these kinds fail in `exec`; the plan of `exec` can't be printed, so the steps are taken from
-/// the errors.
+/// Makes init's steps of these kinds fail in `exec`. The plan of `exec` can't be printed, so this function learns the
+/// steps' names from the error messages.
 fn strike_exec(c: &Container<'_>, kinds: &[&str]) {
     let call =
         |step, kind| faulty(c.id_call("exec", &[], &["/bin/true"]), "init", step, kind).run();

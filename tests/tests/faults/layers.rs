@@ -12,8 +12,8 @@ dayfly_tests::subject!(Runtime, CASES);
 
 pub const CASES: &[Case] = &[case!(layers).needs(fault_points)];
 
-/// Walks through every step in the lists of the host and of init, and through the command's steps outside these lists.
-/// The modes `path` and `parent` are left out, because they have the same steps as other modes.
+/// Walks through every step in the lists of the parent and of init, and through the command's steps outside these
+/// lists. The modes `path` and `parent` are left out, because they have the same steps as other modes.
 fn layers(bed: &Bed) {
     let layers = Layers::new(bed, 3);
     let others = |mode: &&str| !["path", "parent"].contains(mode);

@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         self.c.bundle_call("create", &flags)
     }
 
-    /// Makes a step fail, and in a second `create` makes it kill its process; returns whether the step is executed
+    /// Makes a step fail in one `create`, and kill its process in a second one. Returns whether the step is executed
     /// after `start`.
     pub fn strike(&self, step: &Step) -> bool {
         let c = &self.c;

@@ -118,8 +118,8 @@ fn tracer(bed: &Bed) -> Bundle<'_> {
     })
 }
 
-/// Returns which host files a process of the container can reach through a stopped dayfly process: through its
-/// descriptors, root and working directory.
+/// Returns the host files that a process of the container can reach through the descriptors, the root and the working
+/// directory of a stopped dayfly process.
 fn host_in_newborn(bed: &Bed, c: &Container<'_>) -> String {
     let marker = bed.dir.to_string_lossy();
     let script = format!(

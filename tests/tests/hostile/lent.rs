@@ -20,8 +20,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Declares a case of an attack, and a case of the same attack without the defences. They run alone, because other
-/// cases use the same inodes.
+/// Declares a case of an attack, and a case of the same attack without the defences. Both cases run alone, because
+/// other cases use the same inodes.
 macro_rules! attack {
     ($attack:ident) => {
         Case::new(stringify!($attack), |bed| holds(bed, $attack)).alone()
@@ -78,7 +78,7 @@ fn inode(path: &Path) -> String {
     text
 }
 
-/// Calls `act`; returns how the host's inodes have changed.
+/// Calls `act`. Returns the first change to the host's inodes at `paths`.
 fn changed(paths: &[PathBuf], act: impl FnOnce()) -> Evidence {
     let all = || paths.iter().map(|path| inode(path)).collect::<Vec<_>>();
     let before = all();
@@ -94,7 +94,8 @@ fn devices() -> Vec<PathBuf> {
     DEVICES.iter().map(PathBuf::from).collect()
 }
 
-/// Returns a script that makes every change that root can make to an inode, but sets the present values.
+/// Returns a script that tries every change that root can make to an inode. The mode and the owner are set to their
+/// present values.
 fn tamper(paths: &[&str]) -> String {
     format!(
         "for p in {}; do chmod $(stat -Lc %a $p) $p; chown $(stat -Lc %u:%g $p) $p; touch $p
@@ -135,8 +136,9 @@ fn standard_streams_of_exec(bed: &Bed) -> Evidence {
     })
 }
 
-/// Attacks the standard streams of exec in a container without /dev/null. The attack uses descriptor 3: the script
-/// reads the mode through a pipe, which would be standard output, and the machine's device must keep its mode.
+/// Attacks the standard streams of exec in a container without /dev/null. The attack uses descriptor 3, a copy of
+/// standard output. With /dev/stdout, the script would read the mode of the pipe of its command substitution, and would
+/// set this mode on the machine's device.
 fn standard_streams_without_a_null(bed: &Bed) -> Evidence {
     let c = bed.bundle().make().detached();
     c.sh("rm /dev/null").ok();

@@ -28,8 +28,9 @@ const CASES: &[Case] = &[
     case!(documents).on(V2).when(uses_every_fast_path).needs(python),
 ];
 
-/// The memory in KiB and the CPU time in seconds that an import which unpacks only a few kilobytes may use.
+/// The maximum memory, in KiB, of an import that unpacks only a few kilobytes.
 const MEMORY: u64 = 256 << 10;
+/// The maximum CPU time of such an import, in seconds.
 const TIME: f64 = 60.0;
 /// The time after which an import is killed. It is longer than the CPU time, because other cases also use the CPUs.
 const PATIENCE: Duration = Duration::from_secs(100);

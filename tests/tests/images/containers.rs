@@ -145,7 +145,8 @@ fn its_digest_names_an_image(bed: &Bed) {
     run(bed, &["--image", &digest[..7]], &[]).run().fails("no image");
 }
 
-/// A container and a mount that were killed leave mounts on the host, below their directories in the store.
+/// Imitates a container and a `rootfs mount` whose commands were killed: both have left mounts on the host, below their
+/// directories in the store.
 fn gc_counts_mounts(bed: &Bed) {
     let store = image::store(bed);
     let directories = [store.join("containers/killed"), store.join("mounts/killed")];
@@ -176,7 +177,8 @@ fn gc_counts_mounts(bed: &Bed) {
     assert_eq!(gc(&["gc"]), "2 directories, 5 mounts, 0 ranges of ids removed\n");
     assert_eq!(mounts(), 0);
     assert!(!directories.iter().any(|directory| directory.exists()));
-    // `image gc` removes directories of containers; mounts of images have commands of their own.
+    // `image gc` removes the directories of containers, but not those of mounted images, for which there are separate
+    // commands.
     leave();
     let told = gc(&["image", "gc"]);
     assert!(told.starts_with("1 directory of containers and 3 mounts removed\n"), "{told}");

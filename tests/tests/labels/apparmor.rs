@@ -105,8 +105,8 @@ fn exec_has_the_containers_profile(bed: &Bed) {
 }
 
 /// If a process.json names no profile, the process gets the container's. runc does the same for SELinux labels, and
-/// intends to do so for AppArmor. But specconv does not copy the profile to runc's stored configuration, so that the
-/// process is unconfined.
+/// intends to do so for AppArmor. But runc's package specconv does not copy the profile to the configuration that runc
+/// stores, so with runc the process is unconfined.
 fn process_file_has_the_containers_profile(bed: &Bed) {
     let c = bed.bundle().set("/process/apparmorProfile", json!(CONFINED)).make().detached();
     let process = json!({ "args": ["/bin/sh", "-c", CURRENT], "cwd": "/", "user": {} });

@@ -62,7 +62,7 @@ fn policy_and_users() -> Result<(), String> {
     can_be()
 }
 
-/// Checks that no policy is loaded: SELinux then accepts any label as the kernel's.
+/// Checks that no policy is loaded. SELinux then takes every label for the label of the kernel.
 fn no_policy() -> Result<(), String> {
     let own = fs::read_to_string("/proc/self/attr/current").unwrap_or_default();
     match Path::new("/sys/fs/selinux/load").exists() && own.trim_end_matches('\0') == "kernel" {

@@ -70,8 +70,9 @@ fn ranges_keep_containers_apart(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// A range stays taken even if the directory of its owner is not found, because the mount namespace lacks that mount or
-/// the directory was removed: the container still runs with these ids.
+/// A range stays taken even if the directory of its container is not found, because the container may still run with
+/// these ids. The directory is missing if another file system covers the state root in the caller's mount namespace, or
+/// if the directory was renamed.
 fn a_range_outlives_its_owners_path(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let auto = ["--userns", "auto", "--detach"];

@@ -117,15 +117,16 @@ fn beginnings_of_ids(bed: &Bed) {
         pid(ambiguous).fails("is the beginning of 2 container ids");
         call(bed, &["delete", ambiguous]).run().fails("is the beginning of 2");
     }
-    // Names that the user has chosen, and fewer than three digits, are not completed to an id.
+    // A name that the user has chosen is not completed from its beginning, and fewer than three digits are not
+    // completed at all.
     for none in ["abce", "ab", "abcd000000000003"] {
         pid(none).fails("container does not exist");
     }
     call(bed, &["delete", "--force", "abce"]).run().ok();
     call(bed, &["state", "abce-named"]).run().ok();
     call(bed, &["delete", "--force", "abcd000000000001"]).run().ok();
-    // The commands that engines use complete no ids, either. No command does so if a directory with exactly the given
-    // name exists.
+    // The commands that engines use complete no ids, either. No command completes an id if a directory with exactly the
+    // given name exists.
     for words in [&["state", "abcd0"][..], &["kill", "abcd0", "KILL"], &["update", "abcd0"]] {
         call(bed, words).run().fails("container does not exist");
     }

@@ -1,4 +1,4 @@
-//! systemd's bus, on which only the creation of a container in a scope waits.
+//! The bus of systemd. Only the creation and the deletion of a container in a scope wait for it.
 
 use super::races::sleeper;
 use super::{Task, is_missing};
@@ -61,7 +61,8 @@ fn bus(bed: &Bed) -> UnixListener {
     UnixListener::bind(bus.join("system_bus_socket")).expect("bind")
 }
 
-/// Creates a container in a scope of systemd, and returns it with the call. All other calls are answered meanwhile.
+/// Sends the request to create a container in a scope of systemd, and asserts that other calls are answered before this
+/// one. Returns the container, and the call that creates it.
 fn created_while_others_go_on<'a>(bed: &'a Bed, task: &Task<'_>) -> (Container<'a>, u32) {
     let id = bed.id();
     let path = json!(format!("system.slice:test:{id}"));

@@ -2,11 +2,11 @@
 //! shim before the calls of its workers and inits, and one kills the worker or init that makes the call. Two cases kill
 //! the actions `start` and `delete`.
 //!
-//! Each case kills at one of [`STRIDE`] calls, beginning at a random call among the first; with `DAYFLY_EVERY_CALL=1`,
-//! it kills at every call.
+//! Each case kills at one call in [`STRIDE`], beginning at a random one of the first [`STRIDE`] calls; with
+//! `DAYFLY_EVERY_CALL=1`, it kills at every call.
 //!
-//! The cases need no fault points: the tracer stops each process at its calls ([`follow`]). The kernel kills the workers
-//! of a killed shim.
+//! The cases need no fault points: the tracer stops each process at its calls ([`follow`]). The kernel kills the
+//! workers of a killed shim.
 
 use super::crash::requests;
 use super::is_missing;
@@ -54,14 +54,14 @@ fn stride() -> usize {
     if is_whole { 1 } else { STRIDE }
 }
 
-/// Returns at which of the calls 0 to `count` - 1 this run kills.
+/// Chooses among the calls 0 to `count` - 1. Returns the numbers of the calls at which this run kills.
 fn chosen(count: usize) -> impl Iterator<Item = usize> {
     let first = Seed::new("shim::calls").below(stride() as u64) as usize;
     (first..count).step_by(stride())
 }
 
-/// Asserts that at least nine tenths of the chosen calls led to a kill; one in `stride()` of all `calls` calls is
-/// chosen. A process may not reach its chosen call, because no two lives are the same.
+/// Asserts that at least nine tenths of the chosen calls led to a kill. Of all `calls` calls, one in `stride()` is
+/// chosen. It can happen that a process does not reach its chosen call, because no two lives are the same.
 #[track_caller]
 fn assert_walked(struck: usize, calls: usize) {
     println!("{struck} kills");

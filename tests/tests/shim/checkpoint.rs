@@ -43,8 +43,8 @@ fn running<'a>(bed: &'a Bed, criu: &str, script: &str) -> Task<'a> {
     task
 }
 
-/// Starts a container that counts, and whose root filesystem is a list of mounts. Returns the directory that is mounted,
-/// too.
+/// Starts a container that counts, with a root filesystem from a list of mounts. Returns the directory that is mounted,
+/// and the task.
 pub(super) fn counting_on_mounts(bed: &Bed) -> (PathBuf, Task<'_>) {
     let source = bed.bundle().rootfs();
     let task = created(bed, &criu::program(), COUNTER, vec![root_at(&source)]);
@@ -159,8 +159,8 @@ fn ended_and_restored(bed: &Bed) {
     task.shut_down();
 }
 
-/// The root filesystem is a list of mounts, which the host does not see. `dayfly restore` gets a root filesystem in the
-/// bundle.
+/// The root filesystem is assembled from a list of mounts, and is not visible on the host. For `dayfly restore`, the
+/// root filesystem is moved into the bundle.
 fn root_filesystem_of_mounts(bed: &Bed) {
     if is_missing(bed) {
         return;

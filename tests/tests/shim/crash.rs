@@ -1,4 +1,4 @@
-//! SIGKILL of the shim at any moment: afterwards, `delete` of its program leaves nothing.
+//! The shim gets SIGKILL at any moment. Afterwards, the action `delete` of the shim's program leaves nothing behind.
 
 use super::is_missing;
 use dayfly_tests::bed::Bed;

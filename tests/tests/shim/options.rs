@@ -56,7 +56,7 @@ fn output(bed: &Bed, script: &str, options: Options) -> (String, String) {
     (String::from_utf8(out.join().expect("stdout")).expect("text"), id)
 }
 
-/// The state is in the directory that the option names, in a subdirectory named after containerd's namespace.
+/// The state is in the directory that the option `Root` names, in a subdirectory named after containerd's namespace.
 fn root(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -137,7 +137,7 @@ fn shim_cgroup(bed: &Bed) {
     }
 }
 
-/// The option is ignored, with a warning in containerd's log.
+/// The option `BinaryName` is ignored, with a warning in containerd's log.
 fn binary_name(bed: &Bed) {
     if is_missing(bed) {
         return;

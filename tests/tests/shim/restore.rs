@@ -373,7 +373,8 @@ fn start_that_takes_too_long(bed: &Bed) {
     task.shut_down();
 }
 
-/// SIGKILL of the shim at any moment of the restore: afterwards, `delete` of its program leaves nothing, not even criu.
+/// The shim gets SIGKILL at any moment of the restore. Afterwards, the action `delete` of the shim's program leaves
+/// nothing behind, not even a process of criu.
 fn killed_shim(bed: &Bed) {
     if is_missing(bed) {
         return;

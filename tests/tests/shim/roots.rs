@@ -132,8 +132,8 @@ fn mapped_ids(bed: &Bed) {
     assert_eq!(layers.fingerprint(), before);
 }
 
-/// A tmpfs as the container's root: it is tested instead of file systems that need a device. The program is on a mount
-/// below the root.
+/// The container's root is a tmpfs. It is tested in place of the file systems that need a device. The program is on a
+/// mount below the root.
 fn filesystem_of_the_kernel(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -163,8 +163,8 @@ fn erofs_image(bed: &Bed) {
     }
 }
 
-/// Like NVIDIA's hook, a hook that runs before the container's root is entered reads and writes the root filesystem in
-/// the bundle.
+/// A hook that runs before init enters the container's root can read and write the root filesystem at its path in the
+/// bundle. NVIDIA's hook does so.
 fn hooks_find_it_in_the_bundle(bed: &Bed) {
     if is_missing(bed) {
         return;

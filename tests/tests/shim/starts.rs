@@ -36,7 +36,8 @@ fn start(task: &Task<'_>) -> Result<StartResponse, Status> {
     task.shim.call(Method::Start, &request(task))
 }
 
-/// A frozen init is not started, not even when it is thawed. After the thaw, it can be started.
+/// Start fails if init is frozen, and the thaw does not start the program afterwards. A second Start after the thaw
+/// succeeds.
 fn frozen_init(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -113,8 +114,8 @@ fn killed_init(bed: &Bed) {
     task.finish();
 }
 
-/// Hooks run before and after the program's start, as they do with a worker; a program that exits
-/// at once starts before it exits.
+/// Poststart hooks run after the program's start, as they do if a worker starts the program. If the program exits at
+/// once, its start event still comes before its exit event.
 fn with_hooks(bed: &Bed) {
     if is_missing(bed) {
         return;
@@ -134,7 +135,7 @@ fn with_hooks(bed: &Bed) {
     task.finish();
 }
 
-/// Start creates no process: all children that the shim has reaped belong to the container.
+/// Start creates no process, so the shim reaps no child during the call.
 fn without_a_process_of_its_own(bed: &Bed) {
     if is_missing(bed) {
         return;

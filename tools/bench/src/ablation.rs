@@ -1,5 +1,5 @@
-//! `ablation`: measures how much time each fast path, or each of the three levers of optimization,
-//! saves on this host.
+//! `ablation`: measures how much time each fast path saves on this host, or each of the three levers of optimization:
+//! parallelism, caching and elimination.
 //!
 //! The environment variable [`plan::WITHOUT`] names the fast paths that dayfly omits. It exists for this experiment
 //! only.
@@ -47,10 +47,10 @@ const LEVERS: [(&str, FastPaths); 3] = [
 
 /// The name of the entrant with all fast paths.
 const BASELINE: &str = "everything";
-/// The name of the entrant without any of the fast paths that are left out.
+/// The name of the entrant that omits, all at once, the fast paths that other entrants omit one by one.
 const ALL: &str = "all of these";
 
-/// The time of one step without one fast path, compared with the time with all fast paths.
+/// The time of one step without a fast path or lever, compared with the time with all fast paths.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     step: String,
@@ -64,8 +64,9 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants: dayfly with all fast paths; for each fast path or lever that `options`
-/// names (by default all), dayfly without it; and dayfly without all of them.
+/// Returns the entrants. The first one is dayfly with all fast paths. For each fast path or lever that `options`
+/// selects (by default each fast path), one entrant is dayfly without it. If `options` selects several, the last
+/// entrant is dayfly without any of them.
 #[must_use]
 pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     let entrant = |name: &str, without: &str| Entrant {
@@ -93,7 +94,7 @@ pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
     entrants
 }
 
-/// Returns the names of fast paths, as in the environment variable.
+/// Returns the names of fast paths, separated by commas, as in the environment variable [`plan::WITHOUT`].
 fn names(fast_paths: FastPaths) -> String {
     let named = FastPaths::NAMES.iter().filter(|(_, one)| fast_paths.contains(*one));
     named.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
@@ -124,8 +125,8 @@ pub fn experiment(
     })
 }
 
-/// Draws the distribution of the first step's times with nothing left out, and with everything left out that was; `None`
-/// if only one thing was.
+/// Draws two distributions of the first step's times: with all fast paths, and without any of the omitted ones. Returns
+/// `None` if only one fast path or lever was omitted.
 fn before_and_after(series: &[Series]) -> Option<Picture> {
     let first = series.first()?;
     let of = |name: &str| {

@@ -1,4 +1,4 @@
-//! Whether this kernel can separate a short command's user time from its system time.
+//! Determines whether this kernel can separate a short command's user time from its system time.
 //!
 //! The sum of user and system time that wait4(2) reports is exact on every kernel: it comes from
 //! the scheduler's clock (`sum_exec_runtime`, in nanoseconds) of all threads, including those that
@@ -25,8 +25,8 @@ use std::time::Duration;
 /// The number of short commands examined.
 const COMMANDS: usize = 6;
 
-/// Returns whether user and system time of a short command are exact on this kernel, by examining some commands: exact
-/// times are both above zero; with ticks, one of the two is zero.
+/// Returns whether the user time and the system time of a short command are exact on this kernel. The function runs
+/// some commands: if the times are exact, both are above zero for each command; with ticks, one of the two is zero.
 pub fn is_split() -> bool {
     static IS_SPLIT: OnceLock<bool> = OnceLock::new();
     *IS_SPLIT.get_or_init(|| {

@@ -1,8 +1,8 @@
 //! `bulk`: creates many containers, and then times the starts of all of them.
 //!
-//! A host whose containers were created in advance starts them in this way when it boots. The effect of favordynmods on
-//! Podman has been shown in the same way: by a loop over `start` for a hundred previously created containers with
-//! limits.
+//! A host whose containers were created in advance starts them in this way when it boots. Oracle's article on
+//! favordynmods measures Podman in this way, too: a loop calls `podman start` for each of a hundred existing containers
+//! with limits.
 
 mod podman;
 
@@ -182,8 +182,8 @@ fn each<'a>(
     Ok(Ok(sum))
 }
 
-/// Starts all containers, `width` at a time; returns the time, and the containers, which must be dropped on the thread
-/// that made them.
+/// Starts all containers, `width` at a time. Returns the total time, the containers, and the sample of each start or a
+/// fault. The containers must be dropped on the thread that made them.
 fn start(
     mut containers: Vec<Container<'_>>,
     width: usize,

@@ -23,8 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 
-/// Returns the entrants: all runtimes and, for every limit of starts in flight, each dayfly with
-/// this limit.
+/// Returns the entrants: all runtimes without a limit of starts in flight, and each dayfly also with each of `limits`.
 #[must_use]
 pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
     let mut entrants = runtimes;
@@ -209,7 +208,8 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-/// Draws, over the starts in flight: the latency, the failures, the rate, and the host's responsiveness.
+/// Draws the latency, the failures, the rate and the host's responsiveness as functions of the number of containers in
+/// flight.
 fn pictures(rows: &[Row]) -> Vec<Picture> {
     let curves = |title: &str, unit: Axis, figure: &dyn Fn(&Load) -> Option<f64>| {
         let rows = rows.iter().map(|row| (row.runtime.clone(), row.width, figure(&row.load)));

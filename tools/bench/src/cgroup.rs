@@ -23,8 +23,8 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Creates the cgroup `name` on cgroup v2 if that is the only hierarchy; in v1 hierarchies the runtimes create it
-    /// as needed.
+    /// Creates the cgroup `name` if this process's view is v2. In the other views, the runtimes create the cgroup as
+    /// needed.
     ///
     /// # Errors
     /// Those of mkdir(2).
@@ -40,7 +40,7 @@ impl Parent {
         Ok(parent)
     }
 
-    /// Returns the parent `name` of an experiment that has ended, if any of its directories exists.
+    /// Returns the parent cgroup `name` that an earlier experiment has left, if it exists in any hierarchy.
     #[must_use]
     pub fn left(name: &str) -> Option<Self> {
         let directories: Vec<PathBuf> =
@@ -48,7 +48,8 @@ impl Parent {
         (!directories.is_empty()).then(|| Self { path: format!("/{name}"), directories })
     }
 
-    /// Creates the child `name`: on cgroup v2, or in a v1 hierarchy that accepts processes without further settings.
+    /// Creates the child cgroup `name` in one hierarchy, and returns its directory. In the v1 and hybrid views, a v1
+    /// hierarchy is preferred that accepts processes without further settings.
     ///
     /// # Errors
     /// No cgroup hierarchy is mounted; those of mkdir(2).
@@ -71,14 +72,14 @@ impl Parent {
         self.directories.iter().filter(|directory| directory.exists()).count()
     }
 
-    /// Kills the processes in the child `name` and removes it, in every hierarchy.
+    /// Kills the processes in the child cgroup `name` and removes that cgroup, in every hierarchy.
     pub fn clear(&self, name: &str) {
         for directory in &self.directories {
             tell(clear(&directory.join(name)));
         }
     }
 
-    /// Kills all processes in the parent and removes it, in every hierarchy. Prints failures to stderr.
+    /// Does the same as [`Self::remove`], but prints a failure to stderr instead of returning it.
     pub fn clear_all(&self) {
         tell(self.remove());
     }
@@ -88,8 +89,8 @@ impl Parent {
     /// # Errors
     /// The first directory that can't be removed.
     pub fn remove(&self) -> Result<(), Error> {
-        // Processes are killed in every hierarchy first: a process that is in one hierarchy only could create the
-        // cgroup again in another hierarchy.
+        // All processes are killed before any cgroup is removed: a process that is in the cgroup of only one hierarchy
+        // could create the cgroup again in another hierarchy.
         let deadline = Instant::now() + PATIENCE;
         for directory in &self.directories {
             let _ = kill(directory, deadline);
@@ -117,7 +118,7 @@ pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
-/// Returns whether a controller is available in this process's view, to limit containers.
+/// Returns whether `controller` is available in this process's view, so that it can limit containers.
 #[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");
@@ -125,7 +126,7 @@ pub fn can_limit(controller: &str) -> bool {
         let all = fs::read_to_string(top.join("cgroup.controllers")).unwrap_or_default();
         return all.split_whitespace().any(|name| name == controller);
     }
-    // A controller mounted together with others has a link with its name.
+    // A controller that is mounted together with others has a symbolic link with its own name.
     top.join(controller).join("cgroup.procs").exists()
 }
 

@@ -32,7 +32,7 @@ pub struct Circumstances {
     pub cpus: usize,
     /// The memory of the host, in MiB.
     pub memory_mib: u64,
-    /// The number of memory nodes.
+    /// The number of NUMA nodes.
     pub nodes: usize,
     /// The cpufreq governor, if any.
     pub governor: String,
@@ -121,7 +121,7 @@ fn memory_mib() -> u64 {
     total.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) >> 10
 }
 
-/// Returns the number of memory nodes; one if the kernel reports none.
+/// Returns the number of NUMA nodes; 1 if the kernel reports none.
 pub(crate) fn nodes() -> usize {
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let is_node =
@@ -138,8 +138,9 @@ fn cpu() -> String {
     field("model name").or_else(|| field("CPU part")).unwrap_or_else(|| "-".to_owned())
 }
 
-/// Returns the type and options of the file system at `path`, from the mount table `table`: those of the last mount
-/// with the longest mount point above `path`.
+/// Returns the type and options of the file system at `path`, from the mount table `table`. Of the mount points that
+/// are `path` or one of its parents, the longest one counts; of several mounts on that mount point, the last one
+/// counts.
 fn mount_of(table: &str, path: &Path) -> String {
     let mount =
         table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));

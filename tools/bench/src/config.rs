@@ -1,7 +1,7 @@
 //! The config.json that Podman 4 and 5 write by default, and variations of it.
 //!
-//! The version is 1.0.2, which crun 1.8 (Debian 12) still accepts; the configuration contains no
-//! property of a later version.
+//! The `ociVersion` is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a
+//! later version.
 
 use crate::Error;
 use clap::ValueEnum;
@@ -55,11 +55,12 @@ impl Profile {
     }
 }
 
-/// Returns the configuration of a container of that kind, with its root filesystem in `rootfs`. For
-/// [`Profile::Joined`], the container makes its own namespaces until [`join`] sets the namespaces of another container.
+/// Returns the configuration of a container of the kind `profile`, with its root filesystem in `rootfs`. For
+/// [`Profile::Joined`], the configuration has new namespaces; [`join`] replaces some of them by those of another
+/// container.
 ///
 /// # Errors
-/// The engines' seccomp profile is missing or invalid.
+/// At present there are none.
 pub fn podman(profile: Profile) -> Result<Value, Error> {
     let mut config = defaults::podman();
     config["hostname"] = json!("bench");

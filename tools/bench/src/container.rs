@@ -52,7 +52,7 @@ pub struct Container<'a> {
     /// The id of the container.
     pub id: String,
     bundle: PathBuf,
-    /// Whether a runtime was asked to make the container, and has not successfully removed it.
+    /// Whether a runtime was asked to make the container, and has not yet removed the container successfully.
     made: Cell<bool>,
     /// The pid of the container's program, from the container's creation until the program has been waited for.
     pid: Cell<Option<Pid>>,
@@ -63,8 +63,8 @@ pub struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    /// Makes a container of `entrant` that runs `program`, or the configuration's program if that is empty. This writes
-    /// the bundle, and is not timed.
+    /// Makes a container of `entrant` that runs `program`, or the configuration's program if `program` is empty. This
+    /// writes the bundle, and is not timed.
     ///
     /// # Errors
     /// Those of mkdir(2) and write(2).
@@ -111,8 +111,8 @@ impl<'a> Container<'a> {
     }
 
     /// Runs `run` in the foreground, until the container is gone. The sample's usage includes the container's
-    /// processes, since the runtime waits for them. If the entrant's root filesystem is mounted for it, the sample's time
-    /// includes mounting and unmounting.
+    /// processes, since the runtime waits for them. If the harness mounts the root filesystem from layers for this
+    /// entrant, the sample's time includes the mount and the unmount.
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0; the root filesystem can't be mounted.
@@ -125,7 +125,8 @@ impl<'a> Container<'a> {
         Ok(Sample { wall: before + sample.wall + after, ..sample })
     }
 
-    /// Does what an engine does before or after `run`, if anything, and returns its time.
+    /// Does an engine's work before or after `run`, and returns its duration. Only an entrant with an image needs such
+    /// work; for other entrants, the duration is 0.
     fn around(
         &self,
         step: &'static str,
@@ -201,7 +202,7 @@ impl<'a> Container<'a> {
         self.call("exec", &["exec".as_ref(), self.id.as_ref(), program.as_ref()])
     }
 
-    /// Waits for the program's end; this process is its subreaper.
+    /// Waits until the container's program has ended. This process is the program's subreaper.
     ///
     /// # Errors
     /// The program does not end in time, or the container has no program.
@@ -254,8 +255,9 @@ impl<'a> Container<'a> {
         command
     }
 
-    /// Returns /dev/null or, for a container with a user namespace, an empty file in memory: crun makes the container's
-    /// root the owner of the standard streams, and would give it the host's /dev/null.
+    /// Returns /dev/null or, for a container with a user namespace, an empty file in memory. For such a container, crun
+    /// changes the owner of the standard streams to the container's root, and would also change the owner of the host's
+    /// /dev/null.
     fn nothing(&self) -> Stdio {
         let config = fs::read_to_string(self.bundle.join("config.json")).unwrap_or_default();
         let file = config

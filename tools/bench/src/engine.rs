@@ -1,9 +1,10 @@
-//! Root filesystems from layers for runtimes that take a directory: mounted on the host before `run`, and unmounted
-//! after it, as an engine does for them.
+//! Mounts root filesystems from layers, for runtimes that take a directory. As an engine does, this module mounts an
+//! overlay on the host before `run`, and unmounts it afterwards.
 //!
-//! With a user namespace, the layers get the container's ids by id-mapped mounts: one for each layer, or one for the
-//! directory that contains all of them. These mounts are in the host's mount table until overlayfs has its own copies of
-//! them. The overlay stays there while the container runs. Its options are those that dayfly uses.
+//! If the container has a user namespace, the layers get the container's ids by id-mapped mounts: one for each layer,
+//! or one for the directory that contains all of them. These mounts are in the host's mount table until overlayfs has
+//! cloned them. The overlay is in the host's mount table while the container runs. It has the same mount options as
+//! dayfly's overlays.
 
 use crate::Error;
 use crate::config::{self, IDS, MAPPED_ROOT};
@@ -30,23 +31,23 @@ const PLACES: &str = "mnt";
 const UPPER: &str = "upper";
 const WORK: &str = "work";
 
-/// How layers get the ids of a container.
+/// The method by which layers get the ids of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapping {
-    /// Not at all: the container has no user namespace.
+    /// Ids are not mapped: the container has no user namespace.
     None,
-    /// By an id-mapped mount of the directory that contains them.
+    /// One id-mapped mount of the directory that contains all layers.
     Parent,
-    /// By an id-mapped mount of each.
+    /// One id-mapped mount for each layer.
     PerLayer,
 }
 
-/// The layers of the root filesystems of an entrant.
+/// The layers of which the root filesystems of an entrant's containers consist.
 #[derive(Debug, Clone)]
 pub(crate) struct Image {
     /// The directory that contains the layers.
     directory: PathBuf,
-    /// The names of the layers in it, the top one first.
+    /// The names of the layers in `directory`, the top layer first.
     names: Vec<String>,
     mapping: Mapping,
     /// The user namespace with the container's ids; `None` if ids are not mapped.
@@ -54,7 +55,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Describes an image of the layers with these names in `directory`, the top one first.
+    /// Describes an image. Its layers are the subdirectories `names` of `directory`, the top layer first.
     ///
     /// # Errors
     /// Those of making a user namespace.
@@ -70,8 +71,8 @@ impl Image {
         Ok(Self { directory: directory.to_owned(), names, mapping, user_namespace })
     }
 
-    /// Changes the configuration of a container: its root filesystem is in its bundle, and it has ids of its own if the
-    /// layers are mapped.
+    /// Changes the configuration of a container: the root filesystem is in the bundle. If the ids of the layers are
+    /// mapped, the container gets a user namespace.
     pub(crate) fn configure(&self, config: &mut Value) {
         config["root"]["path"] = json!(ROOT);
         if self.user_namespace.is_some() && config["linux"]["uidMappings"].is_null() {
@@ -82,7 +83,7 @@ impl Image {
     /// Mounts the root filesystem of the container with this bundle.
     ///
     /// # Errors
-    /// Those of mount_setattr(2) and of overlayfs, which takes layers one by one since Linux 6.7.
+    /// Those of mount_setattr(2) and of overlayfs. Adding the layers one by one requires Linux 6.7.
     pub(crate) fn mount(&self, bundle: &Path) -> Result<(), Error> {
         let [root, places, upper, work] = [ROOT, PLACES, UPPER, WORK].map(|name| bundle.join(name));
         for directory in [&root, &places, &upper, &work] {
@@ -92,7 +93,7 @@ impl Image {
         let below = match &self.user_namespace {
             None => self.directory.clone(),
             Some(user_namespace) => {
-                // The root directory of the overlay is the upper one's.
+                // The overlay's root directory has the owner of the upper directory.
                 lchown(&upper, Some(MAPPED_ROOT), Some(MAPPED_ROOT))
                     .map_err(Error::at("chown", &upper))?;
                 self.attach(&places, user_namespace.as_fd(), &mut attached)?
@@ -104,7 +105,8 @@ impl Image {
         move_mount(&tree, "", CWD, &root, flags).map_err(Error::errno("mount overlay on", &root))
     }
 
-    /// Attaches id-mapped mounts of the layers below `places`; returns the directory that contains the mapped layers.
+    /// Attaches id-mapped mounts of the layers below the directory `places`. Returns the directory that contains the
+    /// mapped layers.
     fn attach(
         &self,
         places: &Path,
@@ -139,7 +141,7 @@ impl Image {
 struct Attached(Vec<PathBuf>);
 
 impl Attached {
-    /// Attaches an id-mapped, read-only copy of the mount at `directory`.
+    /// Clones `directory` as an id-mapped, read-only mount, and attaches the clone at `place`.
     fn attach(
         &mut self,
         directory: &Path,
@@ -169,7 +171,7 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         while let Some(place) = self.0.pop() {
-            // What stays mounted is unmounted with the stand's directory.
+            // If this fails, the mount is unmounted when the stand's directory is removed.
             let _ = unmount(&place, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
     }

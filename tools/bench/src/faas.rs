@@ -40,7 +40,7 @@ struct Row {
     /// The function of each served invocation, by index.
     #[serde(skip)]
     functions: Vec<usize>,
-    /// What each function's containers take, by index.
+    /// The cost of each function's containers, by the function's index.
     #[serde(skip)]
     costs: Vec<Cost>,
     /// The time when each invocation was due, in seconds from the beginning.
@@ -64,11 +64,12 @@ struct Row {
     started: usize,
     /// The maximum number of containers at a time.
     most: usize,
-    /// The maximum number of busy containers at a time, after the first 30 % of the time.
+    /// The maximum number of busy containers at a time, after the first 30 % of the replay.
     busy_late: usize,
-    /// The maximum number of idle containers at a time, after the first 30 % of the time.
+    /// `most` minus `busy_late`: the containers in excess of those that are busy.
     idle_late: usize,
-    /// The minimum number of containers needed, computed from the functions' intervals and the median cold start.
+    /// The minimum number of containers needed, computed from the functions' intervals and the median latency of a cold
+    /// start.
     least: Option<usize>,
     /// The sum of the containers' lifetimes, in seconds per round.
     container_s: f64,
@@ -93,7 +94,7 @@ struct Part<'a> {
     cost: Cost,
 }
 
-/// What the containers of a function take.
+/// The resources that the containers of a function use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 struct Cost {
     /// The containers' total time, in seconds per round.
@@ -183,8 +184,9 @@ fn compare(rows: &mut [Row], first: &str) {
     }
 }
 
-/// Returns the number of containers that functions at fixed intervals need: enough for all invocations that begin while
-/// one container starts and serves its first invocation. `None` if intervals vary.
+/// Returns the number of containers that the functions need if they are invoked at fixed intervals: enough for all
+/// invocations that become due while one container starts and serves its first invocation. `None` if the intervals of
+/// any function vary.
 fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
     let of = |function: &schedule::Function| {
         let every = function.every_ms?;
@@ -309,8 +311,8 @@ mod tests {
 
     #[test]
     fn containers_that_must_be_there_are_counted() {
-        // In the paper's example, a container that began to serve at 0 s becomes free at 1.25 s,
-        // and serves the invocation at 1.3 s.
+        // In the paper's example, a container that is started at 0 s becomes free at 1.25 s, and serves the invocation
+        // that is due at 1.3 s.
         let requests = workload(&["--function", "100ms/1s", "--duration", "10s"]);
         assert_eq!(least(&requests, 250.0), Some(13));
         assert_eq!(least(&requests, 5.0), Some(11));

@@ -1,9 +1,9 @@
-//! `favordynmods`: measures which operations become cheaper, and which become more expensive, by
-//! this mount option of cgroup v2.
+//! `favordynmods`: measures which operations this mount option of cgroup v2 makes cheaper, and which it makes more
+//! expensive.
 //!
 //! The option applies to the whole host, and since Linux 6.18 it stays on until the next boot. So the experiment
-//! changes nothing unless requested. If requested, it turns the option on and off with `dayfly host favordynmods auto`:
-//! that command ends with the experiment, even if the experiment is killed, and restores the option.
+//! switches the option only on request (`--switch`). It then uses `dayfly host favordynmods auto`. That command ends
+//! with the experiment, even if the experiment is killed, and restores the option.
 
 use crate::container::Container;
 use crate::options::FavorDynmods;
@@ -219,7 +219,7 @@ impl Ground {
         Ok(Self { traveller, places: [here, there], next: false.into(), read })
     }
 
-    /// Moves the process.
+    /// Moves the process to the other cgroup.
     fn step(&self) -> Result<Sample, Error> {
         let to = &self.places[usize::from(self.next.replace(!self.next.get()))];
         let pid = self.traveller.id().to_string();
@@ -227,7 +227,7 @@ impl Ground {
         timed(|| moved().map_err(Error::at("write", &self.read)))
     }
 
-    /// Reads the processes of one of the cgroups repeatedly.
+    /// Reads `cgroup.procs` of one of the two cgroups repeatedly.
     fn reads(&self) -> Result<Sample, Error> {
         timed(|| {
             (0..TIMES)

@@ -2,8 +2,8 @@
 //! profile.
 //!
 //! Every pair of starts gets a new profile, with an additional rule that no earlier pair had. The rule changes the
-//! filter, so no cache contains the filter. The runtimes' caches belong to this experiment: dayfly's is in a tmpfs
-//! mounted over the host's cache in the experiment's namespace, crun's below its `--root`.
+//! filter, so no cache contains the filter. The experiment uses caches of its own: dayfly's cache is in a tmpfs that
+//! covers the host's cache in the experiment's mount namespace; crun's cache is below its `--root`.
 
 use crate::container::Container;
 use crate::options::Steps;
@@ -33,7 +33,7 @@ const STEPS: [&str; 2] = ["run, profile never seen", "run, profile seen once"];
 
 /// A tmpfs over the host's cache, in this process's mount namespace, unmounted when dropped.
 struct OwnCache {
-    /// Whether the mount point was created, too; it is then removed after the unmount.
+    /// Whether this experiment created the mount point, and has to remove it after the unmount.
     made: bool,
 }
 
@@ -97,7 +97,7 @@ fn add(config: &mut Value, rule: &Value) {
     }
 }
 
-/// The cache of a runtime for filters of profiles.
+/// A runtime's cache of seccomp filters.
 #[derive(Debug, Serialize)]
 struct Kept {
     runtime: String,
@@ -119,7 +119,8 @@ struct Cost {
 /// Runs the experiment.
 ///
 /// # Errors
-/// No seccomp profile; no mount namespace of its own; errors of the harness itself; an interrupt.
+/// The containers have no seccomp profile; this process can't unshare its mount namespace; errors of the harness
+/// itself; an interrupt.
 pub fn experiment(
     options: &Steps,
     stand: &Stand,

@@ -1,7 +1,7 @@
 //! `flame`: shows where CPUs spend their time in a burst, including the kernel's functions.
 //!
-//! perf(1) samples the stacks of all processes of a burst. The results are a flame graph for each
-//! runtime, the share of each subject, and the share of time in which CPUs wait for locks.
+//! perf(1) samples the stacks of all processes of a burst. The results for each runtime are a flame graph, the share of
+//! each subject (mounts, cgroups, seccomp …), and the share of time in which CPUs wait for locks.
 
 mod perf;
 mod stacks;
@@ -117,7 +117,8 @@ fn text(options: &Flame, rows: &[Row]) -> String {
     format!("% of the CPU time of {containers}, {width} in flight\n{table}\n")
 }
 
-/// Formats each stack in a column, as flame graph tools expect it.
+/// Formats a line for each stack. The functions of the stack are joined by semicolons, as flame graph tools expect
+/// them.
 fn csv(rows: &[Row]) -> String {
     let mut text = String::from("runtime,stack,samples\n");
     for row in rows {

@@ -17,7 +17,7 @@ pub(crate) struct Held {
     pub(crate) descriptors: f64,
 }
 
-/// Returns the sums over those of the processes `pids` that still exist.
+/// Returns the sums over the processes `pids`. A process that no longer exists counts as 0.
 pub(crate) fn held(pids: &[i32]) -> Held {
     let mut sum = Held::default();
     for pid in pids {

@@ -1,7 +1,8 @@
-//! `layers`: times starts from root filesystems with few and with many layers, in every mode of
-//! assembling them.
+//! `layers`: times starts from root filesystems with few and with many layers, in every mode of assembling a root
+//! filesystem.
 //!
-//! dayfly assembles them itself; for other runtimes the experiment mounts them on the host, as an engine does.
+//! dayfly assembles a root filesystem from layers itself. For other runtimes, the experiment mounts the layers on the
+//! host, as an engine does.
 
 mod figures;
 mod operations;
@@ -27,20 +28,22 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
-/// The variable that names the store (dayfly(8)).
+/// The environment variable with the path of the store: the directory of images, and of files that containers change
+/// (dayfly(8)).
 const STORE: &str = "DAYFLY_STORE";
 
-/// A way of assembling the root filesystem, and a number of layers.
+/// A runtime, a way of assembling its root filesystem, and a number of layers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Case {
     pub(crate) runtime: String,
-    /// The name of the way: one of dayfly's modes, or `overlay` if a runtime's layers are not mapped.
+    /// The name of the way: one of dayfly's modes, or `overlay` if another runtime's layers are mounted without id
+    /// mapping.
     pub(crate) mode: &'static str,
     pub(crate) layers: usize,
 }
 
 impl Case {
-    /// Returns the name of the runtime with the way.
+    /// Returns the names of the runtime and of the way.
     fn way(&self) -> String {
         format!("{}, {}", self.runtime, self.mode)
     }
@@ -60,7 +63,7 @@ pub(crate) struct Row {
     pub(crate) load: Load,
 }
 
-/// Runs the experiment: for each number of starts at a time, all ways and numbers of layers take turns round by round.
+/// Runs the experiment: for each number of starts at a time, all cases take turns round by round.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.
@@ -123,8 +126,8 @@ pub fn experiment(
     })
 }
 
-/// Returns the ways in which layers are mounted on the host for other runtimes: those of the requested modes that mount
-/// layers there, or else their parent.
+/// Returns the ways in which layers are mounted on the host for other runtimes: the requested modes that mount layers
+/// on the host. If no such mode is requested, `parent` is the only way.
 fn ways_of_engines(options: &Layers) -> Vec<(&'static str, Mapping)> {
     if options.host_ids {
         return vec![("overlay", Mapping::None)];
@@ -143,8 +146,8 @@ const FOR_PEERS: &str = "Other runtimes take a directory. For them the same laye
     before run, and unmounted after it, as an engine does: that is in their times. With user namespaces all of them \
     have the same ids; what a container has changed is removed after its time.\n";
 
-/// Makes the layers in the test stand's directory, and returns an entrant for each way and number of layers. Each
-/// entrant is a copy of the first of `entrants`, which must be a dayfly.
+/// Makes `layers` layers in the test stand's directory, and returns an entrant for each of `modes`. Each entrant is a
+/// copy of the first of `entrants`, which must be a dayfly.
 ///
 /// # Errors
 /// Those of making layers.
@@ -163,8 +166,8 @@ pub(crate) fn racers(
     Ok(modes.iter().map(racer).collect())
 }
 
-/// Returns dayfly with options for the layers of `list`. With a store in the test stand's directory, containers' changes
-/// and the mounts of killed containers stay within the experiment.
+/// Returns dayfly with options for the layers of `list`. The store is in the test stand's directory. So the changes
+/// that containers make, and the mounts that killed containers leave, are removed with the test stand.
 fn own(stand: &Stand, runtime: &Runtime, mode: Mode, list: &str, host_ids: bool) -> Entrant {
     let mut words = vec!["--layers", list, "--rootfs-mode", mode.name()];
     words.extend(["--userns", if host_ids { "host" } else { "auto" }]);

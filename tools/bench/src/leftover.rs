@@ -33,7 +33,8 @@ fn is_name(name: &str) -> bool {
     !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Locks a stand's directory for as long as the descriptor lives, and then marks it.
+/// Locks a stand's directory, and marks the directory once it is locked. The lock is held until the descriptor is
+/// closed.
 ///
 /// # Errors
 /// Those of open(2) and flock(2).
@@ -161,7 +162,7 @@ pub fn clear() -> Result<Cleared, Error> {
         let state = stand::state(&name);
         let dead = dead([stand::directory(&name), state.clone()]);
         // A runtime that outlives its experiment would make the files again, so they are left to the next cleanup.
-        // Runtimes in the stand's cgroup are killed with it.
+        // Runtimes in the stand's cgroup are killed when the cgroup is removed.
         if dead.is_empty() || is_named_by_a_process(&state, &name) {
             continue;
         }
@@ -197,8 +198,8 @@ pub fn clear() -> Result<Cleared, Error> {
     Ok(cleared)
 }
 
-/// Returns whether a process outside the cgroup of that name has `path` in its command line, as a runtime has the path
-/// of its state directory.
+/// Returns whether the command line of a process outside the cgroup `group` contains `path`. A runtime's command line
+/// contains the path of its state directory.
 fn is_named_by_a_process(path: &Path, group: &str) -> bool {
     let path = path.as_os_str().as_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! `lookups`: times the lookup of all system call names in the engines' profile.
+//! `lookups`: times the lookup of all system call names in the engines' default seccomp profile.
 //!
 //! Before version 2.5, libseccomp compared names one after the other; since then, libseccomp has used a perfect hash.
 //! The author of that change timed a thousand passes through the table, as this experiment does. dayfly uses a hash as
@@ -146,7 +146,7 @@ fn architectures(profile: &Value) -> Vec<Arch> {
     names.filter_map(Value::as_str).filter_map(Arch::from_name).collect()
 }
 
-/// Returns all names of an architecture, sorted as in a table.
+/// Returns a table of all system call names of an architecture, sorted.
 fn table(arch: Arch) -> Vec<&'static str> {
     const LAST: u32 = 1024;
     const X32_BIT: u32 = 0x4000_0000;

@@ -39,8 +39,8 @@ struct Row {
 type Value = (&'static str, &'static str, f64);
 
 /// Leaves the view in which this program was started if the smallest limit is requested, the view has no memory
-/// controller, and no view is requested by an option. A hybrid host is then shown with its v1 controllers alone, since
-/// not every runtime takes both.
+/// controller, and no view is requested by an option. A hybrid host is then shown with its v1 controllers alone,
+/// because not every runtime supports v1 and v2 together.
 ///
 /// # Errors
 /// Those of making a mount namespace.

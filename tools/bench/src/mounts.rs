@@ -30,8 +30,8 @@ pub fn experiment(
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
     view::own_mounts()?;
-    // A runtime's first start may add permanent mounts, such as those of dayfly's cache. After this
-    // first start, they are part of the length.
+    // A runtime's first start may add permanent mounts, such as those of dayfly's cache. After this first start, they
+    // count as part of the table's length.
     race(stand, entrants, Operation::Run, Rounds { warm_up: 1, timed: 0, pause: Duration::ZERO })?;
     let mut lengths = Length::distinct(&options.mounts, table()?);
     for timed in passes(options.rounds) {
@@ -68,7 +68,7 @@ fn passes(rounds: usize) -> impl Iterator<Item = usize> {
 struct Length {
     /// The length to which the table is extended.
     least: usize,
-    /// The maximum length that it had.
+    /// The maximum length of the table during the measurement.
     most: usize,
     /// A series for each runtime.
     series: Vec<Series>,
@@ -106,7 +106,8 @@ impl Length {
     }
 }
 
-/// Draws every runtime's time at each length, relative to the same runtime's time at the first length.
+/// Formats a table of every runtime's time at each length, and its ratio to the same runtime's time at the first
+/// length.
 fn curves(series: &[Series]) -> String {
     let mut steps: Vec<&str> = Vec::new();
     let mut runtimes: Vec<&str> = Vec::new();

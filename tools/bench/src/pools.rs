@@ -79,7 +79,8 @@ struct Told {
 /// init.
 const USED: u64 = 16 << 20;
 
-/// The files that count usage, of v1 and of v2, each with its v1 controller.
+/// The files that count usage, on v1 and on v2. The second string is the v1 controller; it is empty for files of v2
+/// alone.
 const TOLD: [(&str, &str); 8] = [
     ("memory.max_usage_in_bytes", "memory"),
     ("memory.failcnt", "memory"),
@@ -183,8 +184,8 @@ fn sum(file: &str, text: &str) -> u64 {
     lines.flat_map(str::split_whitespace).filter_map(|word| word.parse::<u64>().ok()).sum()
 }
 
-/// Returns a description of the usage of one container that the next container's counters include,
-/// or the reason why that is unknown; `None` if no usage was left.
+/// Returns a description of the usage by an earlier container that a cgroup's counters contain, or the reason why this
+/// cannot be determined; `None` if there is no such usage.
 fn leak(tenants: &[Tenant]) -> Option<String> {
     for (at, tenant) in tenants.iter().enumerate() {
         let cgroup = &tenant.cgroup;

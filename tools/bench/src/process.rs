@@ -58,7 +58,7 @@ pub enum Failure {
     Overdue(Duration),
     /// The end of the command could not be waited for.
     Wait(Errno),
-    /// The command did not create a file that the next step requires.
+    /// Another failure. For example, the command did not create a file that the next step requires.
     Left(String),
     /// SIGINT or SIGTERM arrived.
     Interrupted,
@@ -172,7 +172,7 @@ fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
     }
 }
 
-/// Waits until one of `files` is ready. Returns false if none is ready when `deadline` has passed since `since`.
+/// Waits until one of `files` is ready. Returns false if none is ready at the time `since` plus `deadline`.
 ///
 /// # Errors
 /// An interrupt; those of poll(2).
@@ -224,7 +224,7 @@ mod tests {
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());
     }
 
-    /// Checks that the CPU time from wait4(2) equals the process's clock plus the children's.
+    /// Checks that the CPU time from wait4(2) equals the scheduler's (schedstat), and includes that of children.
     #[test]
     #[expect(clippy::zombie_processes, reason = "reap is what reaps it")]
     fn cpu_time_is_exact() {

@@ -74,7 +74,7 @@ pub struct Series {
     pub runtime: String,
     /// One sample per round.
     pub samples: Vec<Sample>,
-    /// Whether the samples' user and system times are exact separately, and not only in sum.
+    /// Whether the samples' user time and system time are exact. If not, only their sum is.
     pub is_split: bool,
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn go(
     }))
 }
 
-/// Sets the way in which a container's commands are executed.
+/// Calls `commands`, while the container's commands are executed in the given way.
 fn by(
     way: Way,
     container: &Container<'_>,
@@ -299,7 +299,7 @@ fn by(
     Ok(Go { samples: samples?, observed: container.take_observed() })
 }
 
-/// Runs the four commands like an engine.
+/// Runs the commands in the order of an engine, and waits for the end of the program before `delete`.
 fn lifecycle(container: &Container<'_>) -> Result<Vec<Sample>, Fault> {
     let steps = [container.create()?, container.start()?, container.exit()?, container.delete()?];
     let sum = steps.into_iter().fold(Sample::default(), |sum, step| sum + step);

@@ -1,5 +1,5 @@
-//! `restore`: compares, for each runtime, the time of a program's start until the program is ready with the time of its
-//! restore from a checkpoint.
+//! `restore`: compares two times for each runtime: from the start of a program until the program is ready, and from the
+//! program's restore from a checkpoint until it is ready.
 //!
 //! | part | what |
 //! |---|---|

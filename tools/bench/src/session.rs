@@ -27,7 +27,7 @@ pub struct Outcome {
     pub csv: String,
     /// The experiment's pictures.
     pub pictures: Vec<Picture>,
-    /// The output in place of tables, if the user requested another format.
+    /// Output that replaces the circumstances and the tables, if there is any.
     pub document: Option<String>,
 }
 
@@ -133,8 +133,8 @@ fn write(
     Ok(())
 }
 
-/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to
-/// standard output. If `nobody` is true, no entrant has finished, and no picture or file is written.
+/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to standard output. If
+/// `nobody` is true, no entrant has finished, and neither the picture nor the output file is written.
 ///
 /// # Errors
 /// A file that can't be written; a picture that can't be drawn.

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// TMPFS_MAGIC of statfs(2).
 const TMPFS: i64 = 0x0102_1994;
 
-/// An entrant: a runtime with its options and environment, compared with others.
+/// An entrant: a runtime with its options and environment, which is compared with the other entrants.
 #[derive(Debug, Clone)]
 pub struct Entrant {
     /// The entrant's name in reports.
@@ -289,7 +289,8 @@ fn tmpfs() -> PathBuf {
         .into()
 }
 
-/// Reads the user's configuration, and adapts it for another directory and no terminal.
+/// Reads the user's configuration. Makes the path of the root filesystem absolute, because config.json is written to
+/// another directory, and disables the terminal.
 fn read_bundle(bundle: &Path) -> Result<Value, Error> {
     let file = bundle.join("config.json");
     let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;

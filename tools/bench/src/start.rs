@@ -24,7 +24,7 @@ const WEIGHINGS: usize = 3;
 /// The deadline of the hook's program when it runs alone.
 const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Runs the experiment: every operation at every pause.
+/// Runs the experiment: measures each operation with each pause of `--pause`.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.

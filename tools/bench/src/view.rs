@@ -1,4 +1,4 @@
-//! The cgroup layout in /sys/fs/cgroup, and the two pure views of a hybrid host.
+//! The cgroup layout in /sys/fs/cgroup, and how to show a hybrid host as v2 or v1 alone.
 
 use crate::Error;
 use clap::ValueEnum;

@@ -81,7 +81,7 @@ impl Seen {
             Event::Executed { .. } => self.begun = true,
             Event::Entered { number, .. } if self.begun => {
                 self.weight.system_calls += 1.0;
-                // These are the last calls before which a process still has its memory.
+                // A process loses its memory in these calls, so the peak is read when the process enters them.
                 if matches!(call_name(*number), "exit" | "exit_group" | "execve" | "execveat") {
                     self.weight.peak_kib = self.weight.peak_kib.max(peak_kib(pid).unwrap_or(0.0));
                 }

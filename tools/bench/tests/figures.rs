@@ -20,7 +20,7 @@ fn rows<'a>(report: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
     rows.filter(|row| row[key] == value).collect()
 }
 
-/// Returns the option that selects `dayfly` as the runtime, which all these experiments need.
+/// Returns the option that selects the program `dayfly` as the runtime, under the name `ours`.
 fn runtime(dayfly: &Path) -> String {
     format!("--runtime=ours={}", dayfly.display())
 }

@@ -55,7 +55,7 @@ pub fn mode(text: &str) -> Result<u32, String> {
     mode.filter(|mode| *mode <= 0o7777).ok_or_else(|| format!("{text:?} is no mode such as 0644"))
 }
 
-/// Returns the name of an id, or its number if it has no name.
+/// Returns the name that `file` (/etc/passwd or /etc/group) gives to an id, or the id's number if `file` gives no name.
 #[must_use]
 pub fn name(id: u32, file: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();

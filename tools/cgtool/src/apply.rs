@@ -67,7 +67,7 @@ struct GroupChanges {
     missing: Vec<PathBuf>,
     /// Changes of owners and permissions of existing directories.
     belongings: Vec<Change>,
-    /// Values to write, with the present ones.
+    /// Values to write, each with the present value.
     writes: Vec<(Write, Option<String>)>,
 }
 
@@ -198,7 +198,7 @@ impl Changes {
         })
     }
 
-    /// Rejects a value for a hierarchy that the group is not part of.
+    /// Rejects a value for a hierarchy that does not contain the group.
     fn check_covered(
         &self,
         plan: &GroupPlan,
@@ -353,7 +353,8 @@ fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error
     Ok(settings)
 }
 
-/// Compares `mount` sections with the mounted hierarchies. dayfly mounts nothing.
+/// Compares the `mount` sections with the mounted hierarchies, and returns a note for each difference. dayfly mounts
+/// nothing.
 fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
     let mut notes = Vec::new();
     for mounted in &plan.mounts {

@@ -53,7 +53,8 @@ pub struct GroupPlan {
     pub pin: Option<Setting>,
     /// The parent, if it must exist on the host.
     pub parent: Option<Parent>,
-    /// The lines that set the group's controllers, `task` and `admin`, by these names.
+    /// The lines that set the group's controllers, `task` and `admin`. Each comes with the controller's name, or with
+    /// `task` or `admin`.
     pub places: Vec<(String, Source)>,
 }
 
@@ -73,7 +74,7 @@ pub struct Parent {
     pub group: Group,
     /// The line that names the parent.
     pub source: Source,
-    /// The name of the group of the cgroup plan that is most similar to the parent's, if any is similar.
+    /// The name of the cgroup plan's group whose name is most similar to the parent's, if any is similar.
     pub similar: Option<String>,
 }
 

@@ -24,9 +24,9 @@ struct Listed {
     pid: i32,
 }
 
-/// Returns the containers of the state directory `root`, or of that of dayfly's commands, sorted by
-/// id. Containers that share the group of this process are omitted, because other processes also
-/// use the group's resources.
+/// Returns the containers of the state directory `root`, sorted by id. The default is the state directory of dayfly's
+/// commands. Containers that share the group of this process are omitted, because other processes also use the group's
+/// resources.
 ///
 /// # Errors
 /// The program dayfly does not exist or fails.
@@ -59,9 +59,10 @@ fn groups_of(process: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
 }
 
-/// Returns the path of a container's group, from the lines of its first process's /proc/PID/cgroup. A program may have made
-/// groups below its own, as systemd does, and moved there. So the first part of a path that names the id ends the path. If
-/// no part does, the path is the first one that differs from this process's own.
+/// Returns the path of a container's group, from the lines of its first process's /proc/PID/cgroup. The program may
+/// have created groups below the container's group and moved into one of them, as systemd does. So a path is cut off
+/// after the first component that names the container's id. If no component of any path names the id, returns the first
+/// path that is not `/` and differs from this process's path in the same hierarchy.
 fn path_of(id: &str, lines: &str, own: &str) -> Option<String> {
     let paths = || lines.lines().filter_map(|line| Some((line, line.splitn(3, ':').nth(2)?)));
     let named = |path: &str| {

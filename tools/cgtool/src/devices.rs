@@ -1,5 +1,5 @@
 //! The devices controller of cgroup v1. devices.list shows the combined result of all writes to devices.allow and
-//! devices.deny, so cgroup plans are compared with this file.
+//! devices.deny, so cgroup plans are compared with devices.list.
 
 use super::journal::Write;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -43,7 +43,7 @@ fn wanted(writes: &[&Write]) -> Option<Allowed> {
     Some(listed(rest.iter().map(|write| write.value.as_str())))
 }
 
-/// Parses lines such as `c 1:3 rwm`. Accesses to the same device are joined, as the kernel does.
+/// Parses lines such as `c 1:3 rwm`. Accesses to the same device are merged, as the kernel does.
 fn listed<'l>(lines: impl Iterator<Item = &'l str>) -> Allowed {
     let mut all = Allowed::new();
     for line in lines {

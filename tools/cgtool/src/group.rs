@@ -187,7 +187,7 @@ impl Tree {
         self.directories(group).iter().any(|directory| directory.is_dir())
     }
 
-    /// Returns the directory of `group` under `controller`, and its interface.
+    /// Returns the directory of `group` in the hierarchy of `controller`, and the interface of that hierarchy.
     ///
     /// # Errors
     /// No such controller, or no such group.

@@ -75,8 +75,8 @@ enum Done {
 }
 
 impl Journal {
-    /// Starts a journal. From now on, SIGINT and SIGTERM don't terminate the program: instead, the next change fails,
-    /// so that everything is undone.
+    /// Starts a journal. From now on, SIGINT, SIGTERM and SIGHUP don't terminate the program. Instead, the next change
+    /// fails, so that everything is undone.
     ///
     /// # Errors
     /// Those of sigaction(2).
@@ -169,8 +169,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // One round may undo only a single change, because the others depend on it; so there are as many rounds as
-        // changes.
+        // A round may undo only a single change, if all other changes depend on that change. So there are as many
+        // rounds as changes.
         for _ in 0..self.done.len() {
             let before = self.done.len();
             let left: Vec<Done> = std::mem::take(&mut self.done);

@@ -39,8 +39,8 @@ pub struct Assign {
     pub value: String,
 }
 
-/// A function that returns the content of a file of the same group: the present content, or the content after the other
-/// values are set.
+/// A function that returns the content of a file of the same group. If the same command also sets that file, the
+/// function returns the new content, and otherwise the present content.
 pub type Present<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The conversion between the values of a v1 and a v2 file.
@@ -95,8 +95,8 @@ const TABLE: &[(&str, &str, How)] = &[
     ("tasks", "cgroup.threads", How::Same),
 ];
 
-/// Files that exist on one cgroup version only, and the reason why the other version has no such file. A name that ends
-/// in a dot or an underscore is a prefix.
+/// Files that exist on cgroup v1 only, and the reason why cgroup v2 has no such file. A name that ends in a dot or an
+/// underscore is a prefix.
 const ONLY_V1: &[(&str, &str)] = &[
     ("memory.kmem.", "the kernel's memory counts as the group's there; set memory.max"),
     ("memory.swappiness", "it is the host's alone there (vm.swappiness)"),
@@ -131,6 +131,7 @@ const ONLY_V1: &[(&str, &str)] = &[
     ("cgroup.clone_children", "children have what their parents have there"),
 ];
 
+/// Files that exist on cgroup v2 only, in the same form.
 const ONLY_V2: &[(&str, &str)] = &[
     ("memory.high", "nothing throttles there; set memory.limit_in_bytes"),
     (
@@ -155,7 +156,7 @@ const ONLY_V2: &[(&str, &str)] = &[
     ("cgroup.", "it is a matter of cgroup v2 alone"),
 ];
 
-/// Names for "did you mean", in addition to those in the tables.
+/// Names to suggest for misspelt ones, in addition to the names in the other tables.
 const COMMON: &[&str] = &[
     "memory.stat",
     "memory.numa_stat",

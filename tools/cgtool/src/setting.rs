@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use topology::{List, Topology};
 
-/// The values that are about to be written, by file. Other values that depend on one of these files are computed from
-/// the value here.
+/// The values that are about to be written, by file. Values that depend on one of these files are computed from the
+/// value that is about to be written.
 pub type Pending = BTreeMap<PathBuf, String>;
 
 /// Returns the hierarchy that contains the file `key`.
@@ -70,7 +70,7 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
     let name = mount.controllers.iter().find(|name| key::homes(key).contains(&name.as_str()));
     let name = name.map_or("cgroup", String::as_str);
     let (directory, version) = tree.directory(group, name)?;
-    // Read errors are ignored here; below, they are reported for the file that matters.
+    // Read errors are ignored here. If the file itself cannot be read, the error is reported below.
     let present = |file: &str| fs::read_to_string(directory.join(file)).ok();
     match key::show(key, version, &present).map_err(Error::refused)? {
         Some(value) => Ok(value.trim_end().to_owned()),

@@ -158,12 +158,12 @@ fn is_new(directory: &Path, file: &str, value: &str) -> bool {
             let above = parent.and_then(|path| fs::read_to_string(path).ok());
             above.is_some_and(|above| key::is_same(file, &above, value))
         }
-        // A hugetlb file, which contains no limit in a new group.
+        // This is a hugetlb file. In a new group, it contains no limit.
         None => key::is_same(file, "max", value),
     }
 }
 
-/// Returns the owners and modes that differ from those of a group that root has created.
+/// Returns the cgroup plan's lines for the owners and modes that differ from those of a group that root has created.
 fn belongings(directory: &Path) -> String {
     let mut text = String::new();
     let owner = |path: &Path| {

@@ -99,8 +99,8 @@ impl Side {
         Ok(list)
     }
 
-    /// Checks that the group may get `wanted`: the parent must allow these CPUs or nodes, and on v1 those of the
-    /// children must remain a subset.
+    /// Checks that the group may get `wanted`: the parent must allow these CPUs or nodes, and on v1 the CPUs or nodes
+    /// of the children must be a subset of `wanted`.
     fn check(&self, file: &str, wanted: &List) -> Result<(), Error> {
         let parent = self.directory.parent().unwrap_or(Path::new("/"));
         let above = read(&parent.join(effective(file, self.version)))

@@ -34,8 +34,8 @@ pub struct Usage {
     pub read: Option<u64>,
     /// Bytes written to block devices.
     pub written: Option<u64>,
-    /// The percentage of the last ten seconds in which some task waited for a CPU, for memory, and for a block device;
-    /// on cgroup v2 only.
+    /// The percentages of the last ten seconds in which some task waited for a CPU, for memory, or for a block device,
+    /// in this order. They are available on cgroup v2 only.
     pub pressure: Option<[f64; 3]>,
 }
 
@@ -86,7 +86,7 @@ impl Usage {
     }
 }
 
-/// The figures that are counted for a group. All other figures are read as zeros, although nothing measures them.
+/// The figures that are counted for a group. [`Stats`] has zeros for all other figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counted {
     tasks: bool,
@@ -98,8 +98,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Determines the counted figures by the group's files, in the hierarchies from which [`Stats`] are read: v1 if the
-    /// group is in any v1 hierarchy, and else v2.
+    /// Determines from the group's files which figures are counted. The files are those in the hierarchies from which
+    /// [`Stats`] are read: v1 if the group is in any v1 hierarchy, and otherwise v2.
     fn of(tree: &Tree, group: &Group) -> Self {
         let directories = |version| -> Vec<PathBuf> {
             let mounts = tree.mounts.iter().filter(|mount| mount.version == version);

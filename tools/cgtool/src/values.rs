@@ -58,8 +58,8 @@ pub fn get(options: &Get) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the error for an argument that is neither a group nor a file, if its name is similar to a file's; otherwise
-/// `error`.
+/// Returns an error that suggests a file, if the argument `group` is misspelt and similar to a file's name. Otherwise,
+/// returns `error`.
 fn misspelt(group: &Group, error: Error) -> Error {
     let name = group.path.as_str();
     let has_form = group.controllers.is_empty() && name.contains('.') && !name.contains('/');
@@ -70,8 +70,8 @@ fn misspelt(group: &Group, error: Error) -> Error {
     }
 }
 
-/// Returns the groups and the names of files among the arguments. The first argument is a group; a later one is a file
-/// if it has the form of one of a controller's files and there is no group of that name.
+/// Returns the groups and the names of files among the arguments. The first argument is a group. A later argument is a
+/// file if it has the form of a file's name and no group has that name.
 fn groups_and_keys<'a>(tree: &Tree, options: &'a Get) -> (Vec<&'a Group>, Vec<String>) {
     let is_key = |(index, group): &(usize, &Group)| {
         let name = group.path.as_str();

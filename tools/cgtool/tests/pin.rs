@@ -7,7 +7,7 @@ use common::Sysroot;
 use dayfly_cgtool::pinning::lines;
 use topology::pin::place;
 
-/// The eight cgset lines of the article on consolidation are printed for four groups of eight CPUs.
+/// Tests that four groups of eight CPUs get the eight cgset lines that the article on application consolidation shows.
 #[test]
 fn the_eight_lines_of_seed_002() {
     let host = Sysroot::of("nehalem-ex").topology();

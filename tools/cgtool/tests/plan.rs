@@ -18,8 +18,8 @@ fn options(file: PathBuf, sysroot: &Sysroot) -> PlanFile {
     PlanFile { file, user: None, process: None, pid: None, sysroot: Some(sysroot.path.clone()) }
 }
 
-/// Returns the changes that `text` needs on the host of the article on consolidation. The test directory is removed
-/// from the paths.
+/// Returns the changes that the cgroup plan `text` needs on the host that the article on application consolidation
+/// describes. The test directory is removed from the paths.
 fn changes(name: &str, text: &str) -> Result<String, String> {
     let host = Sysroot::of("nehalem-ex");
     let file = host.path.join(name);
@@ -31,7 +31,7 @@ fn changes(name: &str, text: &str) -> Result<String, String> {
     }
 }
 
-/// Loads the cgconfig.conf that the article prints, and checks the changes that it needs.
+/// Loads the cgconfig.conf that the article shows, and checks the changes that this file needs.
 #[test]
 fn the_four_groups_of_seed_002() {
     let file = fixture("seed-002/cgconfig.conf");

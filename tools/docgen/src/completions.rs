@@ -130,7 +130,7 @@ fn bash(text: &str, known: &[Known]) -> Option<String> {
     Some(text + BASH)
 }
 
-/// Replaces the actions of clap for the names of containers and images.
+/// Replaces clap's completion of container and image arguments with functions that complete existing names.
 fn zsh(text: &str) -> Option<String> {
     const END: &str = "\nif [ \"$funcstack[1]\" = \"_dayfly\" ]; then";
     let (before, after) = text.split_once(END)?;

@@ -196,7 +196,7 @@ fn aliases(page: &mut Page) {
     page.items("DESCRIPTION", &items);
 }
 
-/// Adds the exit status, the variables and the files, including variables that stand for options.
+/// Adds the sections about exit status, variables and files. `variables` are those that stand for options.
 fn what_docs_say(page: &mut Page, subject: &Subject<'_>, variables: Vec<Item>) {
     page.items("EXIT STATUS", &tables::exit_status(subject));
     let mut found = tables::environment(subject);
@@ -223,7 +223,7 @@ fn mentioned(text: &str) -> Vec<String> {
     let mut pages = Vec::new();
     for words in quoted.filter_map(|quoted| quoted.strip_prefix("dayfly ")) {
         let words: Vec<&str> = words.split_whitespace().take_while(is_word).collect();
-        // The longest name with a page.
+        // The longest sequence of words that has a page.
         let found = (1..=words.len())
             .rev()
             .map(|count| words[..count].join(" "))
@@ -241,7 +241,7 @@ fn is_page(words: &str) -> bool {
     is_command || tools::all().iter().any(is_below)
 }
 
-/// Returns the form for the NAME section: in lower case, without a full stop.
+/// Returns a description in the form of the NAME section: with a lower-case first letter, and without a full stop.
 fn lower(about: &str) -> String {
     let mut letters = about.chars();
     let is_word = letters.next().is_some_and(char::is_uppercase)

@@ -25,7 +25,7 @@ pub fn below(name: &str) -> Vec<Command> {
     found.filter(|command| !command.is_hide_set()).cloned().collect()
 }
 
-/// Returns the command of the tool that implements a command of the table.
+/// Returns the tool's definition of a command that is in dayfly's own table of commands but is implemented by a tool.
 pub fn same(name: &str) -> Option<Command> {
     let (above, below) = match name {
         "trace" => ("bench", "trace"),

@@ -12,8 +12,8 @@ use sys::ptrace::Program;
 
 /// A command to be followed.
 ///
-/// Standard input, output and error are /dev/null unless files are given. Use files rather than pipes, because a
-/// container keeps them open for longer than the command lives.
+/// Standard input, output and error are /dev/null unless files are given. Use files rather than pipes: a container that
+/// outlives the command keeps its streams open, so a reader of a pipe would wait for the container.
 #[derive(Debug)]
 pub struct Command {
     pub(crate) program: PathBuf,

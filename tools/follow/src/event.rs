@@ -5,7 +5,7 @@ use rustix::process::Pid;
 
 /// Receives the events of followed processes.
 pub trait Listener: Send {
-    /// Handles an event of `pid`, a process or thread, which is stopped while this function runs, unless the event is
+    /// Handles an event of the process or thread `pid`. While this function runs, `pid` is stopped, unless the event is
     /// `Event::Gone`.
     fn hear(&mut self, pid: Pid, event: Event);
 
@@ -40,7 +40,8 @@ pub enum Event {
         /// The process to which the thread belongs; for a new process, the process itself.
         process: Pid,
     },
-    /// The process has executed a program. The events of the command start with its first such event.
+    /// The process has executed a program. Calls and instructions of the command are reported only after its first
+    /// event of this kind.
     Executed {
         /// The program's arguments, as /proc/PID/cmdline shows them.
         command: Vec<String>,
@@ -89,7 +90,7 @@ pub enum End {
     Container,
     /// The process was idle after the command had ended, and was left running.
     Left,
-    /// The thread was one of several, and another thread called execve(2).
+    /// The thread called execve(2) in a process of several threads: it goes on under the pid of its process.
     Replaced,
 }
 

@@ -15,12 +15,13 @@ use sys::ptrace::{self, Report, Resume};
 /// The kind of tracing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// System calls, of processes that the [`Listener`] selects.
+    /// System calls of the processes that the [`Listener`] selects.
     Syscalls,
     /// Every instruction in user space, by single-stepping: about 20 µs each in a virtual machine. Address space layout
     /// is not randomised, and only one processor is used.
     Instructions {
-        /// The maximum number of counted instructions: the rest runs at full speed.
+        /// The maximum number of counted instructions. After that number the processes run at full speed, and are not
+        /// counted.
         bound: u64,
     },
 }
@@ -31,8 +32,8 @@ pub enum Mode {
 /// Descendants that still run when the command has ended, such as a container that the command leaves behind, are
 /// followed until they are idle for 50 ms. Then they are detached.
 ///
-/// While an event is reported, its process or thread is stopped, unless the event is its end. So a clock that is read
-/// at the start and at the end of [`Listener::hear`] shows how long the tracee was delayed.
+/// While an event is reported, its process or thread is stopped. The exception is [`Event::Gone`]. So a clock that is
+/// read at the start and at the end of [`Listener::hear`] shows how long the tracee was delayed.
 ///
 /// The tracees are children of this process: do not wait for any of its children while this
 /// function runs.
@@ -49,8 +50,8 @@ pub fn follow(
     follow_until(command, mode, deadline, &Stop::default(), listener)
 }
 
-/// Follows `command` like [`follow`], but kills all followed processes when another thread calls
-/// [`Stop::stop`]; following then fails as at the deadline.
+/// Follows `command` like [`follow`], but kills all followed processes when another thread calls [`Stop::stop`].
+/// Following then fails with [`Error::Deadline`].
 ///
 /// # Errors
 /// As [`follow`].

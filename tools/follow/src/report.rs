@@ -12,7 +12,7 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// The way in which the command ended.
     pub end: End,
-    /// Whether everything was counted, without reaching the bound.
+    /// Whether everything was counted: false if the bound on instructions was reached.
     pub complete: bool,
 }
 
@@ -25,8 +25,9 @@ pub struct Process {
     pub parent: Option<i32>,
     /// The total number of threads of the process.
     pub threads: usize,
-    /// The counts of the process, one element per executed program. The first element is the parent's program. If the
-    /// process became the container's own program, the last element is that program, without counts.
+    /// The counts of the process, one element per program. The first element of a descendant is the program that it
+    /// inherits from its parent and runs until its first execve(2). If the process executed the container's own
+    /// program, that program is the last element, without counts.
     pub images: Vec<Image>,
     /// The reason why the process is no longer followed.
     pub end: End,

@@ -19,7 +19,7 @@ fn instructions(command: &Command) -> Report {
     count(command, Mode::Instructions { bound: BOUND }, SOON).expect("count")
 }
 
-/// Returns whether a process still runs; a zombie does not.
+/// Returns whether a process still runs. A zombie counts as dead.
 fn is_alive(pid: rustix::process::Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))

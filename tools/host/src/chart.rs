@@ -57,7 +57,8 @@ fn number(line: usize, cell: &str) -> Result<f64, Error> {
     number.ok_or_else(|| Error::at("standard input", line, format!("{cell:?} is no number")))
 }
 
-/// Returns the name of the first column, and each other column as a series over it. Empty cells are skipped.
+/// Returns the name of the first column, and a series for each other column. The first column has the x values of all
+/// series. Empty cells are skipped.
 fn columns(csv: &str) -> Result<(String, Vec<Series>), Error> {
     let mut rows = rows(csv);
     let (_, names) = rows.next().unwrap_or_default();
@@ -74,7 +75,7 @@ fn columns(csv: &str) -> Result<(String, Vec<Series>), Error> {
     Ok((x.to_owned(), series))
 }
 
-/// The name of a series, with its value in each group that has one.
+/// The name of a series, and its value in each group; `None` for an empty cell.
 type Group = (String, Vec<Option<f64>>);
 
 /// Returns the first column as labels, and each other column as a series of bars.

@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// Parses a value like the kernel's kstrtobool.
+/// Parses a boolean as the kernel's kstrtobool() does.
 fn is_true(value: &str) -> bool {
     matches!(value.as_bytes(), [b'y' | b'Y' | b't' | b'T' | b'1', ..])
         || value.eq_ignore_ascii_case("on")

@@ -29,8 +29,8 @@ impl Containerd {
         Some(Self { version: digits.to_owned(), numbers })
     }
 
-    /// Returns whether this version maps the common parent of all layers instead of each layer. Versions since 2.2.0 do
-    /// so, and also 2.1.5 and 2.0.7.
+    /// Returns whether this version makes one id-mapped mount, of the directory that contains all layers, instead of
+    /// one per layer. Versions since 2.2.0 do so, and also 2.1.5 and 2.0.7.
     #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
@@ -47,8 +47,8 @@ impl Containerd {
     }
 
     /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each container
-    /// with its own id range. The number includes the bind mounts of the layers, the overlay and the unmounts: once to
-    /// inspect the image, and once to run it.
+    /// with its own id range. Each image is mounted twice: once to inspect it, and once to run it. The number includes
+    /// the bind mounts of the layers, the overlay and the unmounts.
     #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {
@@ -59,7 +59,7 @@ impl Containerd {
     }
 }
 
-/// Asks the program for its version; it prints `containerd github.com/containerd/containerd 1.6.20~ds1 …`.
+/// Asks the program for its version. Its output is `containerd github.com/containerd/containerd 1.6.20~ds1 …`.
 fn ask() -> Option<String> {
     let mut command = Command::new("containerd");
     let output =

@@ -20,7 +20,7 @@ impl Facts {
     /// Returns the facts of this host, or of the host whose files are below `sysroot`.
     ///
     /// # Errors
-    /// `sysroot` is not a directory, or contains no file of a kernel.
+    /// `sysroot` is not a directory, or contains no `/proc/sys/kernel/osrelease`.
     pub fn of(sysroot: Option<&Path>) -> Result<Self, Error> {
         let root = sysroot.unwrap_or(Path::new("")).to_owned();
         if let Some(root) = sysroot {
@@ -133,7 +133,7 @@ impl Facts {
     }
 }
 
-/// Parses major and minor version of `6.18.44-cloud-amd64`.
+/// Parses the major and minor version of a release such as `6.18.44-cloud-amd64`.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
     let mut next = || numbers.next().and_then(Result::ok).unwrap_or(0);

@@ -1,14 +1,15 @@
-//! `dayfly host`: the effects of this host on container starts.
+//! `dayfly host`: the effects of this host on container starts. The *article on mount lock contention*, which several
+//! modules cite, is "Mount Mayhem at Netflix: Scaling Containers on Modern CPUs".
 //!
 //! | part | what |
 //! |---|---|
-//! | [`facts`], [`layout`], [`engines`] | the facts about this host, or about another host by its files |
+//! | [`facts`], [`layout`], [`engines`] | facts about this host, or about another host whose files are in a directory |
 //! | [`check`] | the screen of verdicts |
 //! | [`hardware`] | CPUs, caches, sockets and memory nodes |
 //! | [`dynmods`] | shows, switches and persists favordynmods |
 //! | [`locks`] | lock contention, and advice on concurrency |
 //! | [`score`] | a number for schedulers, and its components |
-//! | [`limit`] | the limit of starts in flight |
+//! | [`limit`] | the limit on concurrent starts |
 //! | [`chart`] | pictures of CSV |
 //! | [`output`] | writing results |
 //! | [`options`] | the command line |

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// Prints, sets or removes the limit.
 ///
 /// # Errors
-/// Those of semget(2) and semctl(2); with `auto` those of the measurement, including an interrupt.
+/// Those of semget(2) and semctl(2). With `auto` also those of the measurement, such as an interrupt.
 pub fn execute(command: &Command) -> Result<(), Error> {
     match command {
         Command::Status { format } => status(*format)?,

@@ -2,8 +2,8 @@
 //!
 //! Every mount, unmount and path lookup of a host uses the same lock. The lock's throughput under contention depends on
 //! which CPUs contend: those of one socket or of two, two CPUs of a core, CPUs with a common cache or with several. So
-//! threads contend for such a lock, in one placement after the other. The curves show how many starts to run
-//! concurrently, and on which CPUs.
+//! this command lets threads contend for such a lock, on one set of CPUs (a *placement*) after the other. The curves
+//! show how many starts to run concurrently, and on which CPUs.
 
 mod advice;
 mod lock;
@@ -29,10 +29,11 @@ use topology::{List, Topology};
 /// The number of measurements for each number of threads.
 const ROUNDS: usize = 5;
 
-/// The work of the threads: the names of [`Work`].
+/// The names of the variants of [`Work`], the work that the threads can do.
 pub const WORKS: [&str; 2] = ["lock", "mounts"];
 
-/// The result for a number of threads.
+/// The result for a number of threads. A *turn* is one repetition of the work: to take and release the lock, or to
+/// mount and unmount a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
     /// The number of threads.
@@ -151,7 +152,7 @@ fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
     Ok((curves, same))
 }
 
-/// Iterates over the powers of two below the number of CPUs, and that number.
+/// Iterates over the powers of two below `cpus`, and ends with `cpus` itself.
 fn numbers(cpus: usize) -> impl Iterator<Item = usize> {
     let doubled = std::iter::successors(Some(1), |threads| Some(threads * 2));
     doubled.take_while(move |threads| *threads < cpus).chain([cpus])

@@ -4,7 +4,7 @@ use report::{Error, say};
 use std::fs;
 use std::path::Path;
 
-/// Writes `text` to `file`; if there is no `file`, or it is `-`, to standard output.
+/// Writes `text` to `file`, or to standard output if `file` is `None` or `-`.
 ///
 /// # Errors
 /// The file cannot be written.

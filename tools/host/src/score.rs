@@ -10,9 +10,11 @@
 //! is an error.
 //!
 //! So each doubling of *carried* is worth about 16 points: 1 start scores 17, 8 starts score 53, and 64 or more score
-//! 100. The curve of mounts is used. Users other than root can't measure that curve, so the curve of the lock is used
-//! instead. A single thread never waits for that lock, so the maximum of the lock's curve is taken over two threads or
-//! more.
+//! 100.
+//!
+//! The score comes from the curve of mounts. Users other than root can't measure that curve, so their score comes from
+//! the curve of the lock. A single thread never waits for the lock, so the maximum of the lock's curve is taken over
+//! two threads or more.
 
 mod recorded;
 
@@ -99,7 +101,7 @@ pub struct Machine {
     pub smt: bool,
 }
 
-/// A verdict without its id, which is its key.
+/// A verdict without its id, which is the verdict's key in [`Document::verdicts`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Said {
     /// The level of the verdict.
@@ -198,15 +200,15 @@ fn document(
     })
 }
 
-/// Returns the curve on all CPUs: that of mounts if there is one, else that of the lock.
+/// Returns the curve of the threads on all CPUs: the curve of mounts if there is one, otherwise the curve of the lock.
 fn decisive(curves: &[Curve]) -> Option<&Curve> {
     let of =
         |work: &str| curves.iter().find(|curve| curve.work == work && curve.placement == ANYWHERE);
     of("mounts").or_else(|| of("lock"))
 }
 
-/// Derives the figures of `curve` on a host whose worst verdict is `worst`; see the module's text. A curve without
-/// points means that the host handles no starts.
+/// Derives the figures of `curve` on a host whose worst verdict is `worst`, with the formula in the module's
+/// documentation. A curve without points means that the host handles no starts.
 #[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {
     let alone =
@@ -302,8 +304,8 @@ mod tests {
             let points = [(1, 0.01), (2, 0.2), (16, last)];
             Curve { work: "lock", ..curve("0-15", &points) }
         };
-        // A thread waits for fifteen others, but its wait for each of them is no longer than the wait of one of two
-        // threads for the other.
+        // With 16 threads, a thread waits for fifteen others. Its wait for each of them is no longer than its wait for
+        // the only other thread when there are two.
         let fair = mark(&lock(1.6), Level::Good);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
         assert!(mark(&lock(16.0), Level::Good).score < 10);

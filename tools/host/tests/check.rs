@@ -1,5 +1,5 @@
-//! The verdicts on other hosts: the hosts of the articles on mount lock contention and on consolidation, with various
-//! kernels and settings.
+//! The verdicts on other hosts, with various kernels and settings: the hosts of the articles on mount lock contention
+//! ("Mount Mayhem at Netflix") and on consolidation (Red Hat's "Resource Management using Control Groups").
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! `dayfly host topology` on other hosts: the host whose `numactl --hardware` is shown in the article on consolidation,
-//! and hosts with offline, missing or contradictory parts.
+//! `dayfly host topology` on other hosts: the host whose `numactl --hardware` is shown in the article on consolidation
+//! (Red Hat's "Resource Management using Control Groups"), and hosts with offline, missing or contradictory parts.
 
 #[path = "../../../lib/topology/tests/common/mod.rs"]
 mod common;

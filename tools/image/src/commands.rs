@@ -52,8 +52,8 @@ fn open_existing(options: &StoreOptions) -> Result<Store> {
     Store::existing(&options.directory()?)
 }
 
-/// Opens the store that the options name. Returns `None` if they name none and the default store does not exist yet,
-/// which then counts as empty.
+/// Opens the store that the options name. Returns `None` if the options name no store and the default store does not
+/// exist yet. The default store then counts as empty.
 ///
 /// # Errors
 /// [`Error::NoStore`], for a store that was named.
@@ -107,8 +107,8 @@ fn limits(options: &Bringing) -> Limits {
     }
 }
 
-/// Rejects an image for another platform than the requested one. Returns a warning if no platform was requested and the
-/// image's platform differs from this host's.
+/// Rejects an image whose platform differs from the requested platform. Returns a warning if no platform was requested
+/// and the image's platform differs from this host's.
 fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>> {
     let (mut wanted, is) = (platform(options)?, source.config.platform());
     // Image configurations often omit the variant that an index states.
@@ -147,7 +147,8 @@ fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -
             "no container can use it: it has {layers} layers, the kernel supports {MOST_LAYERS}"
         )
     });
-    // A name given by the user may move to another image, and so may a registry's tag.
+    // There is no warning if the user gave the name, or if the name is a registry's tag: such names are expected to
+    // move to another image.
     let is_chosen = is_named || matches!(source.blobs, Blobs::Registry(_));
     let moved = moved.iter().filter(|_| !is_chosen).map(|(name, old)| {
         format!(

@@ -46,7 +46,7 @@ pub enum Error {
     /// Entries of the archive replace earlier ones, so file contents must be kept in the record's frame file
     /// (`Way::Frame`).
     NeedsFrame,
-    /// The layer needs a zstd window longer than decoders must support.
+    /// The layer needs a zstd window longer than the window that every decoder should support.
     NeedsWindow,
     /// An archive exceeds a limit when unpacked.
     Limit {
@@ -75,7 +75,7 @@ pub enum Error {
     NoStore(PathBuf),
     /// Something is missing or invalid; the text says what to do.
     Unfit(String),
-    /// The command was interrupted by SIGINT or SIGTERM.
+    /// The command was interrupted by SIGINT, SIGTERM or SIGHUP, or the unpacking of another layer has failed.
     Interrupted,
 }
 

@@ -38,7 +38,7 @@ pub struct Options {
     pub names: Vec<Reference>,
     /// Limits on the unpacked size.
     pub limits: Limits,
-    /// Whether to drop owners that this process cannot set.
+    /// Whether to ignore the owners of files. Root of the host keeps owners nevertheless.
     pub ignore_owners: bool,
     /// The containers' seccomp profile in config.json's format; `None` for containers without a filter.
     pub seccomp: Option<Value>,
@@ -100,8 +100,8 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
             "the image has no layers, so nothing could be run in it".to_owned(),
         ));
     }
-    // The lock is held so that layers that belong to no image yet, newly unpacked or found in the store, are not
-    // removed.
+    // While the lock is held, no layer is removed: neither a newly unpacked layer that belongs to no image yet, nor a
+    // layer that was found in the store.
     let _rely = store.rely(options.patience)?;
     let importer = Importer {
         store,
@@ -273,7 +273,8 @@ impl Importer<'_> {
     /// guarantees this.
     fn check(&self, at: usize) -> Result<()> {
         let (diff_id, blob) = self.layers[at];
-        // A file named by its digest has been read and verified.
+        // The original manifest states the blob's digest. A generated manifest has the digests of the archive's files,
+        // which were hashed: an uncompressed layer is verified if its digest is the diff-id.
         if !self.source.is_manifest_made || blob.digest == diff_id {
             return Ok(());
         }
@@ -400,12 +401,12 @@ impl Importer<'_> {
     }
 }
 
-/// The default maximum of layers unpacked concurrently. Each needs up to 14 MB of memory for buffers and windows
-/// ([`WINDOW`]); one layer at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
+/// The maximum default number of layers that are unpacked concurrently. Each needs up to 14 MB of memory for buffers
+/// and windows ([`WINDOW`]); one layer at a time may use up to 128 MiB more ([`LONG_WINDOW`]).
 const MOST_JOBS: usize = 8;
 
-/// Returns the default number of layers unpacked concurrently: the number of CPUs, but at least four from a registry,
-/// because downloads mostly wait for the network, and at most `MOST_JOBS`.
+/// Returns the default number of layers unpacked concurrently. It is the number of CPUs, but at most `MOST_JOBS`. For a
+/// registry it is at least four, because downloads mostly wait for the network.
 #[must_use]
 pub fn default_jobs(blobs: &Blobs) -> usize {
     let cpus = thread::available_parallelism().map_or(2, std::num::NonZero::get);

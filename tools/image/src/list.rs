@@ -16,8 +16,8 @@ fn document(image: &Image, name: &str) -> Result<Value> {
     parse(&text, &path.display().to_string())
 }
 
-/// Returns all images with their names, ordered by the first name: `digest`, `names`, `id`, `platform`, `created`,
-/// `size` in bytes, `layers`.
+/// Returns all images, ordered by their first names. Each is an object with the members `digest`, `names`, `id`,
+/// `platform`, `created`, `size` (in bytes) and `layers`.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -67,8 +67,8 @@ pub fn size(bytes: u64) -> String {
     readable(bytes, Units::Decimal)
 }
 
-/// Returns all details of an image: those of `ls`, the layers with their directories, the image's documents and the
-/// runtime's configuration.
+/// Returns all details of an image: those that `ls` shows, the layers with their directories, the image's documents and
+/// the runtime's configuration.
 ///
 /// # Errors
 /// Those of reading the store.

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let command = usage::arguments::<Options>().command;
-    // Trees may be deep, and each unfinished layer holds a descriptor.
+    // The walk of a deep directory tree holds a descriptor for each level, and each unfinished layer holds one as well.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let result = match interrupt::catch(Second::Ends) {

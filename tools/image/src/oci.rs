@@ -12,8 +12,8 @@ pub const DOCUMENT: u64 = 4 << 20;
 /// The maximum number of strings in a document's lists: annotations, labels, variables. In memory, each string takes
 /// many times its length.
 const WORDS: usize = 20_000;
-/// The maximum number of layers of an image. The kernel mounts at most 500 layers. More would take long to import,
-/// because each layer is searched from every layer above it.
+/// The maximum number of layers of an image. The kernel mounts at most 500 layers. An image with more layers would take
+/// long to import, because each layer is searched for every layer above it.
 const LAYERS: usize = 1000;
 
 /// Media types of an index (a list of manifests).
@@ -135,7 +135,7 @@ impl ImageConfig {
         few_words("configuration", words + run.labels.iter().flatten().count())
     }
 
-    /// Returns the platform of the image; empty strings where it is not stated.
+    /// Returns the platform of the image. Strings that the image does not state are empty.
     #[must_use]
     pub fn platform(&self) -> Platform {
         Platform {

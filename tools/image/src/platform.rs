@@ -60,7 +60,8 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// Returns the manifest for `wanted`: the only manifest if it states no platform, else the first match.
+/// Returns the manifest for `wanted`. If the list has a single entry, and this entry states no platform or is an index
+/// itself, returns this entry. Otherwise, returns the first match.
 ///
 /// # Errors
 /// [`Error::Unfit`], which lists the available platforms.

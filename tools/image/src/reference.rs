@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use rootfs::image::{decode, encode};
 use rootfs::name;
 
-/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. Without a tag and a digest, the tag is `latest`. A name
-/// without a host belongs to Docker Hub ([`rootfs::name`]).
+/// The name of an image: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`. If there is neither a tag nor a digest, the tag is
+/// `latest`. A name without a host belongs to Docker Hub ([`rootfs::name`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// The name without tag and digest, in the familiar form.
@@ -98,7 +98,7 @@ impl Reference {
         Ok((host.to_owned(), repository.into_owned()))
     }
 
-    /// Returns the name with its registry, which every engine reads the same way.
+    /// Returns the full name, including the registry. Every engine interprets a full name in the same way.
     #[must_use]
     pub fn full(&self) -> String {
         Self { name: name::full(&self.name), ..self.clone() }.to_string()

@@ -3,8 +3,8 @@
 //! The configuration combines Podman's defaults with the image's settings, converted as in the image specification
 //! (conversion.md). These settings are not converted:
 //!
-//! - ExposedPorts, because the container has only its own network.
-//! - Volumes: data written there stays in the container's writable layer and is removed with it.
+//! - ExposedPorts, because the container has a network namespace of its own, and no ports are forwarded to it.
+//! - Volumes: data written there stays in the container's writable layer, and is removed together with the layer.
 //! - Labels that a runtime would interpret as instructions (`ORDERS`), because an image must not control the runtime.
 
 use crate::error::{Error, Result};
@@ -23,7 +23,8 @@ const SECCOMP: &str = "run.dayfly.seccomp";
 /// The default search path, which suits Debian's and other images.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A configuration, and the number of leading words of its command that are kept when the user gives another command.
+/// A configuration for the runtime, and the length of the image's Entrypoint. If the user gives another command, the
+/// words of the Entrypoint are kept.
 #[derive(Debug)]
 pub struct Runtime {
     /// config.json
@@ -47,7 +48,7 @@ pub fn seccomp(name: &Path) -> Result<Option<Value>> {
     }
 }
 
-/// Returns the configuration of a container of this image, whose merged layers are `root`, with that seccomp profile.
+/// Returns the configuration of a container of `image`. `root` is the merged view of the image's layers.
 ///
 /// # Errors
 /// The user does not exist in the image.
@@ -66,7 +67,7 @@ pub fn configure(
         process["user"]["additionalGids"] = json!(user.groups);
     }
     if user.uid != 0 {
-        // As after execve(2) by a non-root user: only the bounding set remains.
+        // execve(2) by a non-root user would clear these sets as well. Only the bounding set remains.
         for set in ["effective", "permitted"] {
             process["capabilities"][set] = json!([]);
         }
@@ -107,7 +108,8 @@ fn directory(text: &str) -> String {
     format!("/{}", text.trim_start_matches('/'))
 }
 
-/// Returns the image's environment variables, with defaults for missing ones that programs expect.
+/// Returns the image's environment variables. Adds defaults for variables that programs expect, if the image does not
+/// set them.
 fn environment(mut variables: Vec<String>, home: &str) -> Vec<String> {
     let home = format!("HOME={home}");
     for default in [PATH, "TERM=xterm", "container=dayfly", &home] {

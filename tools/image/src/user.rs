@@ -8,7 +8,8 @@ use crate::merged::Merged;
 /// The maximum length of /etc/passwd or /etc/group, in bytes.
 const LONGEST: u64 = 8 << 20;
 
-/// Resolves `text`, `USER[:GROUP]` with names or numbers, by the container's /etc/passwd and /etc/group.
+/// Looks up `text` in the container's /etc/passwd and /etc/group. The form of `text` is `USER[:GROUP]`, with names or
+/// numbers.
 ///
 /// # Errors
 /// [`Error::Unfit`] for unknown names.

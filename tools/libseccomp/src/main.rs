@@ -53,7 +53,7 @@ fn answer() -> Result<serde_json::Value, String> {
     Ok(json!({ "version": version, "unknown": unknown, "times_ns": times }))
 }
 
-/// Looks all names up `passes` times; returns the time in nanoseconds.
+/// Looks up all names `passes` times; returns the time in nanoseconds.
 fn time(passes: u32, names: &[&str], arch: ScmpArch) -> u64 {
     let start = Instant::now();
     for _ in 0..passes {

@@ -114,7 +114,7 @@ impl Made {
         let mut all: Vec<&str> = names(self.number, arch).collect();
         if self.behind != 0 {
             let is_it = |name: &&str| multiplexed_on_x86(name) == Some((self.number, self.behind));
-            // Some other architecture has the operations as separate calls, with numbers below 1024.
+            // On x86_64 or 32-bit ARM, each operation is a separate call. Their numbers are below 1024.
             let others = (0..1024)
                 .flat_map(|number| names(number, Arch::X86_64).chain(names(number, Arch::Arm)));
             all.extend(others.filter(is_it));

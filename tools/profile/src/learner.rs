@@ -71,7 +71,7 @@ impl<'a> Learner<'a> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("dayfly-profile-{}-{serial}", getpid()));
-        // Root of a user namespace needs search permission.
+        // The root user of a container's user namespace needs search permission.
         DirBuilder::new().mode(0o711).create(&directory).map_err(Error::of("make", &directory))?;
         Ok(Self {
             runtime: runtime.to_owned(),
@@ -104,7 +104,7 @@ impl<'a> Learner<'a> {
         Ok(calls.made)
     }
 
-    /// Runs the bundle with `profile` once, at full speed.
+    /// Runs the bundle with `profile` once, without tracing its calls.
     ///
     /// # Errors
     /// As [`Self::hear`].
@@ -112,7 +112,8 @@ impl<'a> Learner<'a> {
         self.run(profile, Look::Unheard)
     }
 
-    /// Runs the bundle like [`Self::run_with`], with dayfly; returns its trace in JSON Lines.
+    /// Runs the bundle like [`Self::run_with`], and returns the runtime's trace in JSON Lines. The runtime must be
+    /// dayfly.
     ///
     /// # Errors
     /// As [`Self::hear`].
@@ -211,8 +212,8 @@ impl Drop for Learner<'_> {
     }
 }
 
-/// Returns the configuration of a bundle, changed to work in any directory and without a terminal, with `program`
-/// unless that is empty.
+/// Returns the configuration of a bundle, changed to work in any directory and without a terminal. If `program` is not
+/// empty, it replaces the bundle's program.
 ///
 /// # Errors
 /// The bundle lacks a configuration or a root filesystem.

@@ -110,7 +110,8 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
         }
     }
     if allows_by_default {
-        // A rule equal to the new default has no effect and is dropped, since it would not shadow an allowing rule.
+        // The new rule must not allow a call that another rule denies. A rule with the new default action would not
+        // take precedence: the compiler skips such rules. So the names in the other rules are left out.
         let refused: BTreeSet<&str> = rules.iter().flat_map(names_of).collect();
         let is_free = |name: &&str| !refused.iter().any(|refused| is_related(name, refused));
         let names: BTreeSet<&str> = made.iter().copied().chain(free()).filter(is_free).collect();
@@ -118,7 +119,8 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
         new["defaultErrnoRet"] = json!(EPERM);
         rules.push(json!({ "names": names, "action": "SCMP_ACT_ALLOW" }));
     } else if !last_of(old).is_empty() {
-        // Calls after the last one that a profile names count as newer than the profile, and fail with ENOSYS.
+        // Calls after the last call that a profile names count as newer than the profile, and fail with ENOSYS. This
+        // rule keeps the last calls of the old profile in the new one, so that the same calls count as newer.
         let mut rule = json!({ "names": last_of(old), "action": old["defaultAction"] });
         if let Some(errno) = old.get("defaultErrnoRet").filter(|errno| errno.is_u64()) {
             rule["errnoRet"] = errno.clone();

@@ -12,8 +12,8 @@ use crate::Error;
 /// The default range if nothing is configured. It overlaps no range that useradd(8) assigns to users by default, and
 /// lies within the ids that systemd reserves for containers (systemd.io/UIDS-GIDS).
 const DEFAULT: (u32, u32) = (0x4000_0000, 0x2fff_0000);
-/// The users whose grants are used if no user is configured. The grants of the first user apply to
-/// whom both files grant at least one whole range.
+/// The users whose grants are used if no user is configured. The first of them to whom both files grant at least one
+/// whole range is chosen.
 const USERS: [&str; 2] = ["dayfly", "containers"];
 
 /// The files and the user from which the granted ids are read.

@@ -5,7 +5,7 @@
 //! | `cpus LIST` | the CPUs that are online |
 //! | `package ID LIST` | a socket |
 //! | `l3 package SIZE`, `l3 N SIZE` | one level 3 cache per socket, or one per N consecutive CPUs |
-//! | `smt STRIDE CONTROL` | CPU i and i + STRIDE share a core (1: none does); smt/control |
+//! | `smt STRIDE CONTROL` | CPU i and i + STRIDE share a core, unless STRIDE is 1; CONTROL: content of smt/control |
 //! | `node ID LIST MEMORY FREE DISTANCES…` | a memory node |
 //!
 //! Tests of other crates include this module by its path.

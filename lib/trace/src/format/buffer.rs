@@ -6,7 +6,7 @@ use core::fmt;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The length of the largest number with a decimal point, which is also the maximum width of a column of numbers.
+/// The maximum width of a column of numbers. The largest number fits, even with a decimal point.
 const CELL: usize = 24;
 
 /// A growing text.

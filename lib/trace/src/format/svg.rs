@@ -81,7 +81,8 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     out.write_str("</svg>\n")
 }
 
-/// Returns the horizontal ranges below a row in which no labels are allowed, because of arrows or the shortened period.
+/// Returns the horizontal ranges below a row in which no labels are allowed, because of arrows or because of the period
+/// that the time axis shortens.
 fn taken(arrows: &[Handover], scale: &Scale, row: usize) -> Vec<(u64, u64)> {
     let through = arrows.iter().filter(|arrow| {
         let (from, to) = (arrow.from.0, arrow.to.0);
@@ -259,7 +260,8 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// Draws the marks of the shortened period: two strokes through the lanes, and the duration of the period.
+    /// Draws the marks of the period that the time axis shortens: two strokes through the lanes, and the duration of
+    /// the period.
     fn gap(&self, out: &mut dyn Write) -> fmt::Result {
         let Some((from, to)) = self.scale.quiet else { return Ok(()) };
         let (x1, x2) = (self.scale.x(from).0, self.scale.x(to).0);

@@ -1,9 +1,9 @@
 //! Device rules as an eBPF program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15), which is assembled here.
 //!
-//! The program checks the rules from the last to the first, so for each requested kind of access (a bit), the first
-//! rule that matches is decisive. If a rule denies a requested bit, the program ends. Bits that a rule allows are
-//! cleared; when no bit is left, the access is allowed. Unlike the v1 files, the program supports exceptions to
-//! wildcard rules.
+//! The program checks the rules from the last to the first. For each requested kind of access (a bit), the first
+//! matching rule that the program reaches is decisive. If a rule denies a requested bit, the program ends. Bits that a
+//! rule allows are cleared; when no bit is left, the access is allowed. Unlike the v1 files, the program supports
+//! exceptions to wildcard rules.
 
 use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -92,7 +92,7 @@ impl Decisive {
                 decisive.rules.push(*rule);
             }
         }
-        // The rules at the end of this list, which are checked last, are redundant if they equal the default.
+        // The rules at the end of this list, which are checked last, are redundant if their verdict is the default.
         while decisive.rules.last().is_some_and(|rule| rule.allow == decisive.otherwise) {
             decisive.rules.pop();
         }
@@ -100,7 +100,7 @@ impl Decisive {
     }
 }
 
-/// Appends the instructions for one rule. If a device does not match, a jump skips them.
+/// Appends the instructions for one rule. If the accessed device does not match the rule, a jump skips the verdict.
 fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     let mask = i32::from(rule.access.bits());
     let verdict: &[Instruction] = match (rule.allow, rule.access) {
@@ -129,8 +129,8 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     program.extend_from_slice(verdict);
 }
 
-/// Returns the test of a device number. The comparison sign-extends its operand, so numbers with more than 31 bits
-/// never match; Linux has no such devices.
+/// Returns the comparison for a device number, as a register and the required value, or `None` if every number matches.
+/// The comparison sign-extends its operand, so numbers with more than 31 bits never match; Linux has no such devices.
 fn number(register: u8, value: Option<u32>) -> Option<(u8, i32)> {
     value.map(|value| (register, value as i32))
 }

@@ -20,7 +20,7 @@ use crate::v2::{limits::task_limit, weight};
 const DEFAULT_PERIOD: u64 = 100_000;
 /// 1 % of a CPU, in microseconds of CPU time per second. systemd rounds quotas to multiples of this value.
 const PERCENT: u64 = 10_000;
-/// The maximum length of a CPU mask; more than any kernel supports.
+/// The maximum length of a CPU mask, in bits. No kernel supports that many CPUs.
 const MAX_CPUS: usize = 1 << 16;
 /// The first systemd version in which a CPUWeight of 0 sets cpu.idle.
 pub(super) const IDLE_SINCE: u32 = 252;
@@ -197,8 +197,8 @@ fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
 
 /// Adds the device rules as a list of allowed devices; the unit denies all others. If systemd cannot express a rule,
 /// the result depends on the cgroup version. On v2, systemd checks nothing, because dayfly's own eBPF program checks
-/// all rules. On v1, the list omits what systemd cannot express, so that it allows too little rather than too much when
-/// systemd writes it again at every `daemon-reload`.
+/// all rules. On v1, the list omits everything that systemd cannot express. When systemd writes the list again at a
+/// `daemon-reload`, the cgroup then allows too little rather than too much.
 fn devices(rules: &[spec::resources::DeviceRule], unified: bool) -> Result<Vec<Property>, Error> {
     if rules.is_empty() {
         return Ok(Vec::new());

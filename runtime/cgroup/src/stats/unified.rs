@@ -77,7 +77,7 @@ fn memory_usage(directory: &Directory, prefix: &str) -> Result<MemoryUsage, Erro
     })
 }
 
-/// If there is no pids controller, counts the processes, as runc does.
+/// Reads the number of tasks and its limit. If there is no pids controller, counts the processes, as runc does.
 fn pids(directory: &Directory) -> Result<PidsStats, Error> {
     let Some(current) = optional(directory.read_number("pids.current"))? else {
         let own = directory.read("cgroup.procs").or_else(|error| match error.errno {

@@ -8,9 +8,9 @@ use crate::directory::Directory;
 use crate::{Error, Place};
 
 /// Fills the empty files of the cpuset at `place`, and of its ancestors, with the values of their parents. `is_new`
-/// means that this process created the cpuset, so its files are opened for writing at once. Files of the cpuset whose
-/// values are specified in `limits` are skipped: their values are written later, and the parent's full set may include
-/// CPUs that are exclusive to another child, so that writing it could fail.
+/// means that this process created the cpuset, so its files are opened for writing at once. If `limits` specifies a
+/// value for a file of the cpuset itself, that file is skipped, because its value is written later. Writing the
+/// parent's full set first could fail: it may include CPUs that are exclusive to another child.
 ///
 /// # Errors
 /// Failing system calls.
@@ -75,7 +75,8 @@ fn write(directory: &Directory, file: &str, value: &str) -> Result<(), Error> {
 
 fn passing_over_busy(written: Result<(), sys::Error>) -> Result<(), Error> {
     match written {
-        // Another start has filled the same parent, whose children already use fewer CPUs or memory nodes.
+        // A child of this cpuset already has CPUs or memory nodes that the value does not include. So another start has
+        // filled this cpuset meanwhile.
         Err(error) if error.errno == Errno::BUSY => Ok(()),
         result => Ok(result?),
     }

@@ -211,9 +211,9 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     late(directory, "cpu.rt_period_us", late_period)
 }
 
-/// Writes a value whose validity depends on the current value of another file. `other` is the new value for that file,
-/// if it will be written next. In that case, a value that the kernel refuses is not an error, but is returned for
-/// [`late`].
+/// Writes a value whose validity depends on the current value of another file. `other` is the value that will be
+/// written to that other file next, if there is one. If `other` is given and the kernel refuses the value of this file,
+/// the value is returned, for [`late`], and this is not an error.
 fn early(
     directory: &Directory,
     file: &str,

@@ -46,7 +46,7 @@ fn missing<'a>(all: &'a str, some: &'a str) -> impl Iterator<Item = &'a str> {
     all.split_whitespace().filter(move |name| !some.split_whitespace().any(|have| have == *name))
 }
 
-/// Enables all controllers that are available in `directory` for its children.
+/// Enables all controllers of the cgroup `directory` for its children.
 fn hand_down(directory: &Directory) -> Result<(), Error> {
     let mut page = [0; 256];
     let mut children_page = [0; 256];

@@ -70,7 +70,8 @@ pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>,
     })
 }
 
-/// Returns the descriptor of `--status-fd`. As with runc, -1 means none; no descriptor has a number out of range.
+/// Returns the descriptor of `--status-fd`. As with runc, -1 means that there is none. A number that is out of range
+/// becomes `i32::MAX`, which is no open descriptor.
 fn status_fd(values: &Values<'_>) -> Option<i32> {
     let number = values.integer(&STATUS_FD).filter(|number| *number != -1)?;
     Some(i32::try_from(number).unwrap_or(i32::MAX))

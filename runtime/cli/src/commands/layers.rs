@@ -21,7 +21,8 @@ use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::size;
 
-/// The directories and the network for a root filesystem from layers, from the command line and the environment.
+/// The directories for a root filesystem from layers, and the container's network, as the command line and the
+/// environment specify them.
 pub struct Places {
     store: String,
     leases: String,
@@ -107,7 +108,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Reads the file of `--rootfs-mounts`; without this option the list of mounts is empty.
+    /// Reads the file of `--rootfs-mounts`. Without this option, the list of mounts is empty.
     pub fn read(invocation: &Invocation<'_>) -> Result<Self, Failure> {
         let values = invocation.values;
         let Some(file) = values.text(&ROOTFS_MOUNTS) else {

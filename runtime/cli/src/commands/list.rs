@@ -29,7 +29,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Returns the table: on a terminal truncated to its width (unless `--no-trunc` was given), otherwise as in runc.
+/// Returns the table. On a terminal, it is truncated to the terminal's width, unless `--no-trunc` was given. Otherwise
+/// it has runc's columns in full.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
         Some(columns) => {

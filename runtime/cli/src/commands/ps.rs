@@ -1,8 +1,8 @@
 //! `ps`: prints the processes of a container.
 //!
-//! This process executes the host's ps(1) with the option `-q` (procps 3.3.11, 2015), which lists the pids to print.
-//! `-q` overrides other selections, and ps then reads only these processes. So dayfly does not have to parse and filter
-//! a table of all processes.
+//! This process executes the host's ps(1) with the option `-q` (procps 3.3.11, 2015), whose value lists the pids to
+//! print. `-q` overrides other selections, and ps then reads only the listed processes. So dayfly does not have to
+//! parse and filter a table of all processes.
 //!
 //! For a container without processes, ps prints only the heading and exits with a failure, while `runc ps` succeeds. In
 //! that case, dayfly executes a shell script that runs ps. If ps prints a heading, the script prints it and succeeds.

@@ -66,7 +66,7 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
     let mut options: Vec<Str<'a>> = OF_BINDS.map(Str::new).into();
     for word in words {
         match word.as_str() {
-            // These request an SELinux label, and have no effect on a host without SELinux.
+            // These options request an SELinux label. They have no effect on a host without SELinux.
             "z" | "Z" if access("/sys/fs/selinux/enforce", Access::EXISTS).is_err() => {}
             "z" | "Z" => return Err(format!("{word}: dayfly does not label files: use chcon")),
             "U" => {

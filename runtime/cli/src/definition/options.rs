@@ -89,7 +89,7 @@ pub static PIN: Opt = Opt::text(
     "WORDS",
     "run the container on these CPUs, with the memory nodes of these CPUs: node:0, ccx:1, package:0, cores:4, spread:4, no-smt, joined by commas",
 );
-/// The memory size that selects a cgroup which was created in advance.
+/// The memory limit of the pool that provides the container's cgroup.
 pub static POOL: Opt = Opt::text(
     "pool",
     "SIZE",
@@ -210,7 +210,7 @@ pub const OF_LAYERS: &[&Opt] =
     &[&LAYERS, &STORE, &USERNS, &ROOTFS_MODE, &ROOTFS_MOUNTS, &EPHEMERAL, &EPHEMERAL_SIZE];
 
 // kill, delete.
-/// The option with which runc formerly sent the signal to all processes.
+/// Formerly made runc send the signal to all processes.
 pub static ALL: Opt =
     Opt::flag("all", "succeed if the container is not running").short('a').hidden();
 /// Deletes a running container.

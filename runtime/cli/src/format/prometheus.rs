@@ -3,7 +3,8 @@
 //! exporter reads it from files.
 //!
 //! The name of a metric ends in its unit, seconds or bytes, and the name of a counter ends in `_total`. Values that a
-//! controller does not provide and limits that are not set are left out, since a zero would be read as a value.
+//! controller does not provide, and limits that are not set, are left out, since a zero would look like a measured
+//! value.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -248,7 +249,7 @@ fn some(value: Option<u64>) -> Vec<Sample> {
     value.map_or_else(Vec::new, |value| one(Plain(value)))
 }
 
-/// Returns one line with the value. A zero means that the controller is missing, and gives no line.
+/// Returns one line with the value. Returns no line for a zero, which means that the controller is missing.
 fn unless_zero(value: u64) -> Vec<Sample> {
     some(Some(value).filter(|value| *value > 0))
 }

@@ -48,8 +48,8 @@ impl<'a> Verdicts<'a> {
         self.list.iter().any(|(_, outcome)| matches!(outcome, Outcome::Broken(_)))
     }
 
-    /// Returns one line per rule: its name, the outcome, the rule's statement and its reason. The line of a broken rule
-    /// is followed by the steps that break the rule.
+    /// Returns one line per rule, with the rule's name, the outcome of its check, what the rule requires, and why. The
+    /// line of a broken rule is followed by the steps that break the rule.
     pub fn text(&self) -> String {
         let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
         for (rule, outcome) in &self.list {

@@ -31,7 +31,8 @@ impl Display for Version {
             writeln!(f, "built for tests: {switches}")?;
         }
         writeln!(f, "spec: {}", spec::VERSION)?;
-        // Only the first line may contain the word "version": Docker parses the text after its last occurrence.
+        // Only the first line may contain the word "version": Docker parses the text after the last occurrence of this
+        // word.
         writeln!(f, "build: {BUILD}")
     }
 }

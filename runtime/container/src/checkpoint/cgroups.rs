@@ -38,10 +38,9 @@ fn own_hierarchies(location: Option<&Location>, text: &str) -> Vec<String> {
     if own.is_empty() { [NO_HIERARCHY.to_string()].into() } else { own }
 }
 
-/// Returns whether the cgroup `path`, from /proc/PID/cgroup, is the container's cgroup or below it.
-/// Init may have moved to a cgroup below the container's. `own` is the container's cgroup below the
-/// mount point. If the mount shows only a part of the hierarchy, `path` begins with the path of
-/// this part.
+/// Returns whether the cgroup `path`, from /proc/PID/cgroup, is the container's cgroup or below it. Init may have moved
+/// to a cgroup below the container's. `own` is the path of the container's cgroup relative to the mount point. If the
+/// mount shows only a part of the hierarchy, `path` begins with the path of this part.
 fn is_at_or_below(path: &str, own: &str) -> bool {
     !own.is_empty() && format!("{path}/").contains(&format!("{own}/"))
 }

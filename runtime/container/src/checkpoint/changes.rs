@@ -63,7 +63,7 @@ impl Changes {
     }
 }
 
-/// Removes the files that a failed checkpoint has copied.
+/// Removes the incomplete copy of a failed checkpoint.
 pub(super) fn discard(images: &Directory) -> Result<(), Error> {
     remove(images, INCOMPLETE)
 }
@@ -77,7 +77,8 @@ fn upper_of(layered: &LayeredRecord) -> Option<String> {
     Some(format!("{directory}/{UPPER}"))
 }
 
-/// Returns the extent of the copy, as names and bytes, if the checkpoint has one.
+/// Returns the extent of the copied changes as a number of names and a number of bytes, or `None` if the checkpoint has
+/// no copy of changes.
 pub(super) fn extent(images: &Directory) -> Result<Option<(u64, u64)>, Error> {
     let copy = match sys::fs::open_dir(&images.fd, CHANGES) {
         Err(Errno::NOENT) => return Ok(None),

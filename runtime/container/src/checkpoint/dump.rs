@@ -50,8 +50,8 @@ impl Container {
         self.refuse(&spec, options)?;
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("open", "/dev/null")?;
-        // At a restore, root of the container's user namespace reads the images. Their directory is
-        // accessible only to the caller.
+        // At a restore, root of the container's user namespace reads the images, so all users may read these files. The
+        // directory of the images is accessible only to the caller.
         let in_user_namespace = self.is_in_user_namespace();
         let hidden = match in_user_namespace {
             true => Mode::WGRP | Mode::WOTH,
@@ -64,7 +64,7 @@ impl Container {
         let tracking = &options.tracking;
         tracking.check(&mut session, options.criu.pages.lazy, in_user_namespace)?;
         let pages = &options.criu.pages;
-        // As with runc, the descriptor is of no use without lazy pages.
+        // As with runc, --status-fd has no effect without lazy pages.
         let mut status = None;
         if pages.lazy {
             session.require_lazy_pages()?;
@@ -72,7 +72,7 @@ impl Container {
         }
         let images = Directory::make(options.criu.images)?;
         images.lock()?;
-        // The changes may have programs with the set-user-ID bit.
+        // The changes may contain programs with the set-user-ID bit.
         if in_user_namespace || self.record.layered.is_some() {
             images.check_closed()?;
         }
@@ -95,13 +95,14 @@ impl Container {
         self.trace.point("checkpoint", self.id())?;
         entering::wait(&self)?;
         process.check()?;
-        // criu receives a pid, and stops the process with this pid before it sends this notice. If
-        // init still exists now, the pid has belonged to init all the time.
+        // criu receives a pid, and stops the process with this pid before it sends the notice `post-dump`. If init
+        // still exists at that notice, the pid has belonged to init all the time.
         let criu = session.pidfd()?;
         let mut guard = None;
         tracking.begin(&self)?;
-        // criu writes the inventory before these notices, but goes on only if they succeed. A pre-dump has no notice at its
-        // end.
+        // Whether the inventory must be removed after a failure. criu writes the inventory before it sends the notices
+        // `post-dump` and `status-ready`, and goes on only if their work succeeds. A pre-dump ends without such a
+        // notice.
         let mut is_incomplete = tracking.pre_dump;
         let save = |changes: &mut Option<Changes>| {
             changes.take().map_or(Ok(()), |changes| changes.save(&images, &criu))

@@ -1,7 +1,6 @@
-//! Processes of `exec` that have not entered the container's user namespace yet, or that have just
-//! created a process in it. They are in the container's cgroup, but in the caller's namespaces. If
-//! the container's init is the parent of such a process, criu would save the process, and could not
-//! restore it.
+//! Finds processes of `exec` that are in the container's cgroup, but in the caller's user namespace. Such a process has
+//! not entered the container's user namespace yet, or has just created a process in it. If the container's init is the
+//! parent of such a process, criu would save the process, and could not restore it.
 
 use alloc::format;
 use core::time::Duration;

@@ -23,11 +23,11 @@ use crate::path::absolute;
 
 /// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
-/// The image of the process tree, which a pre-dump has not.
+/// The image of the process tree, which a pre-dump does not write.
 const TREE: &str = "pstree.img";
 /// criu's link to the directory of an earlier dump.
 const PARENT: &str = "parent";
-/// The greatest number of dumps that a dump may build on.
+/// A dump must build on fewer earlier dumps than this number.
 const MOST_PARENTS: usize = 1000;
 /// The first bytes of the inventory.
 const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
@@ -43,12 +43,12 @@ const USER_NAMESPACE: &str = "userns-";
 const USER_NAMESPACE_MAGIC: [[u8; 4]; 2] =
     [0x5456_4319_u32.to_le_bytes(), 0x5547_4906_u32.to_le_bytes()];
 
-/// The sizes of what a checkpoint consists of, to detect lost and truncated files early.
+/// The sizes of a checkpoint's files, by which a restore detects missing and truncated files early.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Sizes {
     /// The length of each image in bytes.
     images: BTreeMap<String, u64>,
-    /// The number of names in the saved changes of the root filesystem, and the bytes in their files.
+    /// The number of names in the saved changes of the root filesystem, and the number of bytes in their files.
     pub changes: Option<(u64, u64)>,
 }
 
@@ -93,7 +93,7 @@ impl Directory {
         Self::checked(fd, object)
     }
 
-    /// Refuses a directory that is not the caller's alone.
+    /// Refuses a directory that another user owns or may write to.
     fn checked(fd: OwnedFd, path: String) -> Result<Self, Error> {
         let stat = fstat(&fd).context("fstat", &path)?;
         let euid = rustix::process::geteuid().as_raw();
@@ -141,7 +141,7 @@ impl Directory {
         format!("{}/{name}", self.path)
     }
 
-    /// Reads a file of the caller's.
+    /// Reads a file of the directory. Refuses files that another user owns.
     pub fn read(&self, name: &str, longest: usize) -> Result<Vec<u8>, Error> {
         let euid = rustix::process::geteuid().as_raw();
         let object = || self.object(name);
@@ -158,7 +158,7 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory without a complete checkpoint. Returns the sizes, if the checkpoint has a file of them.
+    /// Refuses a directory without a complete checkpoint. Returns the sizes, if the checkpoint has the file [`SIZES`].
     pub fn check_whole(&self) -> Result<Option<Sizes>, Error> {
         let sizes = self.check_dump()?;
         if !self.has_processes() {
@@ -173,12 +173,13 @@ impl Directory {
         Ok(sizes)
     }
 
-    /// Returns whether the images have processes. Those of a pre-dump have memory alone.
+    /// Returns whether the images contain processes. The images of a pre-dump contain only memory.
     pub fn has_processes(&self) -> bool {
         accessat(&self.fd, TREE, Access::EXISTS, AtFlags::empty()).is_ok()
     }
 
-    /// Returns the directories of the earlier dumps in which pages are that this one lacks, the latest first.
+    /// Returns the directories of the earlier dumps that this dump builds on, the latest first. They contain the pages
+    /// that this dump lacks.
     pub fn parents(&self) -> Result<Vec<Self>, Error> {
         let mut parents: Vec<Self> = Vec::new();
         while parents.len() < MOST_PARENTS {
@@ -193,8 +194,8 @@ impl Directory {
         Err(Error::Text(format!("{} has {MOST_PARENTS} parents or more", self.path)))
     }
 
-    /// Refuses a directory without a complete dump: criu writes the inventory last. Returns the sizes, if the dump has a
-    /// file of them.
+    /// Refuses a directory without a complete dump. A dump is complete if it has an inventory, because criu writes the
+    /// inventory last. Returns the sizes, if the dump has the file [`SIZES`].
     pub fn check_dump(&self) -> Result<Option<Sizes>, Error> {
         match self.read(INVENTORY, 1 << 20) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
@@ -281,9 +282,9 @@ impl Directory {
         })
     }
 
-    /// Removes the inventory of a checkpoint, so that the directory counts as incomplete until criu writes a new one.
-    /// Also removes id mappings: criu may give the next image of a user namespace another name. The next dump may be a
-    /// pre-dump, or have no parent.
+    /// Removes the inventory, so that the directory counts as incomplete until criu writes a new one. Also removes
+    /// files that the next dump might not replace: the process tree, which a pre-dump does not write; the link to a
+    /// parent, which not every dump has; and the image of a user namespace, to which criu may give another name.
     pub fn forget(&self) -> Result<(), Error> {
         for name in [INVENTORY, SIZES, TREE, PARENT] {
             self.remove(name)?;
@@ -295,8 +296,8 @@ impl Directory {
             .try_for_each(|name| self.remove(name))
     }
 
-    /// Locks the directory against other checkpoints until this value is dropped. They would remove
-    /// the files of this checkpoint.
+    /// Locks the directory against other checkpoints until this value is dropped. Other checkpoints would remove the
+    /// files of this one.
     pub fn lock(&self) -> Result<(), Error> {
         match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::Text(format!(
@@ -308,8 +309,8 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory that other users may search. Needed for files whose own modes allow
-    /// other users to read or execute them.
+    /// Refuses a directory that other users may search. Used for a directory with files whose own modes allow other
+    /// users to read or execute them.
     pub fn check_closed(&self) -> Result<(), Error> {
         let mode = fstat(&self.fd).context("fstat", &self.path)?.st_mode;
         if mode & 0o011 == 0 {

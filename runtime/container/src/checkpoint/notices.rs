@@ -1,4 +1,4 @@
-//! The steps of a restore that criu's notices start: setting up the loopback device and running hooks once the
+//! The steps of a restore that run when criu sends a notice: setting up the loopback device and running hooks once the
 //! namespaces exist, completing the record while the processes are stopped, and passing on the terminal.
 
 use alloc::ffi::CString;
@@ -25,7 +25,7 @@ pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
-    /// The container's init, from criu's first notice that names it.
+    /// A pidfd of the container's init, once criu's first notice has named the process.
     pub begun: Option<OwnedFd>,
     /// The container's init, once it has been added to the record.
     pub child: Option<(Child, Header)>,

@@ -1,4 +1,4 @@
-//! Init during a checkpoint: reads its files in /proc, and never those of another process with the same pid.
+//! Reads the files of init in /proc during a checkpoint. Never reads the files of a later process with the same pid.
 
 use alloc::format;
 use alloc::string::String;

@@ -10,7 +10,8 @@ use spec::{IdMapping, Linux, NamespaceKind, Spec};
 use crate::Error;
 use crate::request::foreign_network;
 
-/// The overflow id, as which a process appears in a user namespace in which its id is not mapped.
+/// The overflow id. In a user namespace that does not map the id of a process, the process appears to have the overflow
+/// id.
 const OVERFLOW_ID: u32 = 65534;
 
 /// Refuses an unsupported configuration. `in_user_namespace` is true if the container is in a user

@@ -43,9 +43,10 @@ use crate::{Container, Error, Store, foreground, hooks, pid_file};
 const LOG: &str = "restore.log";
 
 /// Restores a container from images and a bundle. Waits for the program's exit and returns its exit
-/// status; with `detach`, returns once the program is running. The signals of
-/// [`sys::signal::SignalSet::INTERRUPTS`] interrupt the restore until criu has ended. All signals
-/// are still blocked when this function returns, because the caller is about to exit.
+/// status; with `detach`, returns once the program is running. A signal of
+/// [`sys::signal::SignalSet::INTERRUPTS`] interrupts the restore if it arrives before criu has
+/// ended. This function blocks all signals and does not unblock them before it returns, because the
+/// caller is about to exit.
 ///
 /// # Errors
 /// If the images are invalid or owned by another user, if the container has an unsupported property, if criu fails, or
@@ -106,7 +107,7 @@ pub fn restore_from<'a>(
     let status = hooks::after_start(&container).and_then(|()| match options.detach {
         true => Ok(0),
         false => {
-            // If the program has closed its terminal, no terminal is received.
+            // If the program has closed its terminal, criu sends no terminal.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 signals.wait(&child, terminal.as_ref(), None, None)
@@ -307,7 +308,7 @@ impl Restoration<'_> {
         }
     }
 
-    /// Refuses files that criu opens by a path in a directory that is hidden from it.
+    /// Fails if criu must open a file whose path is in `hidden`, a directory that criu cannot see.
     fn refuse_hidden(&self, hidden: &str) -> Result<(), Error> {
         let namespaces = self.joined_namespaces();
         let files = namespaces.iter().map(|namespace| namespace.file.as_str());
@@ -427,15 +428,16 @@ impl Restoration<'_> {
     }
 }
 
-/// Kills what a failed restore has made, init and the processes in the cgroup. Dropping the cgroup then removes it,
-/// unless it existed before the restore.
+/// Kills init and the processes in the cgroup after a failed restore. Dropping the cgroup then removes it, unless it
+/// existed before the restore.
 fn kill(inits: impl IntoIterator<Item = OwnedFd>, cgroup: Option<&Cgroup>) {
     // Kills init explicitly, because the container may have no cgroup of its own.
     for pidfd in inits {
         let _ = sys::signal::send(pidfd.as_fd(), 9);
         let _ = launch::wait(&pidfd);
     }
-    // A cgroup that existed before the restore was empty, so all processes in it are criu's.
+    // If the cgroup existed before the restore, it was empty then. So criu and its descendants are the only processes
+    // in it.
     let _ = cgroup.map(Cgroup::end_processes);
 }
 

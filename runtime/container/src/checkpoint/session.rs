@@ -56,7 +56,7 @@ pub(super) type OnNotice<'a> = dyn FnMut(&Notice, Option<OwnedFd>) -> Result<(),
 pub(super) struct Session {
     child: Child,
     socket: Option<OwnedFd>,
-    /// Whether criu and its children are a process group.
+    /// Whether criu and its children have a process group of their own.
     own_group: bool,
     /// The version: 4.2.1 is 40201.
     version: i32,
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Asks criu for the optional features that this kernel supports.
+    /// Asks criu which of its optional features this kernel supports.
     pub fn features(&mut self) -> Result<Features, Error> {
         let request = Request {
             kind: kind::FEATURE_CHECK,
@@ -233,7 +233,8 @@ impl Session {
         ended?;
         match status {
             Some(0) => Ok(answer),
-            // criu waits for another dump after a pre-dump, and reports a lost connection.
+            // After a pre-dump, criu waits for a request for another dump. It then fails because the connection is
+            // closed. This failure is ignored.
             _ if what == kind::PRE_DUMP => Ok(answer),
             _ => Err(Trouble::Of(self.how_it_ended())),
         }

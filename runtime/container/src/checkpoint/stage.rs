@@ -83,10 +83,9 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Returns a directory that every user may search, with a mount of each image. The restored
-    /// processes read images themselves, after they have entered the user namespace. The id mapping
-    /// is written in the meantime, so they read some images as the host's root without
-    /// capabilities, and others as the container's root.
+    /// Returns a directory that every user may search, with a mount of each image. The restored processes read images
+    /// themselves, after they have entered the user namespace. The id mapping is written in the meantime, so the
+    /// processes read some images as the host's root without capabilities, and others as the container's root.
     ///
     /// # Errors
     /// If an image is not readable by users other than its owner.
@@ -116,8 +115,9 @@ impl Stage {
         Ok(Directory { fd, path: images.path.clone() })
     }
 
-    /// Moves the mounts to a directory that every user may search, if `scene` requires it. The
-    /// mounts then cover that directory, so criu cannot see the directories below it.
+    /// If `scene` requires it, makes the mounts accessible to every user: moves them over the first directory of their
+    /// path that not every user may search. The mounts then cover this directory, so criu cannot see what is below it.
+    /// Returns the covered directory, if any.
     pub fn expose(&mut self, scene: Scene<'_>) -> Result<Option<String>, Error> {
         let place = match scene.in_user_namespace {
             true => closed_directory(&self.base)?,
@@ -240,7 +240,7 @@ impl Stage {
                 None => String::new(),
             };
             let tree = recursive.map(|recursive| copy(&source, recursive)).transpose()?;
-            // The mount point is in a file system whose contents criu restores, including the mount point.
+            // If the mount point is in a file system whose contents criu restores, criu creates the mount point, too.
             let place = match is_in_own(scene, destination) {
                 true => destination.to_string(),
                 false => {

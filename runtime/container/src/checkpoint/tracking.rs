@@ -1,9 +1,10 @@
 //! Memory that is saved in several dumps: `--pre-dump`, `--parent-path`, `--auto-dedup`.
 //!
-//! The kernel marks pages that are written (CONFIG_MEM_SOFT_DIRTY). A tracked dump saves the marked pages, and clears the
-//! marks; all other pages are in its parent. The parent must therefore be the container's latest tracked dump: with an
-//! earlier one, or after a dump that failed, changes would be lost, which neither criu nor the kernel notices. A random
-//! token, in the container's directory and with the images of its latest tracked dump, tells which dump that is.
+//! The kernel marks pages that are written to (CONFIG_MEM_SOFT_DIRTY). A tracked dump with a parent saves the marked
+//! pages; all other pages are in the parent, an earlier dump. Every tracked dump clears the marks. The parent must
+//! therefore be the container's latest tracked dump, and no later dump may have failed. Otherwise changes would be
+//! lost, which neither criu nor the kernel notices. A random token identifies the latest tracked dump: the same token
+//! is in the container's directory and in the directory of that dump's images.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,7 +19,7 @@ use super::session::Session;
 use crate::directory::TryClone;
 use crate::{Container, Error};
 
-/// The file of the token, in both directories.
+/// The name of the token's file, in the container's directory and in the directory of images.
 const TOKEN: &str = "tracked";
 /// The length of a token.
 const LENGTH: usize = 32;
@@ -28,19 +29,20 @@ const LENGTH: usize = 32;
 pub struct Tracking<'a> {
     /// Whether only memory is saved, for a later dump, while the container keeps running.
     pub pre_dump: bool,
-    /// The directory of the latest dump, relative to that of the images. Only what has changed since then is saved.
+    /// The directory of the latest tracked dump, relative to the directory of images. Only memory that has changed
+    /// since that dump is saved.
     pub parent: Option<&'a str>,
-    /// Whether the memory that is saved again is freed in the images of earlier dumps.
+    /// Whether pages that this dump saves again are freed in the images of earlier dumps.
     pub auto_dedup: bool,
 }
 
 impl Tracking<'_> {
-    /// Returns whether the kernel's marks of written pages are cleared.
+    /// Returns whether the dump is tracked, so that it clears the kernel's marks of written pages.
     pub(super) fn is_tracked(&self) -> bool {
         self.pre_dump || self.parent.is_some()
     }
 
-    /// Refuses the options where they are not supported.
+    /// Refuses options that are not supported in this case.
     ///
     /// # Errors
     /// If the kernel marks no pages, or if another property of the container or the command excludes an option.
@@ -79,7 +81,7 @@ impl Tracking<'_> {
     /// Checks that the parent is the latest tracked dump of the container, and complete.
     ///
     /// # Errors
-    /// If it is not, with the reason.
+    /// If the parent is not valid; the message names the reason.
     pub(super) fn check_parent(
         &self,
         container: &Container,
@@ -112,7 +114,8 @@ impl Tracking<'_> {
         }
     }
 
-    /// Begins a dump. If it fails, no earlier dump can be a parent any more.
+    /// Removes the container's token before a tracked dump. If the dump fails, no earlier dump can be a parent any
+    /// more.
     pub(super) fn begin(&self, container: &Container) -> Result<(), Error> {
         match self.is_tracked() {
             true => own(container)?.remove(TOKEN),
@@ -120,7 +123,8 @@ impl Tracking<'_> {
         }
     }
 
-    /// Ends a successful dump of a container that keeps running: its images can be the next parent.
+    /// Stores a new token after a successful tracked dump of a container that keeps running. This dump can be the
+    /// parent of the next one.
     pub(super) fn end(&self, container: &Container, images: &Directory) -> Result<(), Error> {
         if !self.is_tracked() {
             return Ok(());

@@ -16,10 +16,11 @@ use super::Network;
 const LONGEST: usize = 1 << 16;
 const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 
-/// Returns the files, without those that a mount on the file or on /etc covers. With the host's network, /etc/hosts and
+/// Returns the files. A file is left out if a mount covers the file or /etc. With the host's network, /etc/hosts and
 /// /etc/resolv.conf are based on the host's files. With another network namespace, /etc/resolv.conf contains the host's
-/// name servers without those on the loopback device. If all are on the loopback device, it contains the name servers
-/// that systemd-resolved forwards to. Without a network, /etc/resolv.conf is not among the files.
+/// name servers without those on the loopback device. If all name servers of the host are on the loopback device,
+/// /etc/resolv.conf contains the name servers that systemd-resolved forwards to. Without a network, /etc/resolv.conf is
+/// not among the files.
 pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<EtcFile> {
     let resolver = match network {
         Network::None => None,

@@ -1,5 +1,5 @@
-//! The resources on the host that a root filesystem from layers uses: their part of the container's record, and their
-//! release.
+//! The part of a container's record that names the host resources of a root filesystem from layers. Also creates and
+//! releases these resources.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -31,7 +31,8 @@ pub(crate) struct LayeredRecord {
     pub store: String,
     /// The container's id range: the first id, and the directory that records the range.
     pub lease: Option<(u32, String)>,
-    /// The time at which the id range was taken. Together with `owner`, it identifies the owner of the range.
+    /// The time at which the id range was taken. This time, together with the directory in `owner`, identifies the
+    /// owner of the range.
     pub since: u64,
     pub owner: String,
 }

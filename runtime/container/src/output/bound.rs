@@ -1,9 +1,10 @@
 //! Bounds the size of a log that is an ordinary file, without a tmpfs of its own.
 //!
-//! The file begins with a hole. The hole extends so far that only the log's maximum size is left until the greatest
-//! file length that the file system allows. Output is appended after the hole. Once this space is full, write(2) fails
-//! with EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a signal. This
-//! method requires no privileges and no process. A program that truncates the file removes the bound.
+//! The file begins with a hole. The hole is so long that only the log's maximum size is left between its end and the
+//! greatest file length that the file system allows. Output is appended after the hole. Once this space is full,
+//! write(2) fails with EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a
+//! signal. This method requires neither privileges nor a process that copies the output. A program that truncates the
+//! file removes the bound.
 
 use alloc::format;
 
@@ -16,8 +17,8 @@ use rustix::process::{Resource, getrlimit};
 const START: &str = "log/start";
 /// The magic numbers of file systems whose files have holes (statfs(2)): tmpfs, ext2 to ext4, XFS, Btrfs, overlayfs.
 const WITH_HOLES: [i64; 5] = [0x0102_1994, 0xEF53, 0x5846_5342, 0x9123_683E, 0x794C_7630];
-/// The output begins at a multiple of this size, so that the file contains no zeros before the output in the output's
-/// first block.
+/// The output begins at a multiple of this size. Otherwise the block in which the output begins would also contain
+/// zeros before the output.
 const BLOCK: u64 = 4096;
 /// The size of the largest block of a tmpfs in bytes: a huge page.
 const LAST: u64 = 2 << 20;
@@ -49,14 +50,15 @@ pub fn bound(directory: BorrowedFd<'_>, log: impl AsFd, size: u64) -> Result<(),
     bounded
 }
 
-/// Returns the offset at which the output begins. It is no longer valid if the program has truncated the log.
+/// Returns the offset at which the output begins. The offset is no longer valid if the program has truncated the log.
 pub fn start(directory: BorrowedFd<'_>) -> u64 {
     let text = sys::fs::read_at(directory, START).unwrap_or_default();
     core::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the greatest length that the file system allows for a file, by trying lengths: no system call returns this
-/// value. Most file systems allow the largest offset. The length of `log` afterwards is undefined.
+/// Returns the greatest length that the file system allows for a file. No system call returns this value, so this
+/// function tries lengths with ftruncate(2). Most file systems allow the largest offset. The length of `log` afterwards
+/// is undefined.
 fn longest(log: impl AsFd) -> Result<u64, Errno> {
     let (mut fits, mut exceeds) = (0, LARGEST + 1);
     let mut length = LARGEST;

@@ -30,8 +30,8 @@ const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Mounts a root filesystem at the absolute path `bundle_rootfs`. The directory at that path is created if it is
-/// missing. The mounts are attached in order, each over or below the former ones. Links in a mount's target are not
-/// followed. On failure, nothing stays mounted.
+/// missing. The mounts are attached in order, each over or below earlier ones. Symbolic links in a mount's target are
+/// followed inside the root filesystem. On failure, nothing stays mounted.
 ///
 /// # Errors
 /// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
@@ -47,7 +47,7 @@ pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<()
     result
 }
 
-/// The maximum number of stacked mounts.
+/// The maximum number of mounts that are stacked at one directory.
 const MOST_MOUNTS: u32 = 64;
 
 /// Unmounts everything at and below a directory. Succeeds if nothing is mounted there, or if the directory is missing.

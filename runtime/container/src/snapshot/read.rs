@@ -116,7 +116,7 @@ impl Reader<'_> {
             if mount.kind != "erofs" || self.version < EROFS_OF_FILES {
                 return Err(refused(mount, "it needs a loop device"));
             }
-            // The filesystem itself reads the file; this has the effect of a loop device with direct I/O.
+            // erofs reads the file itself, without a loop device. This has the effect of a loop device with direct I/O.
             words.rest.retain(|word| word != "direct-io");
         }
         Ok(words)
@@ -218,7 +218,7 @@ fn check_directory(mount: &RootMount<'_>) -> Result<(), Error> {
     }
 }
 
-/// Returns the layers of an overlay, the top first.
+/// Returns the layers of an overlay, the top layer first.
 fn layers(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Vec<String>, Error> {
     if let Some(key) = ["lowerdir+", "datadir+"].iter().find(|key| options.value(key).is_some()) {
         return Err(refused(mount, format_args!("option {key} is not for a list of options")));

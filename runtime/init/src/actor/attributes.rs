@@ -1,4 +1,4 @@
-//! Scheduling and memory policy of the process.
+//! The CPU affinity of the process.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use crate::failure::{Failure, Op};
 
 /// Makes AppArmor change init's profile at the next exec. Since Linux 5.8, AppArmor has a directory of its own in
-/// /proc/self/attr. On older kernels, init writes to the file `exec` in /proc/self/attr itself; this file belongs to
-/// the only active module.
+/// /proc/self/attr. On older kernels, init writes to /proc/self/attr/exec; this file belongs to the only active
+/// security module.
 pub(crate) fn apply_profile(proc: BorrowedFd<'_>, order: &str) -> Result<(), Failure> {
     let order = order.as_bytes();
     let applied = match write(proc, c"self/attr/apparmor/exec", order) {

@@ -79,7 +79,7 @@ fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
     if genuine { Ok(()) } else { Err(Failure::new("/dev/pts/ptmx is not a ptmx", Errno::NODEV)) }
 }
 
-/// Returns a terminal's path by its number, for builds with switched-off defences.
+/// Returns a terminal's path, computed from its number. Used only in test builds that disable a defence.
 #[cold]
 fn name_of(terminal: impl AsFd, buffer: &mut [u8; 32]) -> Result<&CStr, Failure> {
     let mut number = minor(fstat(terminal).op("fstat")?.st_rdev);

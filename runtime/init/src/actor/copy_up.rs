@@ -1,4 +1,4 @@
-//! tmpcopyup: a tmpfs with a copy of the directory that it covers (an option of runc).
+//! The mount option `tmpcopyup` of runc: a new tmpfs gets a copy of the directory that it covers.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Device nodes and links, all created below descriptors of their directories.
+//! Creates device nodes and symbolic links, all of them below descriptors of their directories.
 
 use core::ffi::CStr;
 
@@ -12,8 +12,8 @@ use super::root::Root;
 use crate::failure::{Failure, Op};
 use crate::step::{Link, Node};
 
-/// Creates nodes in one directory. Existing nodes (an image with a populated /dev) stay. `open` is the directory, if
-/// init has it open.
+/// Creates nodes in one directory. Existing nodes (an image with a populated /dev) stay. `open` is the directory's
+/// descriptor, if init already has one.
 pub(crate) fn make(
     root: &Root<'_>,
     path: &CStr,

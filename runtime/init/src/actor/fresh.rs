@@ -14,7 +14,7 @@ use super::root::MADE;
 use crate::failure::{Failure, Op};
 use crate::step::MountFs;
 
-/// The tmpfs that init mounted last. Init discards this record before any step that may mount something that is not
+/// The tmpfs that init mounted last. Init discards this value before any step that may mount something elsewhere than
 /// directly below the tmpfs.
 pub(crate) struct Fresh<'a> {
     /// The tmpfs's mount point, as in the configuration.
@@ -23,8 +23,8 @@ pub(crate) struct Fresh<'a> {
 }
 
 impl<'a> Fresh<'a> {
-    /// Returns a record of the mount that `step` has created, whose root is `top`, if the mount is an empty tmpfs that
-    /// is not the container's root.
+    /// Returns the mount that `step` has created, if it is an empty tmpfs that is not the container's root. `top` is
+    /// the root of this mount.
     pub(crate) fn of(step: &MountFs<'a>, top: OwnedFd) -> Option<Self> {
         let path = step.target.path;
         (step.kind == c"tmpfs" && !step.copy_up && !path.is_empty()).then_some(Self { path, top })
@@ -35,8 +35,8 @@ impl<'a> Fresh<'a> {
         (self.path == path).then_some(self.top.as_fd())
     }
 
-    /// If `path` is directly below the root, creates a directory there. Returns its name in the root, or `None` if
-    /// `path` already exists or is not directly below the root.
+    /// If `path` is directly below the root of the tmpfs, creates a directory there and returns the directory's name.
+    /// Returns `None` if `path` already exists or is not directly below the root.
     pub(crate) fn make<'p>(&self, path: &'p CStr) -> Result<Option<&'p CStr>, Failure> {
         let Some(name) = self.name(path) else { return Ok(None) };
         match mkdirat(&self.top, name, MADE) {

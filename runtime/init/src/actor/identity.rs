@@ -101,8 +101,8 @@ pub(crate) fn set_capabilities(sets: &Capabilities) -> Result<(), Failure> {
     )
     .op("capset")?;
     for bit in (0..u64::BITS).filter(|bit| sets.ambient >> bit & 1 == 1) {
-        // The kernel requires that an ambient capability is permitted and inheritable. If it is not, the other sets
-        // still apply (runc warns and continues).
+        // The kernel requires that an ambient capability is also permitted and inheritable. If it is not, the
+        // capability is not raised, and the start continues (runc warns and continues).
         let capability = CapabilitySet::from_bits_retain(1 << bit);
         let _ = configure_capability_in_ambient_set(capability, true);
     }
@@ -123,8 +123,8 @@ impl Init<'_> {
         }
     }
 
-    /// Changes groups before the user, because the change of user removes the right to change groups. Capabilities stay
-    /// until [`set_capabilities`].
+    /// Changes groups before the user, because the change of user removes the right to change groups. The permitted
+    /// capabilities stay until [`set_capabilities`].
     pub(super) fn change_user(
         &mut self,
         uid: u32,
@@ -147,7 +147,7 @@ impl Init<'_> {
         if keeps {
             set_keep_capabilities(false).op("prctl PR_SET_KEEPCAPS")?;
         }
-        // If fs.suid_dumpable is not 0, the change has made the process dumpable.
+        // If fs.suid_dumpable is not 0, the change of ids has made the process dumpable.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).op("prctl PR_SET_DUMPABLE")?;
         if !self.cwd_denied {
             return Ok(());
@@ -200,8 +200,8 @@ fn own_standard_streams(uid: u32, without_null: WithoutNull) -> Result<(), Failu
     Ok(())
 }
 
-/// Creates a private /dev/null on a detached file system: the container may change it freely. Fails for root of a user
-/// namespace.
+/// Creates a private null device on a detached file system. The container may change this node freely, because nothing
+/// else uses it. Fails for root of a user namespace.
 fn make_null() -> Result<OwnedFd, Errno> {
     let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -221,7 +221,7 @@ fn end_input(stream: BorrowedFd<'static>, uid: u32) -> Result<(), Failure> {
     sys::stdio::replace(stream, empty.as_fd()).op("dup2")
 }
 
-/// Opens the container's own /dev/null, verified.
+/// Opens the container's own /dev/null, and verifies that it is the null device.
 fn open_null() -> Result<OwnedFd, Failure> {
     const REOPEN: &str = "reopen /dev/null of the standard streams as the container's own \
          (add that device to the container, or use streams other than /dev/null)";

@@ -1,7 +1,7 @@
 //! The init actor: runs its steps and becomes the container's process.
 //!
-//! Between clone and exec there are only system calls: no parsing of the configuration, no decision that the plan can
-//! make. If a step fails, init reports the error to the parent and exits.
+//! Between clone and exec init only makes system calls: it does not parse the configuration, and makes no decision that
+//! the plan can make. If a step fails, init reports the error to the parent and exits.
 
 mod attributes;
 mod confinement;
@@ -55,7 +55,7 @@ pub(crate) struct Init<'a> {
     channel: Option<OwnedFd>,
     /// The socket to the parent, in an intermediate that runs the first steps; otherwise `None`.
     intermediate: Option<&'a OwnedFd>,
-    /// New namespaces that the intermediate has not created, so that init must create them.
+    /// New namespaces that an intermediate does not create, because init must create them later.
     left: CloneFlags,
     /// The connection of the `start` command, once accepted.
     starter: Option<OwnedFd>,
@@ -63,7 +63,7 @@ pub(crate) struct Init<'a> {
     procs: &'a [RawFd],
     /// Whether root could not enter the working directory. If so, init tries again later as the user.
     cwd_denied: bool,
-    /// The tmpfs being filled.
+    /// The tmpfs that init mounted last and is filling with files.
     fresh: Option<Fresh<'a>>,
     /// The mounts that cover masked files and directories, once attached.
     file_mask: Option<OwnedFd>,
@@ -80,7 +80,8 @@ pub(crate) struct Init<'a> {
 pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     sys::signal::reset_dispositions();
-    // Modes given to mkdir and mknod apply unchanged; SetUmask comes before the program.
+    // With a umask of 0, modes given to mkdir(2) and mknod(2) apply unchanged. The step `SetUmask` sets the program's
+    // umask later.
     rustix::process::umask(Mode::empty());
     let done = job.intermediate.map_or(0, |intermediate| intermediate.steps);
     let mut init = Init::new(job, Some(channel));
@@ -91,7 +92,7 @@ pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
 }
 
 /// Runs the first steps in an intermediate; init inherits their effect. Returns false if a step failed; the failure has
-/// been reported to the parent.
+/// then been reported to the parent.
 pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bool {
     let mut init = Init::new(job, None);
     init.intermediate = Some(channel);
@@ -292,7 +293,7 @@ impl<'a> Init<'a> {
             }
             InitStep::FindProgram { candidates, .. } => {
                 self.program = program::find(candidates)?;
-                // Before the filter is loaded, because the filter may forbid the system calls used here.
+                // The filter, which is loaded later, may forbid the system calls used here.
                 if let Some(uid) = self.home_of() {
                     program::home(uid, &mut self.home);
                 }
@@ -313,7 +314,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Returns the root of the tmpfs being filled if `path` names it.
+    /// Returns the root of the last mounted tmpfs ([`Fresh`]) if `path` is its mount point.
     fn opened(&self, path: &core::ffi::CStr) -> Option<BorrowedFd<'_>> {
         self.fresh.as_ref().and_then(|fresh| fresh.at(path))
     }
@@ -323,14 +324,14 @@ impl<'a> Init<'a> {
         self.slots.get(slot).ok_or(Failure::new("slot", Errno::BADF))
     }
 
-    /// Stores a descriptor opened on the host. Called only in a process with memory of its own: in shared memory, the
-    /// numbers would be stored in the parent's table as well, where they are invalid.
+    /// Stores a descriptor opened on the host. Called only in a process that does not share the parent's memory.
+    /// Otherwise the number would be stored in the parent's table as well, where it is invalid.
     fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
         taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
     }
 
-    /// Opens a new procfs, in which nothing can have been mounted. Called only in a process with memory of its own,
-    /// like [`Init::take`].
+    /// Opens a new procfs, in which nothing can have been mounted. Like [`Init::take`], called only in a process that
+    /// does not share the parent's memory.
     fn open_own_proc(&self) -> Result<(), Failure> {
         let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
         fsconfig_create(&context).op("fsconfig")?;
@@ -354,9 +355,9 @@ impl<'a> Init<'a> {
         channel::expect(channel, word).op("channel")
     }
 
-    /// Sends the filter's listener to the parent. Each system call here is already subject to the filter. Then closes
-    /// our own copy: if the agent exits, the kernel fails filtered system calls with ENOSYS only once no process holds
-    /// the listener.
+    /// Sends the filter's listener to the parent, and then closes init's own copy. If the agent exits, the kernel fails
+    /// the filtered system calls with ENOSYS only when no process holds the listener any more. Every system call of
+    /// this function is already subject to the filter.
     fn hand_over_listener(&mut self) -> Result<(), Failure> {
         let listener = self.listener.take().ok_or(Failure::new("listener", Errno::BADF))?;
         let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?;
@@ -364,9 +365,9 @@ impl<'a> Init<'a> {
         self.expect(Word::ListenerSent)
     }
 
-    /// Joins the cgroups in which the clone did not create init: those of v1 hierarchies always, and the v2 cgroup
-    /// without CLONE_INTO_CGROUP. Init moves itself before any other step. Init has one thread, so a move by `tasks`
-    /// moves the whole process (`cgroup::Cgroup::entrances`).
+    /// Joins the cgroups in which the clone did not create init: the cgroups of v1 hierarchies always, and the v2
+    /// cgroup if CLONE_INTO_CGROUP was not used. Init moves itself before any other step. Init has one thread, so a
+    /// move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
             // SAFETY: the descriptor is open in this process, which is still to execute its program.
@@ -486,8 +487,8 @@ impl<'a> Init<'a> {
     }
 }
 
-/// Returns whether the record of the last mounted tmpfs is still correct after a step: the step mounts nothing, or
-/// updates the record itself.
+/// Returns whether init keeps the last mounted tmpfs in `fresh` when it runs this step: the step mounts nothing, or
+/// updates `fresh`.
 fn fills_fresh(step: &InitStep<'_>) -> bool {
     matches!(
         step,

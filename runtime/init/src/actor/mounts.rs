@@ -1,4 +1,4 @@
-//! Mounts: created detached with their final attributes, then attached by descriptor.
+//! Mounts. They are created detached, with their final attributes, and then attached by descriptor.
 
 use core::ffi::CStr;
 
@@ -91,7 +91,7 @@ fn copy_link(root: &Root<'_>, link: BorrowedFd<'_>, path: &CStr) -> Result<(), F
 /// Reads a link's text.
 fn link_text<'b>(link: BorrowedFd<'_>, buffer: &'b mut [u8; 4097]) -> Result<&'b CStr, Failure> {
     let too_long = Failure::new("readlinkat", Errno::NAMETOOLONG);
-    // The last byte stays unchanged, so that the text is terminated.
+    // The last byte of the buffer stays 0, so that the text is always terminated.
     let length = readlinkat_raw(link, c"", &mut buffer[..4096]).op("readlinkat")?;
     let text = buffer.get(..=length).ok_or(too_long)?;
     CStr::from_bytes_with_nul(text).map_err(|_| Failure::new("readlinkat", Errno::INVAL))
@@ -128,9 +128,8 @@ pub(crate) fn reconfigure(
         .map_err(|failure| filesystem::with_kernel_log(failure, context.as_fd()))
 }
 
-/// Creates and attaches a filesystem. `fresh` is the record of the last mounted tmpfs. The record is kept if the new
-/// mount is directly below that tmpfs. Otherwise `fresh` becomes the record of the new filesystem if this is an empty
-/// tmpfs, or else `None`.
+/// Creates and attaches a filesystem. `fresh` is the tmpfs that init mounted last, if any. It stays if the new mount is
+/// directly below it. Otherwise it is replaced by the new filesystem if this is an empty tmpfs, or else by `None`.
 pub(crate) fn mount_fs<'a>(
     root: &Root<'_>,
     step: &MountFs<'a>,
@@ -167,8 +166,8 @@ fn make(root: &Root<'_>, step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedF
     Ok(tree)
 }
 
-/// Returns the mode of the covered directory, for a tmpfs without a mode option. If the mount point was created, the
-/// kernel's default applies, 1777.
+/// Returns the mode of the covered directory, for a tmpfs without a mode option. If the mount point has just been
+/// created, returns `None`: the kernel's default mode, 1777, then applies.
 fn inherited_mode(step: &MountFs<'_>, place: &Place) -> Result<Option<u32>, Failure> {
     if !(step.inherit_mode && place.was_there) {
         return Ok(None);
@@ -212,17 +211,17 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
 }
 
 /// Calls chroot(2) into the tree that covers the root of a namespace copied from the template. A process that escapes,
-/// by chroot tricks or `umount /`, finds only the template's file system: empty and read-only. Without a mount
-/// namespace, the tree is not attached and covers nothing; its mounts exist as long as it is the root of a process. A
-/// process with CAP_SYS_CHROOT can then escape, which such a configuration accepts.
+/// by chroot tricks or `umount /`, finds only the template's file system: empty and read-only. If the container has no
+/// mount namespace, the tree is not attached and covers nothing; its mounts exist as long as the tree is the root of a
+/// process. A process with CAP_SYS_CHROOT can then escape, which such a configuration accepts.
 pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::chroot(c".").op("chroot")
 }
 
-/// Changes to a root that pivot_root(2) cannot leave (initramfs): moves it over `/`, then calls chroot(2). The host's
-/// mounts stay below, except proc and sysfs, which are unmounted, or covered if they are `locked`; `proc` is the host's
-/// procfs.
+/// Makes the tree the root without pivot_root(2), which fails if the current root is an initramfs: moves the tree over
+/// `/`, then calls chroot(2). The host's mounts stay below the new root, except procfs and sysfs, which are unmounted,
+/// or covered if they are `locked`. `proc` is the host's procfs.
 pub(crate) fn change_root(
     tree: BorrowedFd<'_>,
     proc: BorrowedFd<'_>,

@@ -1,9 +1,8 @@
 //! The host's mounts below a root that was only moved over `/` (`--no-pivot`).
 //!
-//! No path leads to these mounts, but the kernel considers all mounts of a namespace: if the
-//! namespace contains a fully visible procfs, a process that creates a user namespace may mount a
-//! fresh one, without the container's masks (`mount_too_revealing` in fs/namespace.c). The same
-//! holds for sysfs.
+//! No path leads to these mounts, but the kernel considers all mounts of a mount namespace. If this namespace contains
+//! a fully visible procfs, a process that creates a user namespace may mount a new procfs, without the container's
+//! masks (`mount_too_revealing` in fs/namespace.c). The same is true for sysfs.
 
 use core::ffi::CStr;
 
@@ -17,7 +16,7 @@ use sys::defence::{Defence, is_off};
 
 use crate::failure::{Failure, Op};
 
-/// The buffer size for the longest line of mountinfo: two paths, and the options of an overlay.
+/// The buffer size, for the longest possible line of mountinfo: two paths, and the options of an overlay.
 const LONGEST: usize = 16 << 10;
 
 /// Unmounts every procfs and sysfs of the old tree, or covers them if they are `locked`. Also makes
@@ -50,8 +49,8 @@ pub(super) fn hide_kernel_file_systems(proc: BorrowedFd<'_>, locked: bool) -> Re
     }
 }
 
-/// Handles one mount of the list. The list also contains mounts below the new root, but their paths, resolved from the
-/// old root, lead to other mounts or do not exist.
+/// Handles one line of mountinfo. mountinfo also lists the mounts below the new root. Their paths are resolved from the
+/// old root here, so they lead to other mounts or do not exist.
 fn hide(line: &mut [u8], locked: bool) -> Result<(), Failure> {
     let Some((place, kind)) = parse(line) else { return Ok(()) };
     let _ = mount_change(place, MountPropagationFlags::PRIVATE);
@@ -87,7 +86,7 @@ fn parse(line: &mut [u8]) -> Option<(&CStr, Kind)> {
         b"proc" | b"sysfs" => Kind::Kernel,
         _ => Kind::Other,
     };
-    // The space after the path becomes the NUL.
+    // The space after the path is replaced by the terminating NUL.
     let name = line.get_mut(start..=end)?;
     let (mut from, mut to) = (0, 0);
     while let Some(&byte) = name.get(from) {

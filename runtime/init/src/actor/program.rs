@@ -20,7 +20,8 @@ pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
     for (index, candidate) in candidates.iter().enumerate() {
         match executable(candidate) {
             Ok(()) => return Ok(index),
-            // For a program that exists, EACCES is reported rather than the ENOENT of other candidates.
+            // If one candidate exists but cannot be executed, its error (such as EACCES) is reported, not the ENOENT of
+            // other candidates.
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR) if candidates.len() > 1 => {}
             Err(errno) => why = errno,
@@ -36,8 +37,8 @@ fn executable(path: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Writes `HOME=` and the home directory of `uid` from the container's /etc/passwd, or else `/`, to `buffer`. The
-/// container controls that file.
+/// Writes `HOME=` and the home directory of `uid` to `buffer`. The directory is taken from the container's /etc/passwd,
+/// a file that the container controls; if it has no entry for `uid`, the directory is `/`.
 pub(crate) fn home(uid: u32, buffer: &mut [u8; LONGEST_HOME]) {
     if open_passwd().and_then(|file| find_home(&file, uid, buffer)).is_none() {
         write_home(b"/", buffer);

@@ -60,7 +60,8 @@ impl Init<'_> {
         Ok(())
     }
 
-    /// Returns the /dev/null that the parent took from the host and verified (CVE-2025-31133).
+    /// Returns the mount of the verified null device in [`Slot::NULL`]. The container's /dev/null is not used, because
+    /// it could be any file (CVE-2025-31133).
     fn null(&self) -> Result<OwnedFd, Failure> {
         if is_off(Defence::VerifyDevice) {
             return clone_mount(self.root()?.open(c"dev/null", OFlags::PATH)?, false);
@@ -85,7 +86,7 @@ pub(super) fn make_readonly(root: &Root<'_>, path: &CStr) -> Result<(), Failure>
     let Some(place) = root.find(path)? else { return Ok(()) };
     let tree = clone_mount(&place, true)?;
     let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    // The mount is attached before the next call can fail: dropping a detached mount waits for RCU.
+    // The mount is attached even if this call fails, because closing a detached mount waits for an RCU grace period.
     let changed = mount_setattr(tree.as_fd(), false, &readonly).op("mount_setattr");
     attach(&tree, &place)?;
     changed

@@ -1,9 +1,11 @@
-//! The container's root by descriptor: every path of a configuration is resolved inside it.
+//! The container's root directory, held by a descriptor. Every path of a configuration is resolved inside this
+//! directory.
 //!
 //! Once the root is open, path strings reach the kernel only through this module: openat2(2) with RESOLVE_IN_ROOT
 //! confines symbolic links of a hostile image, and missing directories are created one by one below descriptors
-//! (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579). If a link of the image dangles (/etc/resolv.conf of a host with
-//! systemd-resolved), its target is created inside the root, by the walk of `sys::inside`.
+//! (CVE-2021-30465, CVE-2024-45310, CVE-2026-41579). If a link of the image dangles, its target is created inside the
+//! root, by the walk of `sys::inside`. An example is /etc/resolv.conf in an image that was made on a host with
+//! systemd-resolved.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -63,7 +65,8 @@ impl<'a> Root<'a> {
         inside::open(self.0, path, flags, links)
     }
 
-    /// Opens a mount point and creates it if missing: a directory, or a file for binding a file.
+    /// Opens a mount point, and creates it if it is missing: as a directory, or as a file if a file is to be mounted
+    /// there.
     pub(crate) fn target(
         &self,
         target: &Target<'_>,
@@ -94,7 +97,7 @@ impl<'a> Root<'a> {
         Ok(Place { fd, was_there })
     }
 
-    /// Opens a file that serves as a mount point, and creates it if missing.
+    /// Opens a file that serves as a mount point, and creates it if it is missing.
     pub(crate) fn file(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         match self.resolve(path, OFlags::PATH, Links::Follow) {
             Err(Errno::NOENT) => self.make_file(path),
@@ -179,9 +182,10 @@ impl<'a> Root<'a> {
         inside::make_with(self.0, path, MADE, make).map(drop).op("mknodat")
     }
 
-    /// Creates a missing directory and its missing parents. Each prefix is looked up from the root, the longest first,
-    /// so that links resolve inside the root; only missing components are created, below the descriptor of their
-    /// parent. If such a component turns out to exist, it is a dangling link.
+    /// Creates a missing directory and its missing parents. First, the longest existing prefix of the path is looked up
+    /// from the root, so that links resolve inside the root. Then the missing components are created one by one, each
+    /// below the descriptor of its parent. If mkdirat(2) returns EEXIST for a component, the component is a dangling
+    /// link.
     // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
     #[inline(never)]
     fn make_missing(&self, path: &CStr, links: Links) -> Result<OwnedFd, Failure> {
@@ -228,7 +232,7 @@ impl<'a> Root<'a> {
         }
         match openat(&parent, name, flags, MADE) {
             Ok(_) => {}
-            // A dangling link.
+            // The name is a dangling link.
             Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE).op("openat"),
             Err(Errno::NOENT) if is_off(Defence::ResolveInRoot) => {
                 return inside::make_file(self.0, path, MADE).op("openat");

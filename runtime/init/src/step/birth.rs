@@ -4,7 +4,7 @@ use sys::clone::CloneFlags;
 
 use super::Slot;
 
-/// The memory that init works in.
+/// The memory of a new process: a copy of the parent's memory, or the parent's memory itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     /// A copy of the parent's memory.
@@ -14,9 +14,9 @@ pub enum Memory {
     Shared,
 }
 
-/// A time namespace. unshare(2) moves only children to a new time namespace, and its clocks are set before the first
-/// process enters (time_namespaces(7)). So the parent selects the namespace for its children for the duration of the
-/// clone.
+/// A time namespace. unshare(2) moves only future children of the caller to a new time namespace, and the offsets of
+/// its clocks must be written before the first process enters it (time_namespaces(7)). So the parent selects this
+/// namespace for its children, clones, and then returns to its old time namespace.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeNamespace<'a> {
     /// A new namespace, with this text for its file timens_offsets.
@@ -25,11 +25,12 @@ pub enum TimeNamespace<'a> {
     Joined(Slot),
 }
 
-/// The namespaces and steps of a process that creates init in place of the parent.
+/// The namespaces that the intermediate joins, and the steps that it runs, before it creates init in place of the
+/// parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intermediate {
-    /// Namespaces that the intermediate joins before the user namespace, because the user namespace may not own them.
-    /// None if the parent can join them and then return to its own namespaces.
+    /// Namespaces that the intermediate joins before the user namespace: a namespace that the user namespace does not
+    /// own cannot be joined from inside. Empty if the parent can join these namespaces and then return to its own.
     pub first: [Option<(Slot, CloneFlags)>; 4],
     /// The slot of a user namespace, or of the pidfd of a process in it.
     pub user: Option<Slot>,
@@ -38,18 +39,18 @@ pub struct Intermediate {
     pub pid: Option<Slot>,
     /// Whether the intermediate also joins the time namespace.
     pub time: bool,
-    /// The number of init's first steps that the intermediate runs. Init inherits the effects of
-    /// these steps, so that init starts in the container's namespaces, root directory and cgroups.
+    /// The number of init's first steps that the intermediate runs. Init inherits the effects of these steps, so it
+    /// starts in the container's namespaces, root directory and cgroups.
     pub steps: usize,
-    /// If set, the intermediate closes every descriptor from this number on that init does not use, before it creates
-    /// init. A process with CAP_SYS_PTRACE in the PID namespace can stop init before its first instruction, and could
-    /// copy descriptors that init closes itself.
+    /// If set, the intermediate closes the descriptors from this number on, except those that init uses, before it
+    /// creates init. A process with CAP_SYS_PTRACE in the PID namespace can stop init before its first instruction, and
+    /// could then copy descriptors that init would have closed.
     pub strips: Option<u32>,
 }
 
 impl Intermediate {
-    /// Returns the memory that the intermediate works in: `best` if possible. A process in the
-    /// parent's memory cannot join a user or time namespace.
+    /// Returns `best` if the intermediate can work with that memory, or else [`Memory::Copied`]. A process that shares
+    /// the parent's memory cannot join a user or time namespace.
     pub fn memory(&self, best: Memory) -> Memory {
         match self.user.is_none() && !self.time {
             true => best,

@@ -17,8 +17,8 @@ use super::{
 /// Init's steps, in order.
 #[derive(Debug, Clone, Copy)]
 pub enum InitStep<'a> {
-    /// Joins the cgroups in which init was not created: those of v1 hierarchies always, and the v2 cgroup without
-    /// CLONE_INTO_CGROUP.
+    /// Joins the cgroups in which init was not created: the cgroups of v1 hierarchies always, and the v2 cgroup if
+    /// CLONE_INTO_CGROUP was not used.
     JoinCgroups,
     /// Sets the CPU affinity, limited to the cgroup's CPUs.
     RunOn(&'a CpuSet),
@@ -42,18 +42,18 @@ pub enum InitStep<'a> {
     },
     /// Waits until the parent has written the id mappings and set the resource limits.
     AwaitAdmission,
-    /// Creates a time namespace (Linux 5.6) and enters it. Init must have memory of its own.
+    /// Creates a time namespace (Linux 5.6) and enters it. Init must not share the parent's memory.
     EnterTime {
         /// The text for the file timens_offsets.
         offsets: &'a str,
         /// The number of nanoseconds by which the namespace's monotonic clock is ahead of the host's.
         ahead: i64,
     },
-    /// Makes init undumpable, and so untraceable, until its exec. Used only if init has memory of its own.
+    /// Makes init undumpable, and so untraceable, until its exec. Used only if init does not share the parent's memory.
     Undumpable,
-    /// Makes a detached copy of a mount tree. Used if init has permission and the parent does not.
+    /// Makes a detached copy of a mount tree. Used if init may do this and the parent may not.
     CloneTree(CloneTree<'a>),
-    /// Makes a detached copy of a device node. Used if init has permission and the parent does not.
+    /// Makes a detached bind mount of a device node. Used if init may do this and the parent may not.
     CloneDevice(DeviceSource<'a>),
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
@@ -138,8 +138,8 @@ pub enum InitStep<'a> {
     /// Makes the root filesystem the root without pivot_root(2) (`--no-pivot`). The host's mounts stay below it, except
     /// procfs and sysfs: a process that sees a complete procfs or sysfs may mount a fresh one in a user namespace.
     ChangeRoot {
-        /// Whether proc and sysfs cannot be unmounted and are covered instead: a user namespace cannot unmount mounts
-        /// inherited from its parent.
+        /// Whether proc and sysfs cannot be unmounted and are covered instead: a process in a user namespace cannot
+        /// unmount mounts that were copied from the parent mount namespace.
         locked: bool,
     },
     /// Opens a terminal in the container's devpts, sends its master, and makes its slave standard input, output and
@@ -155,8 +155,8 @@ pub enum InitStep<'a> {
         /// translates line ends.
         carried: bool,
     },
-    /// Makes a tmpfs read-only by its superblock: mount attributes cannot be changed for a mount that is in no mount
-    /// namespace and is not the root of its tree.
+    /// Makes the superblock of a tmpfs read-only. Used if the mount is in no mount namespace and is not the root of its
+    /// tree, because mount_setattr(2) cannot change such a mount.
     FreezeTmpfs {
         /// The mount's path in the root.
         path: &'a CStr,
@@ -188,7 +188,7 @@ pub enum InitStep<'a> {
     MaskPath {
         /// The covered path in the root.
         path: &'a CStr,
-        /// Whether one directory covers all masked directories.
+        /// Whether all masked directories are covered by mounts of one empty directory.
         shared: bool,
         /// The SELinux label of a directory's cover.
         context: Option<&'a CStr>,
@@ -215,7 +215,7 @@ pub enum InitStep<'a> {
     },
     /// Sets the file mode creation mask.
     SetUmask(u32),
-    /// Drops capabilities from the bounding set, which cannot be undone.
+    /// Drops capabilities from the bounding set. This cannot be undone.
     LimitCapabilities {
         /// Bits to drop from the bounding set.
         drop: u64,
@@ -225,7 +225,8 @@ pub enum InitStep<'a> {
         /// The directory's path in the container.
         path: &'a CStr,
     },
-    /// Makes the user the owner of the standard streams, and changes groups and user, keeping capabilities.
+    /// Makes the user the owner of the standard streams, and then changes groups and user. The permitted capabilities
+    /// are kept.
     ChangeUser {
         /// User.
         uid: u32,
@@ -255,8 +256,7 @@ pub enum InitStep<'a> {
         /// Whether `PATH` was searched.
         searched: bool,
     },
-    /// Makes all descriptors from a number on close-on-exec, including descriptors leaked by the
-    /// caller.
+    /// Sets close-on-exec on all descriptors from a number on, including descriptors that the caller has leaked.
     CloseFds {
         /// The first of these descriptors.
         from: u32,
@@ -385,7 +385,7 @@ impl InitStep<'_> {
     }
 }
 
-/// A process that loads the plan's seccomp filter, and then sets its final capabilities.
+/// The confinement of a hook's process, which loads the plan's seccomp filter and then sets its final capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confined {
     /// The capability sets to set once the filter is loaded.
@@ -405,15 +405,15 @@ pub struct Capabilities {
     pub ambient: u64,
 }
 
-/// The treatment of standard streams that are the host's /dev/null, if the container has no
-/// /dev/null, or another file there. The container's root must not get such a stream, because it
-/// could change the mode of the host's inode.
+/// The treatment of standard streams that are the host's /dev/null, if the container has no /dev/null or has another
+/// file at that path. The container's root must not get such a stream, because it could change the mode of the host's
+/// inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutNull {
     /// The container does not start.
     Refuse,
-    /// The streams are left unchanged if the container has no such file, because /dev is a bind
-    /// mount.
+    /// If the container has no file at that path, the streams are left unchanged, because all of /dev is a bind mount.
+    /// If it has another file there, the container does not start.
     Keep,
     /// The streams are replaced by a private null device. Root of a user namespace cannot create one: in that case
     /// standard input becomes an empty pipe, which also returns end-of-file at once, and a start with standard output

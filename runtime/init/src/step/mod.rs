@@ -1,7 +1,7 @@
-//! The steps that init reads, and their parts: one variant per kernel object.
+//! The steps that init runs, and the data that they contain.
 //!
-//! A step is pure data, and borrowed: the compiler of the plan keeps the data alive until init's exec. So between clone
-//! and exec init only issues system calls.
+//! A step is plain data with borrowed references. The compiler of the plan never frees the borrowed data, so it exists
+//! until init's exec. Between clone and exec, init only makes system calls.
 
 mod birth;
 mod init;
@@ -23,7 +23,8 @@ pub use state::StateText;
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// The host's procfs, opened before any part of the container exists.
+    /// The host's procfs, opened before any part of the container exists; or init's own procfs
+    /// ([`InitStep::OpenProc`]).
     pub const PROC: Self = Self(0);
     /// The root filesystem's tree.
     pub const ROOT: Self = Self(1);
@@ -31,7 +32,8 @@ impl Slot {
     pub const CONSOLE: Self = Self(2);
     /// The socket that `start` connects to; the caller of the launcher provides it.
     pub const START: Self = Self(3);
-    /// The host's /dev/null, detached.
+    /// The detached mount of the null device that covers masked files: the host's /dev/null, or a node that the parent
+    /// creates for the container.
     pub const NULL: Self = Self(4);
     /// The pidfd of the init whose container an exec enters; the caller provides it.
     pub const CONTAINER: Self = Self(5);

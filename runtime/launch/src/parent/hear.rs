@@ -136,7 +136,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
     }
 }
 
-/// Returns the name of a step of init, preceded by the mount of the configuration that the step prepares, if any.
+/// Returns the name of a step of init. If the step belongs to a mount, the name is preceded by the mount's description.
 fn named(plan: &Plan, step: &InitStep) -> String {
     let label = step.label();
     let name = match label.object.is_empty() {

@@ -122,7 +122,7 @@ impl Parent<'_> {
     /// init will move itself, because the new init would learn too late that it cannot join the plan's cgroup.
     fn go_after_init(&mut self, attempt: &mut Attempt) {
         if self.follows_init() {
-            // The limits of that cgroup are unknown.
+            // The limits of that cgroup are unknown, and may be too low for shared memory.
             attempt.memory = Memory::Copied;
         }
     }
@@ -150,8 +150,8 @@ impl Parent<'_> {
 }
 
 impl Wanted {
-    /// Returns the namespaces that the parent's clone creates: none if there is an intermediate, which creates them
-    /// later.
+    /// Returns the namespaces that the parent's clone creates. If there is an intermediate, the result is empty,
+    /// because the intermediate creates the namespaces later.
     pub fn at_birth(self) -> CloneFlags {
         if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
     }
@@ -171,7 +171,7 @@ fn beside_init(
     }
     attempt.beside = parent.cgroup_of_init();
     if attempt.beside.is_some() {
-        // The limits of that cgroup are unknown.
+        // The limits of that cgroup are unknown, and may be too low for shared memory.
         attempt.memory = Memory::Copied;
     }
     Ok(attempt.beside.is_some())

@@ -94,7 +94,7 @@ impl Parent<'_> {
         Ok(net_devices::move_all(devices, namespace)?)
     }
 
-    /// Fails if a namespace to join is this process's own.
+    /// Fails if `namespace`, which init is to join, is this process's own namespace.
     pub(super) fn refuse_own(
         &self,
         namespace: &OwnedFd,
@@ -145,8 +145,8 @@ impl Parent<'_> {
         for kind in &self.plan.runtime_hooks {
             let (directory, tracer) = (Some(self.bundle), Some(self.tracer));
             let manner = hooks::Manner { directory, tracer };
-            // Prestart hooks look for `created`: when they were introduced, the container had been created before they
-            // ran.
+            // Prestart hooks expect the status `created`: in the version of the specification that introduced them,
+            // they ran after the container had been created.
             let status = if kind.kind == "prestart" { "created" } else { "creating" };
             hooks::run_all(kind, &self.plan.state, status, pid, &manner)
                 .map_err(|failed| Error::Hook(failed.describe(kind).to_string()))?;

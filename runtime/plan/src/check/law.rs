@@ -64,7 +64,7 @@ impl Finding {
     }
 }
 
-/// A message from one actor to the other: the step that sends it and the step that receives it.
+/// A message between the parent and init, or an exchange of messages: the step of each actor that takes part in it.
 struct Meeting {
     parent: Pick,
     init: Pick,
@@ -111,7 +111,7 @@ static MEETINGS: [Meeting; 6] = [
     },
 ];
 
-/// The index in `MEETINGS` of the last message: the exec of init.
+/// The index in `MEETINGS` of the last entry: the exec of init, which closes the channel.
 const END: usize = MEETINGS.len() - 1;
 
 /// A plan under examination. Its steps are numbered in one sequence, the parent's before init's.
@@ -120,8 +120,7 @@ pub struct Look<'a> {
     pub plan: &'a Plan,
     /// The number of the parent's step that creates init.
     clone: Option<usize>,
-    /// For each message of `MEETINGS`, the numbers of the step that sends it and of the step that
-    /// receives it.
+    /// For each entry of `MEETINGS`, the numbers of the parent's step and of init's step.
     meetings: [(Option<usize>, Option<usize>); MEETINGS.len()],
 }
 
@@ -170,8 +169,8 @@ impl<'a> Look<'a> {
         self.all(pick).first().copied()
     }
 
-    /// Returns whether the first step is always complete when the second begins. This is so if one
-    /// actor runs both steps in this order, or if the clone or a message orders them.
+    /// Returns whether the first step is always complete before the second begins. This is so if one actor runs both
+    /// steps in this order, or if the clone or a message enforces this order.
     pub fn is_before(&self, first: usize, second: usize) -> bool {
         let is_parent = |number| number < self.plan.parent.len();
         let by_parent = is_parent(first);
@@ -194,8 +193,8 @@ impl<'a> Look<'a> {
         false
     }
 
-    /// Checks that the two actors send and receive the same messages in the same order. Only init's
-    /// exec, the last of them, may lack a step of the parent that waits for it.
+    /// Checks that the two actors send and receive the same messages in the same order. The only exception is init's
+    /// exec, the last entry of `MEETINGS`: the parent need not have a step that waits for it.
     pub fn words_match(&self, finding: &mut Finding) {
         let mut init = self.init().filter(|number| meeting_of(self.step(*number)).is_some());
         for heard in 0..self.plan.parent.len() {

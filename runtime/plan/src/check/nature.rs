@@ -1,13 +1,13 @@
 //! The kinds of init's steps, for rules that apply to all steps of one kind.
 //!
-//! Each `match` here names every step. So the compiler rejects a new step that has no kind yet, and
-//! no rule can overlook it.
+//! Each `match` here names every step. So the compiler rejects a new step until it is assigned a kind, and no rule can
+//! overlook the step.
 
 use sys::clone::CloneFlags;
 
 use crate::step::{InitStep, ParentStep};
 
-/// The action of a step of init.
+/// The kind of a step of init.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Nature<'a> {
     /// Opens a mount source of the host.
@@ -16,7 +16,7 @@ pub enum Nature<'a> {
     Mount(&'a [u8]),
     /// Creates files in this directory of the root filesystem, or the directory itself.
     Entry(&'a [u8]),
-    /// Attaches the root filesystem, which is a mount without a path in it.
+    /// Attaches the root filesystem itself, so the mount has no path in the root filesystem.
     RootMount,
     /// Makes the root filesystem the root.
     Root,
@@ -31,7 +31,7 @@ pub enum Nature<'a> {
 }
 
 impl<'a> Nature<'a> {
-    /// Returns the nature of a step.
+    /// Returns the kind of a step.
     pub fn of(step: &'a InitStep) -> Self {
         match step {
             InitStep::CloneTree(_) | InitStep::CloneDevice(_) => Self::Source,

@@ -22,7 +22,7 @@ macro_rules! init {
 
 pub(super) use {init, parent};
 
-/// Returns the nature of a step of init; a step of the parent is [`Nature::Other`].
+/// Returns the kind of a step of init; for a step of the parent, returns [`Nature::Other`].
 fn nature(step: Step<'_>) -> Nature<'_> {
     step.init.map_or(Nature::Other, Nature::of)
 }
@@ -57,13 +57,12 @@ pub fn enters_root(step: Step<'_>) -> bool {
     nature(step) == Nature::Root
 }
 
-/// Selects steps that make the root filesystem the root, including those for processes added to a
-/// container.
+/// Selects steps that make the root filesystem the root, or that enter the root of an existing container.
 pub fn gets_root(step: Step<'_>) -> bool {
     matches!(nature(step), Nature::Root | Nature::RootOfContainer)
 }
 
-/// Selects steps in which init joins namespaces shared with others.
+/// Selects steps in which init joins namespaces that other processes use.
 pub fn joins(step: Step<'_>) -> bool {
     match step.init {
         Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::TEMPLATE,
@@ -100,7 +99,7 @@ pub fn protects(step: Step<'_>) -> bool {
     nature(step) == Nature::Cover
 }
 
-/// Selects steps that need privileges that init loses when it changes the user.
+/// Selects steps that require privileges which init loses when it changes the user.
 pub fn sets_up(step: Step<'_>) -> bool {
     fills(step)
         || gets_root(step)

@@ -85,9 +85,9 @@ fn link(options: &MountOptions<'_>, destination: &str) -> Result<BindLink, Error
     }
 }
 
-/// Returns the source as a path in the container, if the source is in the container at the time of the mount: if it
-/// lies in the root filesystem, at or below the destination of an earlier mount (or above one, for a recursive bind).
-/// All other sources are opened on the host before anything is mounted.
+/// Returns the source's path in the container if init must open the source when it reaches this mount. This is so if
+/// the source lies in the root filesystem, at or below the destination of an earlier mount or, for a recursive bind,
+/// above one. All other sources are opened on the host before anything is mounted.
 fn source_inside<'p>(
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
@@ -117,8 +117,8 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 }
 
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
-/// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares events with
-/// later copies of it, but not with the host, unless the root is shared as well.
+/// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
+/// with later copies of itself. It shares none with the host, unless the root is shared as well.
 fn propagation_of_bind(
     context: &Context<'_, '_>,
     options: &MountOptions<'_>,

@@ -17,9 +17,9 @@ use crate::path::{c_str, in_root};
 use crate::step::{CloneTree, InitStep, MountFs, Propagation, Target};
 use crate::{Error, devices, keep};
 
-/// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a fresh mount
-/// (cheap, and rooted at the container's cgroup). If not, it is a bind mount of the host's. (A fresh cgroup2 mount from
-/// the initial cgroup namespace costs about 6 ms and may change flags of the host's root.)
+/// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a new mount, which
+/// is cheap and whose root is the container's cgroup. If not, it is a bind mount of the host's hierarchy: a new cgroup2
+/// mount in the initial cgroup namespace costs about 6 ms and may change flags of the host's root.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -94,8 +94,8 @@ fn bind_cgroup(
     destination: &InRoot<'_>,
 ) -> Result<(), Error> {
     let slot = builder.slot();
-    // If a caller without privileges can write to parts of the host's hierarchy, so can its container: to all of the
-    // caller's cgroups, not just the container's (CVE-2023-25809).
+    // An unprivileged caller may have write access to parts of the host's hierarchy. Without protection, its container
+    // could write to all cgroups of the caller, not only to the container's own (CVE-2023-25809).
     let undefended = is_off(Defence::CgroupReadOnly);
     let protection = if context.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
     let taken_back = if undefended { attr::RDONLY } else { 0 };

@@ -35,7 +35,7 @@ pub(super) fn compile(
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
     step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
-        // Later steps create mount points below the tmpfs, and the device nodes in /dev.
+        // The tmpfs becomes read-only later, because later steps create mount points in it, and device nodes in /dev.
         step.attr.set &= !attr::RDONLY;
         later.push(read_only(context, step.target.path));
     }
@@ -56,9 +56,9 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Refuses two kinds of file systems if the root is detached, because the container has no mount namespace of its own:
-/// those with an option too long for fsconfig(2), because mount(2) cannot reach a detached root; and overlays whose
-/// layers are named by relative paths, because the root is not yet the working directory.
+/// Refuses two kinds of file systems in a container without a mount namespace of its own, whose root is detached. The
+/// first kind has an option too long for fsconfig(2): mount(2) cannot reach a detached root. The second kind is an
+/// overlay whose layers are named by relative paths: the root is not yet the working directory.
 fn check_detached(mount: &Mount<'_>, step: &MountFs) -> Result<(), Error> {
     let what = match (&step.oversized, has_relative_layers(mount)) {
         (Some(_), _) => format!("an option of more than {LONGEST_PARAMETER} bytes takes"),
@@ -132,7 +132,7 @@ pub(super) fn parameters(options: &MountOptions<'_>) -> Result<Vec<Parameter>, E
     Ok(parameters)
 }
 
-/// Returns the options with all attributes, for mount(2).
+/// Returns the arguments of mount(2): all options, and the attributes as flags.
 fn oversized(options: &MountOptions<'_>, context: Option<Parameter>) -> Result<Oversized, Error> {
     const FLAGS: [(u64, u32); 8] = [
         (mount_options::MOUNT_ATTR_RDONLY, 1),

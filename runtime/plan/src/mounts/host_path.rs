@@ -6,8 +6,8 @@ use spec::mount_options::MountOptions;
 /// The maximum length in bytes of a string that fsconfig(2) accepts.
 pub(super) const LONGEST_PARAMETER: usize = 255;
 
-/// Returns whether a new file system is created from paths: a device, layers of an overlay. Sources of bind mounts are
-/// handled elsewhere.
+/// Returns whether a new file system is created from paths of the host, such as a device or the layers of an overlay.
+/// Returns false for bind mounts.
 pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     const WITHOUT: [&str; 8] =
         ["proc", "tmpfs", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2", "bind"];
@@ -21,9 +21,9 @@ pub(super) fn names_host_path(mount: &Mount<'_>) -> bool {
     texts.any(|text| named(text)) && MountOptions::parse(&mount.options).bind.is_none()
 }
 
-/// Returns whether init creates a file system from a path and so must see the host's mounts:
-/// mount(2) cannot create a detached file system, and relative paths are resolved from the root,
-/// which is init's working directory.
+/// Returns whether init itself must create a file system from a path of the host, so that its mount namespace must
+/// contain the host's mounts. This is so for an option too long for fsconfig(2), because mount(2) cannot create a
+/// detached file system. It is also so for relative paths, which are resolved from the root, init's working directory.
 pub fn needs_host_table(mount: &Mount<'_>) -> bool {
     let is_long = mount.options.iter().any(|option| option.len() > LONGEST_PARAMETER);
     (is_long || has_relative_layers(mount)) && names_host_path(mount)

@@ -22,7 +22,8 @@ use crate::builder::Builder;
 use crate::context::Context;
 use crate::step::{InitStep, MountFs};
 
-/// Adds one mount. Steps that must wait until everything below it exists (read-only tmpfs) go to `later`.
+/// Adds the steps of one mount. Steps that must wait until everything below the mount exists, such as those that make a
+/// tmpfs read-only, go to `later`.
 pub fn compile_mount(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -53,8 +54,8 @@ pub fn compile_mount(
     filesystem::compile(builder, later, context, mount, &options, destination)
 }
 
-/// Returns the file system for a container's device nodes, which is never attached as a whole. It is not noexec,
-/// because noexec also restricts mmap(2).
+/// Returns the file system for a container's device nodes, which is never attached as a whole. The file system is not
+/// noexec, because noexec also restricts mmap(2).
 pub fn of_nodes(context: &Context<'_, '_>) -> Result<MountFs, Error> {
     let words = ["nosuid", "mode=0755"].map(spec::Str::from);
     let label = filesystem::context_of("tmpfs", context)?;

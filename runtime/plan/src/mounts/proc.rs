@@ -21,7 +21,7 @@ const ALLOWED_IN_PROC: [&str; 10] = [
     "/proc/sys/crypto/fips_enabled",
 ];
 
-/// Refuses a new file system at or below /proc, except procfs at /proc.
+/// Refuses a new file system at or below /proc, except procfs, and except on the paths of [`ALLOWED_IN_PROC`].
 pub(super) fn check_filesystem(kind: &str, destination: &str) -> Result<(), Error> {
     if kind == "proc" {
         return Ok(());

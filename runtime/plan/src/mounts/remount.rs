@@ -15,8 +15,8 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, Parameter};
 use crate::{Error, keep};
 
-/// Adds the steps that change an existing mount. Only named options change; mount(2) would reset all others. The file
-/// system itself is changed only if its own options are named.
+/// Adds the steps that change an existing mount. Only the named options change, whereas mount(2) would reset all
+/// others. The file system itself is changed only if its own options are named.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,
@@ -58,7 +58,7 @@ pub(super) fn compile(
         // Even without options, the step checks that something is mounted there.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
-    // Later steps create mount points below the mount, and the device nodes in /dev.
+    // A mount becomes read-only later, because later steps create mount points below it, and device nodes in /dev.
     match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
         0 => builder.init.append(&mut steps),
         _ => later.append(&mut steps),

@@ -16,11 +16,10 @@ use crate::request::RootSource;
 use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
-/// Adds the steps for the root filesystem. The root filesystem is a detached copy with its final
-/// propagation. It is attached in the container's mount namespace once that namespace sends no more
-/// mount events to the host's. If the container is in the host's mount namespace, its mounts are
-/// attached to the detached copy. The host does not see this copy, and the kernel removes it when
-/// the container's last process has exited.
+/// Adds the steps for the root filesystem. The root filesystem is a detached copy with its final propagation. It is
+/// attached in the container's mount namespace when mount events of that namespace no longer propagate to the host. If
+/// the container is in the host's mount namespace, the container's mounts are attached to the detached copy. The host
+/// does not see this copy, and the kernel removes it when the container's last process has exited.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     match context.given.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),
@@ -92,7 +91,7 @@ fn compile_given(
     let mut filesystem =
         filesystem::new(&mount.kind, mount.source.as_deref(), &options, &place, None)?;
     if options.superblock_set & SB_RDONLY != 0 {
-        // The device may be read-only.
+        // A read-only device can be mounted only with a read-only superblock.
         let mut parameters = filesystem.parameters.to_vec();
         parameters.push((c"ro", None));
         filesystem.parameters = keep::all(parameters);
@@ -109,8 +108,8 @@ pub(super) fn root_propagation(context: &Context<'_, '_>) -> Result<Option<Propa
     }
 }
 
-/// Adds the root's propagation for the container's own mounts. The step follows the pivot: pivot_root(2) refuses shared
-/// mounts, and before the pivot the change would affect the host.
+/// Adds the step that sets the propagation of the root filesystem. The step follows the pivot: pivot_root(2) refuses
+/// shared mounts, and before the pivot the change would affect the host.
 pub fn compile_root_propagation(
     builder: &mut Builder,
     context: &Context<'_, '_>,

@@ -1,7 +1,7 @@
-//! The steps of the parent and of the init actor, with one variant per kernel object.
+//! The steps of the parent and of init.
 //!
-//! Init's steps, and types they share with the parent's, are defined in `dayfly-init` and borrow all their data. A plan
-//! keeps this data alive for the life of the process (`keep.rs`).
+//! Init's steps, and the types that the parent's steps use as well, are defined in `dayfly-init` and borrow all their
+//! data. This data is never freed (`keep.rs`).
 
 mod parent;
 
@@ -16,7 +16,7 @@ pub use spec::NumberSet;
 pub type InitStep = init::step::InitStep<'static>;
 /// A mount tree to clone.
 pub type CloneTree = init::step::CloneTree<'static>;
-/// A bind mount that needs more than attaching a tree.
+/// The data of [`InitStep::AttachBind`](init::step::InitStep::AttachBind).
 pub type AttachBind = init::step::AttachBind<'static>;
 /// The source of init's bind mounts.
 pub type BindSource = init::step::BindSource<'static>;

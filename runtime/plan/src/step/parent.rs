@@ -35,7 +35,7 @@ pub enum ParentStep {
     MakeTree {
         /// The slot for the file system.
         slot: Slot,
-        /// The file system without its destination.
+        /// The file system. Its destination is not used.
         filesystem: MountFs,
         /// The user namespace that maps the file system's ids.
         user_namespace: Option<Slot>,
@@ -79,7 +79,7 @@ pub enum ParentStep {
         /// The container's init, the process of [`Slot::CONTAINER`].
         init: i32,
     },
-    /// Connects to the socket that receives the terminal, unless the caller has already done so.
+    /// Connects to the socket that receives the terminal's master, unless the caller has already done so.
     ConnectConsole {
         /// The Unix socket's path.
         path: CString,
@@ -108,7 +108,7 @@ pub enum ParentStep {
         /// which then owns the new namespaces; or it joins namespaces that the parent may not join; or it prevents init
         /// from inheriting resources of the host.
         intermediate: Option<Intermediate>,
-        /// The memory init works in until its exec.
+        /// The memory of the parent's child, which is the intermediate or, without one, init.
         memory: Memory,
         /// The time namespace for init, if not the host's.
         time: Option<TimeNamespace>,
@@ -136,23 +136,23 @@ pub enum ParentStep {
     },
     /// Writes the id mappings of a new user namespace.
     MapIds(IdMaps),
-    /// Writes the id mappings of a caller without privileges who maps only its own user and group, which requires that
-    /// setgroups(2) is denied (user_namespaces(7)).
+    /// Writes the id mappings of a caller without privileges that maps only its own user and group. For this, the
+    /// kernel requires that setgroups(2) is denied (user_namespaces(7)).
     MapOwnId(IdMaps),
     /// Runs newuidmap(1) and newgidmap(1), which map ids from the caller's ranges in /etc/subuid and /etc/subgid.
     MapIdsThrough([IdHelper; 2]),
-    /// Sets resource limits of init from the host, if init is in a user namespace: root of a user namespace may not
+    /// Sets init's resource limits in init's place, if init is in a user namespace: root of a user namespace may not
     /// raise limits.
     LimitResources(Vec<Limit>),
     /// Notifies init that the id mappings are written and the resource limits are set.
     Admit,
     /// Sets init's score for the OOM killer (−1000…1000).
     AdjustOomScore(i32),
-    /// Sets our own OOM score before the clone, so that init inherits it: without privileges, the score of an
-    /// undumpable process cannot be written.
+    /// Sets the parent's own OOM score before the clone, so that init inherits it. An unprivileged caller cannot set
+    /// init's score later, because init is undumpable then.
     InheritOomScore(i32),
-    /// Restores our own OOM score after init has left the shared memory. Processes that share memory have one score, so
-    /// ours changed together with init's.
+    /// Restores the parent's own OOM score after init's exec. The parent's score was changed by
+    /// [`Self::InheritOomScore`], or together with init's score, because processes that share memory have one score.
     RestoreOomScore,
     /// Moves init into its group of the resctrl file system.
     EnterResctrl,
@@ -215,7 +215,7 @@ pub struct IdMaps {
 /// The data of [`ParentStep::MakeNodes`].
 #[derive(Debug)]
 pub struct OwnNodes {
-    /// The file system that contains the nodes; never visible as a whole.
+    /// The file system that contains the nodes. It is never attached as a whole.
     pub filesystem: MountFs,
     /// The user namespace that maps the nodes' owners; without one, owners are the host's ids.
     pub id_map: Option<Slot>,

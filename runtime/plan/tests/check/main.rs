@@ -1,5 +1,5 @@
-//! Tests of the rules of order (`plan::check`): for each law of a rule there is a plan that breaks it and for which the
-//! rule is reported; each rule applies to some plan; and plans of all kinds follow the rules.
+//! Tests of the rules of order (`plan::check`). For each law of a rule, a plan that breaks the law is checked, and the
+//! rule must be reported. Plans of all kinds must follow the rules, and each rule must apply to some of these plans.
 
 mod breakers;
 mod cases;
@@ -20,7 +20,8 @@ fn outcome(plan: &Plan, name: &str) -> Outcome {
     check::verdicts(plan).find(|(rule, _)| rule.name == name).expect("a rule").1
 }
 
-/// The compiler's plan follows each rule, and breaks each law of it once steps are moved or removed.
+/// For each law of each rule, a plan of the compiler follows the rule, and breaks the law when steps are moved or
+/// removed.
 #[test]
 fn every_law_has_its_breaker() {
     let untouched = Case::new().plan().unwrap();

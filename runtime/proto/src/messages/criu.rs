@@ -1,7 +1,7 @@
 //! The requests to criu and its responses, sent over the socket of `criu swrk`: rpc.proto of CRIU 4.2 (criu.org/RPC).
 //!
-//! The file's syntax is proto2, which distinguishes between an absent field and a zero. Where this difference matters,
-//! the field is an `Option`. Fields that dayfly does not use are left out.
+//! rpc.proto has the syntax proto2, which distinguishes between an absent field and a zero. Where this difference
+//! matters, the field is an `Option`. Most fields that dayfly does not use are left out.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ pub mod cgroups {
 
 /// The ways in which a dump can block network packets.
 pub mod network_lock {
-    /// By rules of iptables(8) or nft(8), as criu was built, or as its file of options requests.
+    /// With rules of iptables(8) or nft(8). criu's configuration file, or else criu's build, determines which.
     pub const DEFAULT: i32 = 0;
     /// Not at all (criu 3.19).
     pub const SKIP: i32 = 3;
@@ -110,7 +110,7 @@ message! {
         4 => ext_unix_sk: bool,
         /// Whether TCP connections are saved.
         5 => tcp_established: bool,
-        /// Whether criu searches for a device by its path if its number has changed.
+        /// Whether criu may use any path to a device file if the original path is inaccessible.
         6 => evasive_devices: bool,
         /// Whether the session and the terminal may come from outside the process tree.
         7 => shell_job: bool,
@@ -126,7 +126,7 @@ message! {
         12 => notify_scripts: bool,
         /// The directory that becomes the root of the mount tree.
         13 => root: String,
-        /// The directory of an earlier dump, relative to that of the images.
+        /// The directory with the images of an earlier dump, relative to the directory with the images of this dump.
         14 => parent_img: String,
         /// Whether the kernel tracks which pages are written from this dump on.
         15 => track_mem: bool,
@@ -162,7 +162,7 @@ message! {
         46 => tcp_skip_in_flight: bool,
         /// Whether memory pages are loaded only when they are accessed.
         48 => lazy_pages: bool,
-        /// The descriptor for the status of the page server, for criu before 3.15.
+        /// The descriptor on which criu before 3.15 reports that its page server is ready.
         49 => status_fd: Option<i32>,
         /// Whether criu restores a terminal whose master is not open in any restored process. criu sends the master to
         /// the client.

@@ -153,7 +153,8 @@ message! {
         36 => kernel_tcp: Option<MemoryEntry>,
     }
 
-    /// The usage of one kind of memory. Each field is a file, whose name ends with the text in its description.
+    /// The usage of one kind of memory. Each field has the value of one file. The field's docstring is the end of the
+    /// file's name.
     pub struct MemoryEntry {
         /// `.limit_in_bytes`
         1 => limit: u64,

@@ -130,7 +130,7 @@ message! {
         7 => stderr: String,
         /// The checkpoint from which the container is restored.
         8 => checkpoint: String,
-        /// The parent of `checkpoint`.
+        /// The earlier checkpoint on which `checkpoint` is based.
         9 => parent_checkpoint: String,
         /// The runtime's options: [`Options`](crate::messages::options::Options), or the CRI's
         /// [`RuntimeOptions`](crate::messages::options::RuntimeOptions).

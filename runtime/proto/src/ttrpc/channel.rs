@@ -54,7 +54,7 @@ pub(super) struct Channel {
     socket: OwnedFd,
     /// Received bytes of an incomplete frame.
     input: Vec<u8>,
-    /// The number of bytes of a too long frame that must still be skipped.
+    /// The number of bytes of an oversized frame that must still be skipped.
     skip: usize,
     /// The encoded frames to write. `written` is the number of these bytes that were already written.
     output: Vec<u8>,
@@ -126,7 +126,7 @@ impl Channel {
         Some(Frame { header, content })
     }
 
-    /// Frees the buffers that an idle connection does not need.
+    /// Frees the memory of the input buffer that the next frame does not need.
     fn give_back(&mut self) {
         if self.input.is_empty() {
             self.input = Vec::new();

@@ -26,7 +26,7 @@ pub struct Client {
     next: Option<u32>,
     /// The streams of calls that were not answered yet.
     open: BTreeSet<u32>,
-    /// The answers to calls that the client itself has refused and not sent.
+    /// The errors for calls that the client itself has refused to send.
     refused: Vec<Answer>,
 }
 
@@ -96,7 +96,7 @@ impl Client {
         stream
     }
 
-    /// Forgets a call. If its answer arrives later, it is dropped.
+    /// Forgets a call. An answer that arrives later is dropped.
     pub fn forget(&mut self, stream: u32) {
         self.open.remove(&stream);
     }
@@ -104,7 +104,7 @@ impl Client {
     /// Makes one recv(2) without waiting, and returns all complete answers.
     ///
     /// # Errors
-    /// If the server has closed the connection, or the connection failed: no further calls will be answered. All
+    /// If the server has closed the connection, or the connection failed. No further calls will be answered. All
     /// answers received before the error were already returned.
     pub fn receive(&mut self) -> Result<Vec<Answer>, Closed> {
         self.usable()?;

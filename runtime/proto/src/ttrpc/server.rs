@@ -32,9 +32,9 @@ pub struct Call {
 
 /// A connection from a client.
 ///
-/// The connection buffers at most one received frame of 4 MiB and a batch of 16 KiB. While more than 1 MiB of answers
-/// is unwritten, nothing is received. Invalid requests are answered with errors as in Go's ttrpc, and the connection
-/// continues.
+/// The connection buffers at most one received frame of 4 MiB and a batch of 16 KiB. While at least 1 MiB of answers is
+/// unwritten, nothing is received. As in Go's ttrpc, invalid requests are answered with errors, and the connection
+/// stays open.
 #[derive(Debug)]
 pub struct Connection {
     channel: Channel,
@@ -85,7 +85,7 @@ impl Connection {
                 let stream = frame.header.stream;
                 match call(&frame, last, open) {
                     Ok(call) => calls.extend(call),
-                    // If that stream already has a call, the call can still be answered.
+                    // If the frame's stream has an unanswered call, that call can still be answered.
                     Err(status) => answer(channel, stream, Err(status)),
                 }
             })?;

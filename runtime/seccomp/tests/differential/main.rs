@@ -1,7 +1,8 @@
-//! Checks that a compiled profile and libseccomp give equal verdicts, for profiles of engines and for generated ones.
-//! Compares every system call number of every architecture, with argument values near the constants of the profile.
+//! Checks that dayfly's filters and libseccomp's give equal verdicts, for profiles of engines and for generated ones.
+//! The verdicts are compared for every system call number of every architecture, with argument values near the
+//! constants of the profile.
 //!
-//! Both programs are executed by an interpreter of classic BPF. Names that the installed libseccomp does not know are
+//! Both filters are executed by an interpreter of classic BPF. Names that the installed libseccomp does not know are
 //! first removed from the profile, and counted.
 
 mod generated;
@@ -186,8 +187,8 @@ fn a_wrong_instruction_is_noticed() {
 }
 
 /// Each call has only one rule here. If there are several comparisons of the same argument, libseccomp's trees lose
-/// some of them (for `< 0` and `< 1 << 32`, nothing matches), which we do not reproduce. For such profiles, [`model`]
-/// is used instead of libseccomp.
+/// some of them: for `< 0` and `< 1 << 32`, nothing matches. dayfly does not reproduce this bug. For such profiles,
+/// [`model`] is used instead of libseccomp.
 #[test]
 fn generated_profiles() {
     let numbers: Vec<u32> = named_numbers().collect();
@@ -206,8 +207,8 @@ fn overlapping_rules_mean_what_they_say() {
     check(false, 6, 60, |profile, ours| {
         let stub = Stub::new(profile);
         for arch in ARCHS.map(|(arch, _)| arch.token()) {
-            // The multiplexers are left out: in addition to their own rules, the rules of the multiplexed calls apply
-            // to them.
+            // The numbers of the multiplexers are left out, because the rules of the multiplexed calls apply to them as
+            // well.
             for nr in named_numbers().filter(|nr| ![102, 117].contains(nr)) {
                 for value in boundary_values(profile) {
                     for args in [[value; 6], [value, !value, 1, value, 0, 0]] {

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 /// Returns libseccomp's program for those architectures of a profile that have the audit token `token`, or for all
 /// architectures if `token` is `None`. libseccomp 2.5 has a bug: if a call is missing on one of several architectures,
-/// it rolls back and loses conditions of other rules. Engines' profiles do not trigger this, but generated profiles do.
+/// libseccomp rolls back and loses conditions of other rules. Engines' profiles do not trigger this, but generated
+/// profiles do.
 pub fn theirs_of(profile: &Value, token: Option<u32>) -> Vec<Insn> {
     let archs: Vec<(Arch, ScmpArch)> =
         covered(profile).filter(|(arch, _)| token.is_none_or(|t| t == arch.token())).collect();

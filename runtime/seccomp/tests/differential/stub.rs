@@ -18,8 +18,8 @@ const NO_SUCH_CALL: u32 = 0x0005_0026;
 pub struct Stub(BTreeMap<Arch, u32>);
 
 impl Stub {
-    /// Finds the highest numbers in libseccomp's tables. If the default action allows calls or
-    /// passes them to a tracer, the code does nothing, so no numbers are needed.
+    /// Finds the highest numbers in libseccomp's tables. If the default action allows calls or passes them to a tracer,
+    /// runc's code does nothing, so no numbers are needed.
     pub fn new(profile: &Value) -> Self {
         let mut last = BTreeMap::new();
         let lenient = ["SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE"];
@@ -45,7 +45,7 @@ impl Stub {
         Self(last)
     }
 
-    /// Returns the verdict of this code; `None` if the call is passed on to the filter.
+    /// Returns the verdict of runc's code; `None` if this code leaves the call to the filter.
     pub fn verdict(&self, data: &Data) -> Option<u32> {
         // Numbers from X32_BIT on belong to x32, even if x32 is not covered. The kernel treats numbers with the highest
         // bit as negative.

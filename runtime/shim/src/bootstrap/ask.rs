@@ -1,9 +1,9 @@
 //! Checks whether a shim is running.
 //!
-//! The kernel tears down a killed process step by step. So containerd may see that its connection has closed, and run
-//! the program to clean up, while the shim's workers are still running and create files or processes that the clean-up
-//! is removing. Therefore the workers keep the listening socket open as well: a client either gets an answer from the
-//! shim, or sees its connection close when the last worker has exited.
+//! The kernel tears down a killed process step by step. So when the shim is killed, containerd may see its connection
+//! close, and run `delete`, while workers of the shim still create files or processes that `delete` is removing.
+//! Therefore the workers keep the listening socket open as well: a client either gets an answer from the shim, or sees
+//! its connection close when the last worker has exited.
 
 use core::time::Duration;
 
@@ -15,8 +15,8 @@ use sys::wait::{Deadline, ready};
 
 use crate::event::dial;
 
-/// Maximum time for a shim to answer, and for killed processes to exit. The shim's loop never blocks for long, but the
-/// machine may be busy. containerd gives the program 5 seconds in total.
+/// The maximum time for a shim to answer, and for killed processes to exit. The shim's loop never blocks for long, but
+/// the machine may be busy. containerd gives `delete` 5 seconds in total.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Returns true if a shim answers at the socket `path`, or if a process keeps the socket open until the time limit

@@ -1,8 +1,7 @@
-//! The bundle state: the file `dayfly.json`, which a shim writes to a bundle. If the shim dies, the
-//! clean-up reads this file.
+//! The bundle state: the file `dayfly.json`, which a shim writes to a bundle.
 //!
 //! The shim writes the file when it creates a container, and again when the container's init has exited. The action
-//! `delete` reads the file.
+//! `delete` reads the file, because the shim may have died.
 
 use alloc::format;
 use alloc::string::String;
@@ -20,7 +19,7 @@ use super::Failure;
 pub const ROOT: &str = "/run/containerd/dayfly";
 /// The file's name.
 const FILE: &str = "dayfly.json";
-/// Maximum bytes of the file.
+/// The maximum size of the file in bytes.
 const LONGEST: usize = 1 << 16;
 
 /// The contents of a bundle's `dayfly.json`.

@@ -66,9 +66,9 @@ pub fn delete(
     })
 }
 
-/// Returns the bundle's absolute path. Without the flag, the bundle is a directory beside the working directory, and is
-/// named after the id, because the working directory is the bundle of this or of another container (as in
-/// containerd-shim-runc-v2).
+/// Returns the bundle's absolute path. Without the flag `-bundle`, the working directory is the bundle of this or of
+/// another container. As in containerd-shim-runc-v2, the bundle is then the directory beside the working directory that
+/// is named after the id.
 fn bundle(flags: &Flags<'_>) -> Result<String, Failure> {
     if flags.bundle.starts_with('/') {
         return Ok(flags.bundle.to_string());

@@ -27,8 +27,8 @@ pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
     match sys::fs::read_at(CWD, path.as_str()) {
         Ok(mut bytes) => {
             let group = in_configuration(&bytes, id);
-            // The configuration may contain secrets. They are erased, because the daemon keeps this memory without
-            // needing it.
+            // The configuration may contain secrets. They are erased, because the daemon, which does not need them,
+            // would otherwise keep them in its memory.
             bytes.fill(0);
             core::hint::black_box(&mut bytes);
             group.map_err(|error| format!("{path}: {error}").into())

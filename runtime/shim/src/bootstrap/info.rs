@@ -10,9 +10,9 @@ use proto::messages::specs::FEATURES;
 
 use super::{Failure, NAME, REVISION, VERSION, options};
 
-/// The types of mounts that containerd's mount manager (2.2 and later) should leave to the shim: none. `erofs` or
-/// `loop` would be examples; containerd performs these mounts before it calls the shim. Types for which containerd has
-/// no mount handler, such as `overlay` and `bind`, need not be listed.
+/// The types of mounts that containerd's mount manager (2.2 and later) should leave to the shim. The list is empty, so
+/// containerd performs mounts of types such as `erofs` and `loop` before it calls the shim. Types for which containerd
+/// has no mount handler, such as `overlay` and `bind`, need not be listed.
 pub const MOUNT_TYPES: &[&str] = &[];
 
 /// The annotation that contains [`MOUNT_TYPES`] for containerd 2.2 and 2.3. Later versions read these types from the

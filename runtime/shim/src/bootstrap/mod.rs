@@ -38,7 +38,7 @@ const BUILD: &str = env!("DAYFLY_BUILD");
 
 /// The program's name for messages, if the command line contains none.
 const PROGRAM: &str = "containerd-shim-dayfly-v2";
-/// Maximum bytes of standard input, as in containerd's own shims.
+/// The maximum size of standard input in bytes, as in containerd's own shims.
 const MOST_INPUT: usize = 10 << 20;
 
 /// An error message.

@@ -1,7 +1,7 @@
 //! `start`: ensures that a shim listens for the container's group, and returns its address.
 //!
-//! The daemon is a clone of the started program; no program is executed. All operations that can fail precede the clone
-//! and the answer, so that the answer means that a shim is running: its socket already listens.
+//! The daemon is a clone of the started program; no program is executed. Everything that is likely to fail precedes the
+//! clone and the answer. So the answer means that a shim is running, whose socket already listens.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -23,8 +23,8 @@ pub(super) struct Doorway {
 }
 
 impl Doorway {
-    /// Watches for `path`, which may already exist. Changes made before this function returns are not reported, so the
-    /// caller must check the path again afterwards, and call [`Doorway::is_passed`].
+    /// Watches for `path`, which may already exist. Changes made before this function returns may not be reported, so
+    /// the caller must check the path again afterwards, and call [`Doorway::is_passed`].
     ///
     /// # Errors
     /// Those of inotify_init1(2) and inotify_add_watch(2), which limit the number of instances and watches per user.

@@ -34,7 +34,8 @@ pub struct Event {
 /// The severity of the loss of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
-    /// containerd does not act on the event, which only reports the completion of a call that was answered as well.
+    /// containerd does not act on the event. The event only reports that a call has completed, as the answer to the
+    /// call does.
     Incidental,
     /// The exit of an additional process. Until the process is deleted, `State` and `Wait` also report its exit.
     OfExec,
@@ -99,7 +100,7 @@ impl Event {
         Self::new(topic::TASK_DELETE, Weight::Main, &event)
     }
 
-    /// Returns the event for processes of a container that were killed because memory ran out.
+    /// Returns the event for OOM kills in a container.
     pub fn oom(container: &str) -> Self {
         let event = TaskOOM { container_id: container.into() };
         Self::new(topic::TASK_OOM, Weight::Main, &event)

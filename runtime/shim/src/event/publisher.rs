@@ -271,7 +271,8 @@ impl Publisher {
         }
     }
 
-    /// Connects, or waits until a connection is possible. The given `doorway` is already in the poller.
+    /// Connects. If no server accepts the connection, changes to the state `Link::Waiting`. The given `doorway` is
+    /// already in the poller.
     fn connect(&mut self, poller: &Poller, mut doorway: Option<Doorway>) {
         let Some(path) = &self.path else { return };
         // The watch is set before the path is checked, so that no change is missed. Meanwhile the watched directory may

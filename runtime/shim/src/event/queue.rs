@@ -6,13 +6,13 @@
 //! [`Queue::push`]).
 //!
 //! After a restart, containerd queries each task's state (`Connect`, `State`, `Wait`). So it needs no events to learn
-//! of running and exited processes, but only events report OOM kills. If containerd was merely frozen, or only its
-//! proxy was restarted, it makes no queries: after a missed exit event, it would consider the process as running
-//! forever. So incidental events (which report completed calls whose answers containerd received) share a small limit,
-//! and the oldest of them are dropped. Exits, deletions and OOM events share a large limit. Only other clients of the
-//! shim can reach this limit, by executing 16 000 processes while containerd is not running. In that case, the exits of
-//! such additional processes are dropped first, oldest first, because their state can still be queried. The remaining
-//! events are dropped last.
+//! of running and exited processes, but only events report OOM kills. If containerd was only frozen, or if only a proxy
+//! in front of its socket was restarted, containerd makes no queries: after a missed exit event, it would consider the
+//! process as running forever. So incidental events (which report completed calls whose answers containerd received)
+//! share a small limit, and the oldest of them are dropped. All events share a large limit. Only other clients of the
+//! shim can reach this limit, by executing 16 000 processes while containerd is not running. In that case, incidental
+//! events are dropped first. Next are the exits of such additional processes, oldest first, because their state can
+//! still be queried. The remaining events are dropped last.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -89,7 +89,7 @@ impl Queue {
         self.items.front().filter(|_| !self.is_sent)
     }
 
-    /// Marks the first event as sent, or, if its answer will not come, as not sent.
+    /// Marks the first event as sent or, if it must be sent again, as not sent.
     pub fn set_sent(&mut self, is_sent: bool) {
         self.is_sent = is_sent && !self.items.is_empty();
     }

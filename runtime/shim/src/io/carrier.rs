@@ -13,14 +13,14 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use crate::poller::{Interest, Poller, Source};
 
-/// Maximum bytes read at a time if data cannot be spliced from the source to the sink, and so the maximum that is
-/// buffered.
+/// The maximum number of bytes read at a time, if data cannot be spliced from the source to the sink. So at most this
+/// many bytes are buffered.
 const CHUNK: usize = 4096;
-/// Maximum bytes spliced at a time. A pipe contains no more, unless root has enlarged it.
+/// The maximum number of bytes spliced at a time. A pipe contains no more, unless root has enlarged it.
 const SPLICED: usize = 1 << 20;
 /// The number of times that a carrier moves data before other carriers are served.
 pub(super) const TURNS: usize = 4;
-/// Maximum bytes read from a terminal whose program has exited: more than a terminal can buffer.
+/// The maximum number of bytes read from a terminal whose program has exited: more than a terminal can buffer.
 const LAST: usize = 256 << 10;
 
 /// The sink of a stream.
@@ -93,7 +93,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    /// Returns a carrier from a non-blocking descriptor to a sink. `splices` must be true only if both are pipes.
+    /// Returns a carrier from a non-blocking descriptor to a sink. `splices` may be true only if both are pipes.
     pub fn new(from: OwnedFd, to: Sink, manner: Manner, splices: bool) -> Self {
         Self {
             from,
@@ -117,8 +117,8 @@ impl Carrier {
         self.is_broken
     }
 
-    /// Moves data until the source or the sink is not ready, at most `turns` times; then waits for the end that is not
-    /// ready. Returns whether the stream continues.
+    /// Moves data until the source or the sink is not ready, at most `turns` times. Then puts the end to wait for into
+    /// the poller. Returns whether the stream continues.
     pub fn carry_up_to(&mut self, turns: usize, poller: &Poller, source: Source) -> bool {
         // After the exit of the program, the amount of data is limited by `last` instead.
         let turns = self.last.map_or(turns, |_| usize::MAX);
@@ -286,12 +286,12 @@ fn why_not(from: BorrowedFd<'_>) -> Step {
         _ => PollFlags::empty(),
     };
     if events.contains(PollFlags::IN) {
-        // If data has arrived only after splice(2), the poller reports the sink at once.
+        // If the data has arrived only after splice(2), the sink may have space. Then the poller reports it at once.
         Step::Full
     } else if events.contains(PollFlags::HUP) {
-        // splice(2) checks for space in the sink before it checks for the end of the source. And poll(2) first checks
-        // whether the source is empty, then whether it has writers: in between, the last writer may have written and
-        // closed the pipe.
+        // The source has no writer. If it is empty, it has ended: splice(2) failed because it checks for space in the
+        // sink before it checks for the end of the source. But the source need not be empty. poll(2) checks for data
+        // before it checks for writers. In between, the last writer may have written data and closed the pipe.
         match ioctl_fionread(from) {
             Ok(0) => Step::Ended,
             _ => Step::Full,

@@ -28,7 +28,7 @@ impl Held {
         Ok(Self { socket })
     }
 
-    /// Closes the file, which then has no reference, even if workers have copies of the socket.
+    /// Closes the file. No reference to the open file remains, even if workers have copies of the socket.
     pub fn close(self) {
         drop(receive_now(&self.socket, &mut [0]));
     }

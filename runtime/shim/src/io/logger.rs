@@ -167,8 +167,8 @@ impl Logger {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => false,
         };
-        // The logger's process has written to the pipe or closed it, so it has already executed the program, or has
-        // exited.
+        // The logger's process has written to the pipe or closed the pipe. So the process has already executed the
+        // program, or has exited.
         let mut errno = [0; 4];
         if let Ok(4) = read(trouble, &mut errno) {
             let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
@@ -192,7 +192,7 @@ impl Logger {
             self.speaks(poller);
             self.has_ended = true;
             let _ = poller.remove(&self.pidfd);
-            // A logger that has put itself into the background may let its child report readiness.
+            // If the logger is still starting, a child of the logger's process may report that the logger is ready.
             if !matches!(self.state, State::Begins { .. }) {
                 self.leave(poller);
             }

@@ -9,14 +9,14 @@
 //!   lost.
 //! - Standard input does not end when a client closes it, since another client may follow. It ends after Task.CloseIO,
 //!   as soon as all clients have closed it; a terminal then hangs up.
-//! - Output through a pipe ends when no process has the pipe open, which may be after the process's exit. Output of its
-//!   remaining children is copied to the end, unless Task.Delete reaches its time limit first. A terminal's output ends
-//!   with the process; data written before that is copied.
+//! - Output through a pipe ends when no process has the pipe open. Children of a process may have it open after the
+//!   process has exited. Their output is copied to the end, unless Task.Delete reaches its time limit first. A
+//!   terminal's output ends with the process; data written before that is copied.
 //!
 //! Differences:
 //! - If a file or a logger accepts no more data, output is discarded, so that a full disk does not make a program wait
 //!   forever.
-//! - If a FIFO has no reader when its output ends, its contents are kept until Task.Delete (see `parting`).
+//! - If a FIFO has no reader when the output ends, the FIFO's contents are kept until Task.Delete (see `parting`).
 //! - If a program has closed its standard input, the client's next write to the FIFO fails with EPIPE.
 //! - The owner in the options (`IoUid`, `IoGid`) is set for the pipes to loggers, too.
 
@@ -66,14 +66,14 @@ mod part {
     pub const PARTING_ERR: u8 = 7;
 }
 
-/// The number of times that data is copied at the exit of a process before other processes are
-/// served: enough for several times the capacity of the pipe and the FIFO.
+/// The maximum number of times that a stream's data is moved when its process has exited, before other
+/// processes are served. This is enough for several times the capacity of the pipe and the FIFO.
 const TURNS_AT_END: usize = 64;
 
 /// The streams that containerd requests (`CreateTaskRequest`, `ExecProcessRequest`).
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// The source of standard input: the path of a FIFO, or empty.
+    /// The source of standard input: a path, a URI (`fifo`, `file`), or empty.
     pub stdin: &'a str,
     /// The sink of standard output: a path, a URI (`fifo`, `file`, `binary`, `binary-v2`), or empty.
     pub stdout: &'a str,
@@ -91,8 +91,8 @@ pub struct Asked<'a> {
 
 /// The program's ends of its standard streams. `None` means /dev/null, or the terminal if the program has one.
 ///
-/// These descriptors must be closed as soon as the program has its copies. Otherwise the end of its output is not
-/// noticed.
+/// These descriptors must be closed as soon as the program has its copies. Otherwise the shim does not notice the end
+/// of the program's output.
 #[derive(Debug, Default)]
 pub struct Ends {
     /// The reading end of a pipe.
@@ -128,8 +128,8 @@ pub struct Streams {
     /// The terminal's master.
     master: Option<OwnedFd>,
     logger: Option<Logger>,
-    /// The writing end of a logger's stderr pipe, if there is a terminal. It carries no data, but must not end before
-    /// the stdout pipe.
+    /// The writing end of a logger's stderr pipe, if there is a terminal. This pipe carries no data, but it must not
+    /// end before the stdout pipe.
     silent: Option<OwnedFd>,
     has_ended: bool,
 }
@@ -305,8 +305,8 @@ impl Streams {
         Ok(tcsetwinsize(master, size).context("ioctl TIOCSWINSZ", "terminal")?)
     }
 
-    /// Handles the exit of the process: copies the available data without waiting, and the remaining data as fast as
-    /// clients read it.
+    /// Handles the exit of the process: copies the data that is available now, without waiting. The loop copies the
+    /// remaining data as fast as clients read it.
     ///
     /// Output through pipes continues until no process has the pipes open. A terminal's output ends here.
     pub fn ended(&mut self, poller: &Poller) {

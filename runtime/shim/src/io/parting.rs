@@ -22,8 +22,8 @@ pub(super) struct Parting {
 }
 
 impl Parting {
-    /// Closes a FIFO's writing end if the FIFO has a reader; otherwise returns a value that keeps it open. The shim's
-    /// own reader must already be closed.
+    /// Closes a FIFO's writing end if the FIFO has a reader; otherwise returns a value that keeps the writing end open.
+    /// The shim's own reader must already be closed.
     pub fn begin(writer: OwnedFd, poller: &Poller, source: Source) -> Option<Self> {
         if has_reader(&writer) {
             return None;
@@ -39,8 +39,8 @@ impl Parting {
         Some(Self { writer, watch })
     }
 
-    /// Handles the report that a process has opened the FIFO. That process may be a writer or may be gone, so the
-    /// function returns whether the FIFO still has no reader.
+    /// Handles the report that a process has opened the FIFO. Returns whether the FIFO still has no reader: the process
+    /// may have opened it for writing, or may have exited.
     pub fn goes_on(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}

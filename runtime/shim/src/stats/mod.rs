@@ -1,9 +1,9 @@
 //! The resource usage of a container, as containerd's message for cgroup v1 or v2.
 //!
-//! The same fields are set as in containerd's own shim, with the same meaning. That shim uses
-//! github.com/containerd/cgroups/v3 (3.1.3: `cgroup1/*.go`, and `Stat` in `cgroup2/manager.go`). As in that module
-//! (`cgroups.Mode`), a hybrid host counts as v1. The fields `network` and `cgroup_stats`, which are optional in that
-//! module, are not set here (other programs set them).
+//! containerd's own shim sets the same fields, with the same meaning. It uses the Go module
+//! github.com/containerd/cgroups/v3 (3.1.3: `cgroup1/*.go`, and `Stat` in `cgroup2/manager.go`). As in this module
+//! (`cgroups.Mode`), a hybrid host counts as v1. The fields `network` and `cgroup_stats` are optional in the Go module.
+//! Neither shim sets them; other programs do.
 //!
 //! The kubelet queries each container about every ten seconds. For speed, files are read into one buffer, and their
 //! values are parsed directly into the fields.

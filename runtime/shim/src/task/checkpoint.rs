@@ -1,4 +1,4 @@
-//! Checkpoint: saves a container's processes by criu.
+//! Checkpoint: saves a container's processes with criu.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -1,4 +1,4 @@
-//! Connect and Shutdown: return the shim's identity, and shut it down.
+//! Connect and Shutdown: return the shim's identity, and shut the shim down.
 
 use alloc::string::ToString;
 

@@ -56,7 +56,7 @@ pub(crate) fn remove_unclaimed(
     unmount_after(work.store(place)?.remove_unrecorded(&place.id), rootfs)
 }
 
-/// Unmounts a root filesystem on the host, also if the removal of its container has failed. Returns a worker's answer.
+/// Unmounts a root filesystem on the host, even if the removal of its container has failed. Returns a worker's answer.
 fn unmount_after(removed: Result<(), container::Error>, rootfs: &str) -> Result<Vec<u8>, Failed> {
     container::unmount_on_host(rootfs)?;
     removed?;

@@ -93,7 +93,7 @@ struct Saved {
     has_terminal: bool,
 }
 
-/// Everything except the checkpoint and the configuration that determines how a container is restored.
+/// All input of a restore except the checkpoint and the configuration.
 struct Manner<'a> {
     work: &'a Work,
     env: sys::Args,

@@ -12,7 +12,7 @@ use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};
 
-/// Runs the program, and waits for its execve(2).
+/// Starts the process. The call is answered after the process's execve(2), or after the restore of the container.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = StartRequest::decode(payload).map_err(malformed)?;
     let task = shim.tasks.task(&request.id)?;

@@ -111,8 +111,8 @@ impl<'a> Worker<'a> {
         if !self.is_quiet && self.seed.below(100) >= percent {
             return Ok(());
         }
-        // Cycles without kills leave out a pause that no resume follows: only `delete` removes a container that stays
-        // frozen.
+        // A worker that kills no commands leaves out a pause that no resume follows, because only `delete` removes a
+        // container that stays frozen.
         if self.is_quiet && verbs == [Verb::Pause] {
             return Ok(());
         }

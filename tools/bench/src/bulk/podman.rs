@@ -1,4 +1,5 @@
-//! The same by Podman, which executes the runtimes: its `create` and `start` are timed.
+//! The rounds of `bulk` with Podman, which executes the runtimes. The times are those of
+//! `podman create`, `podman start` and `podman rm`.
 
 use super::Round;
 use crate::options::Bulk;
@@ -14,10 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The factor by which the deadline of a command is longer than that of a runtime.
+/// The factor by which the deadline of a Podman command exceeds the deadline of a runtime's command.
 const LONGER: u32 = 6;
 
-/// Podman with storage, state and configuration of the experiment's own.
+/// A Podman whose storage, state and configuration belong to the experiment, not to the host.
 #[derive(Debug)]
 pub(super) struct Podman {
     /// The directory of its storage and its configuration.
@@ -35,7 +36,8 @@ impl Podman {
     /// Writes Podman's configuration into the stand.
     ///
     /// # Errors
-    /// No podman; a bundle of the user's, whose configuration Podman would not read; those of mkdir(2) and write(2).
+    /// There is no podman in `$PATH`; the options name a bundle, whose configuration Podman would not read; those of
+    /// mkdir(2) and write(2).
     pub(super) fn set_up(options: &Bulk, stand: &Stand) -> Result<Self, Error> {
         if report::program::in_path("podman").is_none() {
             return Err(Error::Unfit("no podman in $PATH".to_owned()));
@@ -64,7 +66,8 @@ impl Podman {
         self.directory.join("containers.conf")
     }
 
-    /// Returns podman with its own options, and with a runtime.
+    /// Returns a `podman` command line with Podman's global options, which select `runtime` and the experiment's
+    /// directories. The caller adds the subcommand.
     fn command(&self, runtime: &Path) -> Command {
         let mut command = Command::new("podman");
         command.arg("--root").arg(self.directory.join("storage"));
@@ -89,7 +92,7 @@ impl Podman {
         command
     }
 
-    /// Executes a command. The inner error is its last words.
+    /// Executes a command, and returns its duration. The error includes the last line that the command wrote to stderr.
     fn execute(&self, mut command: Command, name: &str) -> Result<Duration, String> {
         let file = self.directory.join(format!("{name}.stderr"));
         let errors = File::create(&file).map_err(|error| error.to_string())?;
@@ -101,7 +104,7 @@ impl Podman {
         })
     }
 
-    /// Creates all containers, starts them, and removes them by one command.
+    /// Creates all containers, starts them, and removes all of them with one `podman rm`.
     ///
     /// # Errors
     /// An interrupt. The inner error is Podman's or the runtime's.
@@ -160,7 +163,8 @@ impl Podman {
         times.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
     }
 
-    /// Removes all containers, and waits for the ends of their monitors, which this process has adopted.
+    /// Removes all containers. While the command runs, this process reaps the containers' monitors, which it has
+    /// adopted.
     fn remove_all(&self, runtime: &Path) {
         let mut command = self.command(runtime);
         command.args(["rm", "--all", "--force", "--time", "0"]).stderr(Stdio::null());
@@ -168,8 +172,9 @@ impl Podman {
     }
 }
 
-/// Returns Podman's configuration. Limits that not every host can raise are those that hosts have, and its locks are
-/// files of its own, since all Podmans of a host share the default ones.
+/// Returns Podman's configuration. The ulimits are low, because not every host allows Podman's defaults. Without a pids
+/// controller, there is no limit of pids. The locks are files that belong to this Podman, because all Podmans of a host
+/// share the default locks.
 fn configuration(has_pids: bool) -> String {
     let pids = if has_pids { "" } else { "pids_limit = 0\n" };
     format!(

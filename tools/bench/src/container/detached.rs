@@ -1,4 +1,4 @@
-//! Starts a container's commands without waiting for them: a caller that has many commands running polls them.
+//! Starts a container's commands without waiting for them, for a caller that polls many running commands.
 
 use super::{Container, Fault};
 use crate::process::Failure;

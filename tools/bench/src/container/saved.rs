@@ -52,7 +52,7 @@ impl Container<'_> {
         self.spawn("restore", self.command(&arguments))
     }
 
-    /// Records the pid of the program that was restored by a `restore --detach` that ended with `end`.
+    /// Records the pid of the restored program, after `restore --detach` has ended with `end`.
     ///
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.

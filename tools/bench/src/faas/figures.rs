@@ -64,7 +64,7 @@ pub(super) fn text(
     text
 }
 
-/// The numbers of functions for which there is a table of each function's costs.
+/// The report shows the costs of each function only if the number of functions is in this range.
 const SHOWN: std::ops::RangeInclusive<usize> = 2..=10;
 
 /// Formats the latencies and costs of each function.
@@ -73,7 +73,7 @@ fn by_function(parts: &[Part<'_>], policy: Policy) -> Table {
         ["function", "runtime", "mean, ms", "σ", "p99", "cold, %", "container·s", "MiB·s"];
     let mut table = Table::new(&headings).left(&[0, 1]);
     let mut of: Vec<&Part<'_>> = parts.iter().filter(|part| part.policy == policy).collect();
-    // Runtimes are beside each other for each function.
+    // The rows are sorted by function, so that the runtimes' rows for one function are adjacent.
     let place = |part: &Part<'_>| parts.iter().position(|other| other.function == part.function);
     of.sort_by_key(|part| place(part));
     for part in of {
@@ -202,8 +202,8 @@ pub(super) fn pictures(rows: &[Row], parts: &[Part<'_>]) -> Vec<Picture> {
     pictures
 }
 
-/// Draws what each function's containers take with each policy, by the first runtime. If memory is unknown, their time is
-/// used instead.
+/// Draws the cost of each function's containers with each policy, for the first runtime. The cost is the containers'
+/// memory or, if the memory is unknown, their time.
 fn costs(parts: &[Part<'_>]) -> Option<Picture> {
     let first = parts.first()?.runtime;
     let of = || parts.iter().filter(|part| part.runtime == first);
@@ -220,7 +220,8 @@ fn costs(parts: &[Part<'_>]) -> Option<Picture> {
         .then(|| results::bars(&format!("What each function costs, {first}"), unit, figures))
 }
 
-/// Draws a point for each runtime with each policy. If memory is unknown, the containers' time is used instead.
+/// Draws a point for each runtime with each policy: the cost and the latency. The cost is the containers' memory or, if
+/// the memory is unknown for any point, their time.
 fn trade_off(rows: &[Row]) -> Picture {
     let has_memory = rows.iter().all(|row| row.memory_mib_s.is_some());
     let point = |row: &Row| {

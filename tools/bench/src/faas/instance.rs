@@ -55,7 +55,7 @@ pub(super) enum Event {
     Gone,
 }
 
-/// A slot for a container.
+/// A container that can be started, ended and started again.
 #[derive(Debug)]
 pub(super) struct Instance<'a> {
     container: Container<'a>,
@@ -79,19 +79,19 @@ pub(super) struct Instance<'a> {
     heard: Vec<u8>,
     meter: Option<Meter>,
     pub(super) bill: Bill,
-    /// The functions and resources of the slot's former containers.
+    /// The function and the resources of each former start of the container.
     former: Vec<(usize, Bill)>,
 }
 
-/// The function of a container that has not served any.
+/// The index of the function of a container that has not served any function yet.
 pub(super) const NONE: usize = usize::MAX;
 
 /// The resources that a container uses.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Bill {
-    /// The time from which the resources count.
+    /// The time up to which resources are included in the sums; `None` outside a period.
     since: Option<Instant>,
-    /// The last measurement.
+    /// The last measured memory, in KiB.
     kib: Option<f64>,
     /// The part of the lifetime, in seconds, for which the memory has not been measured yet.
     open_s: f64,
@@ -106,7 +106,7 @@ pub(super) struct Bill {
 }
 
 impl Bill {
-    /// Makes the bill of a container that has ended.
+    /// Makes the bill of an ended container.
     #[cfg(test)]
     pub(super) fn of(seconds: f64, kib_s: f64, measured_s: f64) -> Self {
         Self { seconds, kib_s, measured_s, ..Self::default() }
@@ -180,7 +180,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Returns the functions and resources of all containers so far.
+    /// Returns the function and the resources of each start so far.
     pub(super) fn bills(&self) -> impl Iterator<Item = (usize, Bill)> {
         self.former.iter().copied().chain([(self.function, self.bill)])
     }
@@ -236,7 +236,7 @@ impl<'a> Instance<'a> {
     ) -> Result<(), String> {
         self.work = Some(invocation);
         self.overdue = Some(Instant::now() + takes + deadline);
-        // A shell's read has a resolution of milliseconds; a timeout of 0 means not to read at all.
+        // The shell's `read -t` has a resolution of milliseconds. With a timeout of 0, it would return at once.
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
         match write(stdin, line.as_bytes()) {

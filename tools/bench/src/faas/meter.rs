@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The method of measuring memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum By {
-    /// The charge of the container's cgroup.
+    /// The memory charged to the container's cgroup.
     #[serde(rename = "charged to the container's cgroup")]
     Charged,
     /// The proportional set size of the container's process: resident memory, with shared pages divided by the number
@@ -28,13 +28,13 @@ impl By {
     }
 }
 
-/// A source of a container's memory, which can be read repeatedly.
+/// A file that shows a container's memory usage, and can be read repeatedly.
 #[derive(Debug)]
 pub(super) enum Meter {
-    /// The file with the charge of the container's cgroup.
+    /// The file that shows the memory charged to the container's cgroup.
     Charged(File),
     /// The file `smaps_rollup` of the container's process. The file is opened for each reading, because an open file
-    /// shows the address space that the process had at the open, even after an exec.
+    /// shows the address space that the process had when the file was opened, even after an exec.
     Resident(PathBuf),
 }
 
@@ -73,7 +73,8 @@ impl Meter {
     }
 }
 
-/// Returns the file with a cgroup's charge, for a line of /proc/PID/cgroup; `None` for other hierarchies.
+/// Returns the file that shows the memory charged to a cgroup, for a line of /proc/PID/cgroup; `None` if the line is of
+/// a hierarchy without the memory controller.
 fn charged(line: &str) -> Option<String> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);

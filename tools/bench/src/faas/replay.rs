@@ -48,16 +48,17 @@ pub(super) struct Replayed {
     pub(super) reason: Option<String>,
     /// The number of started containers, including the initial stock.
     pub(super) started: usize,
-    /// The maximum number of containers at a time, until they are deleted.
+    /// The maximum number of containers at a time. A container counts until it is deleted.
     pub(super) most: usize,
-    /// The maximum number of busy containers at a time, after the first 30 % of the time.
+    /// The maximum number of busy containers at a time, after the first 30 % of the replay.
     pub(super) busy_late: usize,
     /// The sum of the containers' lifetimes, from their start until the exit of their program, in
     /// seconds.
     pub(super) container_s: f64,
-    /// The containers' memory multiplied by `container_s`, in MiB·s, if known.
+    /// The containers' memory multiplied by their lifetimes, in MiB·s, if known.
     pub(super) mib_s: Option<f64>,
-    /// The resources of each function's containers. A container in stock that serves none has no function.
+    /// The resources of each function's containers. A container in stock that serves no invocation belongs to no
+    /// function.
     pub(super) functions: Vec<Bill>,
     /// The method by which memory was measured.
     pub(super) by: Option<By>,

@@ -110,7 +110,7 @@ fn regular(options: &Faas, random: &mut Random) -> Result<Workload, Error> {
     });
     let all = if options.regular.is_empty() { &table[..] } else { &options.regular };
     let duration = options.duration.unwrap_or(MINUTE);
-    // The end of the replay, in the time of the functions, before `speed` is applied.
+    // The end of the replay, in seconds of the workload's own time, before `speed` is applied.
     let end = duration.as_secs_f64() * options.speed;
     let (mut functions, mut invocations) = (Vec::new(), Vec::new());
     for (at, of) in all.iter().enumerate() {

@@ -23,7 +23,7 @@ pub(super) struct Perf {
 }
 
 impl Perf {
-    /// Starts perf, ready to record this process and all its future children into a file in `directory`.
+    /// Starts perf, and waits until it records this process and all its future children into a file in `directory`.
     ///
     /// # Errors
     /// perf is missing, or the kernel forbids it.
@@ -42,8 +42,8 @@ impl Perf {
         };
         let (to, from) = (open(&commands)?, open(&answers)?);
         let mut perf = Command::new("perf");
-        // Uses the CPUs' clocks, because virtual machines often have no performance counters. perf records nothing
-        // until the command "enable".
+        // The samples are taken by the event cpu-clock, because virtual machines often have no performance counters.
+        // perf records nothing until the command "enable".
         perf.args(["record", "--quiet", "-e", "cpu-clock", "-g", "--delay=-1", "-F"])
             .arg(frequency.to_string())
             .args(["-p", &std::process::id().to_string(), "-o"])
@@ -86,7 +86,7 @@ impl Perf {
         }
     }
 
-    /// Waits for a moment for an acknowledgement; returns whether it has arrived.
+    /// Waits a short time for an acknowledgement, and returns whether it has arrived.
     fn has_answered(&self) -> Result<bool, Error> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };

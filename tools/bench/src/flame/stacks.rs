@@ -165,7 +165,8 @@ fn function(line: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a stack contains the kernel: a system call, a fault, an interrupt, or the start of a new process.
+/// Returns whether a stack contains functions of the kernel: those of a system call, a fault, an interrupt, or the
+/// start of a new process.
 fn has_kernel(stack: &[String]) -> bool {
     let entries = [
         "entry_SYSCALL",

@@ -22,7 +22,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Creates the parent, with a larger CPU weight than all other cgroups of the host.
+    /// Creates the parent, with the maximum CPU weight.
     ///
     /// # Errors
     /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.

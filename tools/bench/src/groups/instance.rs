@@ -111,14 +111,14 @@ fn tick(line: &str) -> Option<Tick> {
     Some(Tick { at_ms: words.next()??, count: words.next()??, p99_us: words.next()?? })
 }
 
-/// Returns the transactions per second of each interval that lies within a time span, in ms since 1970. The instance's
-/// first interval is omitted, because its beginning is unknown.
+/// Returns the transactions per second of each interval that lies between the times `from` and `to`, in ms since 1970.
+/// The instance's first interval is omitted, because its beginning is unknown.
 pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
     let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
     both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()
 }
 
-/// Returns the median of the intervals' 99th percentiles within a time span.
+/// Returns the median of the 99th percentiles of the intervals that end between the times `from` and `to`.
 pub(super) fn p99(ticks: &[Tick], from: f64, to: f64) -> Option<f64> {
     let is_in = |tick: &&Tick| tick.at_ms >= from && tick.at_ms <= to && tick.count > 0.0;
     let mut times: Vec<f64> = ticks.iter().filter(is_in).map(|tick| tick.p99_us).collect();

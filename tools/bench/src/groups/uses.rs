@@ -17,10 +17,10 @@ const ALL: &str = "all";
 /// The time that instances need to reach their full speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The time that is ignored after a change.
+/// The maximum time between two checks for an interrupt, and between two calls of `watch` in [`wait`].
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// A use in progress.
+/// The parent group, the options and the properties of the host that all uses share.
 pub(super) struct Site<'a> {
     pub ground: &'a Ground,
     pub options: &'a Groups,
@@ -257,7 +257,8 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Runs instances side by side for one state: each in an existing group of its own, or all in one group.
+    /// Runs instances side by side for one state. If `apart`, each runs in the existing group with its name; otherwise,
+    /// all run in one group.
     fn together(
         &self,
         shown: &mut Shown,
@@ -371,7 +372,7 @@ fn row(of: Use, state: &str, instance: &str, ticks: &[Tick], from: f64, to: f64)
     }
 }
 
-/// Waits; calls `watch` with the time, in ms since 1970, ten times per second.
+/// Waits for `time`. Ten times per second, calls `watch` with the current time in ms since 1970.
 fn wait(time: Duration, watch: &mut dyn FnMut(f64)) -> Result<(), Error> {
     let due = Instant::now() + time;
     while let Some(left) = due.checked_duration_since(Instant::now()) {

@@ -25,9 +25,9 @@ const TOUCHED: usize = 16;
 const PAGE: usize = 4096;
 /// The interval of reports.
 const TICK: Duration = Duration::from_millis(100);
-/// The number of time classes per doubling.
+/// Times are counted in logarithmic classes. This is the number of classes per doubling of the time.
 const FINE: u64 = 8;
-/// The number of time classes, up to about 4 minutes.
+/// The number of time classes. The last class begins at about 4 minutes.
 const CLASSES: usize = 8 * 38;
 
 /// The number of words in a page.
@@ -172,7 +172,7 @@ impl Done {
     }
 }
 
-/// Returns the class of a time: the logarithm of the time in nanoseconds.
+/// Returns the class of a time: the binary logarithm of its nanoseconds, times [`FINE`].
 fn class(time: Duration) -> usize {
     let ns = time.as_nanos().max(1) as f64;
     ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)

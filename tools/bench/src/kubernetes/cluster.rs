@@ -95,10 +95,10 @@ impl Cluster {
         self.call(&["create", "-f", "-"], &list.to_string(), SOON * 2).map(|_| ())
     }
 
-    /// Waits until all pods are ready, or until the object meets a condition.
+    /// Waits until the objects that `object` names meet `condition`, such as `Ready`.
     ///
     /// # Errors
-    /// If they are not ready within the deadline; kubectl's error.
+    /// The condition is not met within the deadline; kubectl's error.
     pub(super) fn wait(
         &self,
         condition: &str,
@@ -123,7 +123,7 @@ impl Cluster {
         self.call(&words, "", deadline + SOON).map(|_| ())
     }
 
-    /// Returns the specification of a pod with one container, which runs `script` by sh.
+    /// Returns the specification of a pod with one container, which runs `script` with sh.
     pub(super) fn pod_of(&self, class: &str, script: &str, restart: &str) -> Value {
         json!({
             "runtimeClassName": class,
@@ -140,13 +140,13 @@ impl Cluster {
         })
     }
 
-    /// Calls kubectl before pods exist.
+    /// Calls kubectl like [`Self::call`]. A failure is an error of the experiment, rather than of one RuntimeClass.
     fn must(&self, words: &[&str]) -> Result<String, Error> {
         let said = self.call(words, "", SOON);
         said.map_err(|reason| Error::Unfit(format!("kubectl {}: {reason}", words.join(" "))))
     }
 
-    /// Calls kubectl; returns its output. The inner error is the last line that it wrote.
+    /// Calls kubectl; returns its output. The error is the last line that kubectl wrote to standard error.
     fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, String> {
         let files = [file(input), file(""), file("")];
         let [Ok(input), Ok(mut output), Ok(mut errors)] = files else {

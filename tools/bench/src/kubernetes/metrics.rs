@@ -66,7 +66,7 @@ impl Histogram {
     }
 }
 
-/// Returns the upper bound among a bucket's labels.
+/// Returns a bucket's upper bound, which is its label `le`.
 fn bound(labels: &str) -> Option<f64> {
     let rest = labels.split_once("le=\"")?.1;
     match rest.split_once('"')?.0 {

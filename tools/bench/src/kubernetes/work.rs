@@ -29,7 +29,7 @@ const POD_START: &str = "kubelet_pod_start_sli_duration_seconds";
 /// The kubelet's histograms of calls to the container runtime.
 const CALLS: &str = "kubelet_runtime_operations_duration_seconds";
 
-/// Does the work once with pods of the class, and removes them.
+/// Performs the work `load` once with pods of the RuntimeClass `class`, and removes the pods.
 ///
 /// # Errors
 /// Errors of the harness itself, and an interrupt; the inner error is the reason why the class is excluded.
@@ -90,7 +90,7 @@ impl Moment {
     }
 }
 
-/// Returns a label of [`CALLS`].
+/// Returns the label that selects the operation `name` in [`CALLS`].
 fn call(name: &str) -> String {
     format!("operation_type=\"{name}\"")
 }
@@ -257,7 +257,7 @@ fn is_calm(rates: &[f64]) -> bool {
     }
 }
 
-/// Waits, or returns at an interrupt.
+/// Waits for `time`. Fails at an interrupt.
 fn pause(time: Duration) -> Result<(), Error> {
     let due = Instant::now() + time;
     while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())

@@ -20,8 +20,9 @@ pub(super) fn distinct<T: PartialEq>(rows: &[Row], of: impl Fn(&Row) -> T) -> Ve
     values
 }
 
-/// Formats the median and the 90th percentile of every case. The median is compared with that of the same way for the
-/// fewest layers, and the first way's with it for the same layers.
+/// Formats the median and the 90th percentile of every case, and two ratios. The column `fewest = 1` has the median
+/// divided by the median of the same way with the first number of layers. The column `÷ it` has the median of the first
+/// way with the same number of layers, divided by this case's median.
 pub(super) fn latencies(rows: &[Row], count: usize) -> String {
     let mut text = String::new();
     let first = rows.first().map(|row| row.case.way()).unwrap_or_default();

@@ -80,8 +80,8 @@ pub(super) fn text(counted: &[Counted]) -> String {
     let headings: Vec<&str> =
         [title.as_str(), "by"].into_iter().chain(headings.iter().map(String::as_str)).collect();
     let mut table = Table::new(&headings);
-    // A mount per layer, the overlay's mount, and an unmount per layer. All of this happens twice: to look up the
-    // user's name, and for the container.
+    // Up to 2.1, containerd makes a mount per layer and the overlay's mount, and then an unmount per layer. It does all
+    // this twice: to look up the user's name, and for the container.
     for name in ["containerd up to 2.1", "containerd 2.2", "containerd 2.3"] {
         let cells = layers.iter().map(|&layers| {
             let layers = layers as u64;

@@ -93,7 +93,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the rounds after each pause.
+    /// Returns the rounds for each pause.
     pub fn by_pause(&self) -> impl Iterator<Item = Rounds> + '_ {
         let Self { rounds, warm_up, pause } = self;
         pause.iter().map(|&pause| Rounds { warm_up: *warm_up, timed: *rounds, pause })

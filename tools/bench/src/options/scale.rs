@@ -6,9 +6,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The greatest number of pods of one simulation.
+/// The maximum number of pods of one simulation.
 pub const MOST_PODS: u64 = 1_000_000;
-/// The greatest number of nodes, and of CPUs of a node.
+/// The maximum number of nodes, and of CPUs of a node.
 pub const MOST_NODES: u64 = 100_000;
 
 /// `scale`.
@@ -111,16 +111,16 @@ impl Scale {
     }
 }
 
-/// A figure that the user gives, of one runtime or of all.
+/// A figure that an option gives, for one runtime or for all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
-    /// The runtime.
+    /// The runtime; `None` for all runtimes.
     pub name: Option<String>,
     /// The figure.
     pub value: f64,
 }
 
-/// Returns the number in `text` if `fits` accepts it. No figure of a node is above the limit.
+/// Returns the number in `text`, if `fits` accepts the number. The limit of 1e9 is greater than any figure of a node.
 fn number(text: &str, fits: fn(f64) -> bool, range: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite() && fits(*value));
     value.filter(|value| *value <= 1e9).ok_or_else(|| format!("a number {range}, up to 1e9"))

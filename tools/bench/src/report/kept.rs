@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// The subdirectory of the parts.
+/// The subdirectory of the parts' results.
 pub(super) const PLACE: &str = "parts";
 
 /// The subdirectory of results from a virtual machine.

@@ -1,4 +1,4 @@
-//! `report`: reproduces the experiments of papers and articles here, on one page.
+//! `report`: reproduces the experiments of papers and articles on this host, and shows the results on one page.
 //!
 //! | part | what |
 //! |---|---|
@@ -9,8 +9,9 @@
 //! | `written` | reads a page's JSON, to make the page again |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
-//! the page names reproduces its figures. The result of a part is kept, and the part is not run again. Some parts would
-//! change the host, or lack something on it: the page shows their results from a virtual machine, if there are any.
+//! the page shows reproduces the part's figures. The result of a finished part is kept, and the part is not run again.
+//! Some experiments would change the host, or need something that the host lacks. The page shows the results of these
+//! experiments from a virtual machine, if there are any.
 
 mod execute;
 mod kept;
@@ -94,7 +95,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the page from the JSON of an earlier one.
+/// Writes the page from the JSON of an earlier page.
 fn again(file: &Path, directory: &Path) -> Result<(), Error> {
     let page = written::read(file)?;
     fs::create_dir_all(directory).map_err(Error::at("make", directory))?;

@@ -39,9 +39,9 @@ pub(super) struct Section {
     pub record: Value,
     /// The excluded entrants, and the reasons.
     pub failures: Value,
-    /// Names of picture files, in the directory.
+    /// The names of the picture files, in the directory of the page.
     pub pictures: Vec<String>,
-    /// The contents of these files (SVG).
+    /// The contents of the picture files (SVG).
     #[serde(skip)]
     pub drawn: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub(super) enum State {
     NotHere(String),
 }
 
-/// A figure.
+/// A row of a section's table: one quantity, with its published and its measured figures.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     pub what: String,
@@ -247,7 +247,7 @@ impl Section {
         Some(parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(". "))
     }
 
-    /// Returns the excluded entrants.
+    /// Returns a sentence about each excluded entrant.
     pub(super) fn out(&self) -> Vec<String> {
         let all = self.failures.as_array().into_iter().flatten();
         all.filter_map(|out| {
@@ -280,7 +280,7 @@ impl Row {
         cells.join(", ")
     }
 
-    /// Returns the published figure with its subject.
+    /// Returns the published figures, each with its subject.
     pub(super) fn published(&self) -> String {
         let one = |it: &Published| match it.of {
             "" => it.text.to_owned(),

@@ -19,7 +19,7 @@ pub struct Paper {
     pub parts: &'static [Part],
 }
 
-/// A figure or a table of the paper.
+/// A part of the paper, such as a diagram or a table.
 #[derive(Debug)]
 pub struct Part {
     /// The name of the part in options.
@@ -42,22 +42,22 @@ pub struct Part {
 pub enum Way {
     /// By an experiment.
     Command(Command),
-    /// By a script that runs an experiment in a virtual machine, because it would change this host, or because this host
-    /// lacks something.
+    /// By a script that runs an experiment in a virtual machine, because the experiment would change this host, or
+    /// needs something that this host lacks.
     Guest(Guest),
     /// Not reproduced by this command; the text gives the reason and the alternative.
     Nothing(&'static str),
 }
 
-/// A script of dayfly's source whose results the report shows, if they are in the directory `guest` of the report's own
-/// directory.
+/// A script in dayfly's source. The report shows the script's results if they are in the subdirectory `guest` of the
+/// report's directory.
 #[derive(Debug)]
 pub struct Guest {
     /// The script with its options; the next argument is the directory for the results.
     pub script: &'static str,
     /// The name of the files with the results, without their extensions: JSON and a picture.
     pub file: &'static str,
-    /// Why the experiment runs in a virtual machine.
+    /// The reason why the experiment runs in a virtual machine.
     pub why: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl Guest {
         format!("{} DIR/{}", self.script, super::kept::GUEST)
     }
 
-    /// Returns what the report says without the results.
+    /// Returns the report's text about the missing results.
     #[must_use]
     pub fn missing(&self) -> String {
         format!(
@@ -125,7 +125,7 @@ pub enum Effort {
     Full,
 }
 
-/// A figure.
+/// A line of a part: one quantity, with its published figures and the rule for the measured figure.
 #[derive(Debug)]
 pub struct Line {
     /// The name of the measured quantity.
@@ -150,13 +150,13 @@ pub struct Published {
 }
 
 impl Published {
-    /// Makes a number in the unit of the line.
+    /// Makes a published figure whose `number` is in the unit of the line.
     #[must_use]
     pub const fn number(text: &'static str, number: f64, of: &'static str) -> Self {
         Self { text, number: Some(number), of }
     }
 
-    /// Makes a figure in any other unit.
+    /// Makes a published figure without a number in the unit of the line.
     #[must_use]
     pub const fn text(text: &'static str, of: &'static str) -> Self {
         Self { text, number: None, of }

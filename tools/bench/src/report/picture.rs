@@ -4,12 +4,12 @@ use super::page::Row;
 use crate::Error;
 use chart::{Bars, Picture};
 
-/// The ratio between figures from which the smaller figures are drawn in a separate picture.
+/// If the ratio between two figures exceeds this number, the figures are drawn in separate pictures.
 const APART: f64 = 20.0;
 
-/// Draws bars for each line that has a published and a measured number in the unit of the first
-/// line with a published number; `None` if there is no such line. Lines with very different values
-/// are drawn in separate pictures, one below the other.
+/// Draws bars for each line that has both a published and a measured number, if its unit is that of the first line with
+/// a published number. Returns `None` if there is no such line. Lines with very different values are drawn in separate
+/// pictures, one below the other.
 pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
     let Some(unit) = lines.iter().find(|row| has_number(row)).map(|row| row.unit) else {
         return Ok(None);

@@ -22,7 +22,7 @@ pub struct Take {
     /// The JSON pointer (RFC 6901) to the list of rows. It may contain one `*`, which stands for every element of a
     /// list.
     pub rows: &'static str,
-    /// The selected rows: keys and their required values.
+    /// The keys, with their values, that a row must have to be selected.
     pub only: &'static [(&'static str, &'static str)],
     /// The key that names the entrant.
     pub by: &'static str,
@@ -125,7 +125,7 @@ impl Figure {
                 Summary::of(&samples).map(|all| (all.median, interval))
             }
             Self::Mean(key) => sum_up(key).map(|all| {
-                // The mean of this many samples is normally distributed.
+                // The interval assumes that the mean is normally distributed, so it needs enough samples.
                 let half = 1.96 * all.deviation / (all.count as f64).sqrt();
                 let enough = all.count >= bootstrap::FEWEST_ROUNDS;
                 (all.mean, enough.then_some([all.mean - half, all.mean + half]))

@@ -116,8 +116,8 @@ fn section(
 }
 
 impl Old {
-    /// Returns the name of the picture that the experiment has drawn. The picture of published figures, if there is one,
-    /// comes before it.
+    /// Returns the name of the picture that the experiment has drawn. In the list of pictures, the picture of published
+    /// figures comes first, if there is one.
     fn own_picture(&self, part: &Part) -> Option<&String> {
         let draws = match &part.way {
             Way::Command(command) => command.draws,
@@ -139,7 +139,7 @@ impl Old {
                 cells.extend(row.measured.iter().cloned());
                 return false;
             }
-            // Many entrants are below each other, with their names in the rows.
+            // If there are many entrants, each entrant has a row of its own, whose text ends with the entrant's name.
             let rest = row.what.strip_prefix(line.what).and_then(|rest| rest.strip_prefix(", "));
             match (rest, row.measured.as_slice()) {
                 (Some(name), [cell]) if cell.name == "here" => {

@@ -31,9 +31,9 @@ impl Reports {
         Ok(Self { directory })
     }
 
-    /// Removes an earlier report and calls `begin`, which starts a command. Waits until the program
-    /// reports, and until the command exits. The sample's time ends with the report. `learn` is
-    /// called with the command's exit.
+    /// Removes an earlier report and calls `begin`, which starts a command. Waits until the program reports, and until
+    /// the command exits. The sample's time ends with the report. `learn` is called with the exit status or the signal
+    /// that ended the command.
     ///
     /// # Errors
     /// The inner error is the runtime's failure, or a program that does not report in time.
@@ -60,7 +60,7 @@ impl Reports {
             learn(end)?;
             let wall = match reported.map_err(wrong)? {
                 true => wall,
-                // The command had ended before.
+                // The command ended before the program reported.
                 false => {
                     await_one(&mut [PollFd::new(&watch, PollFlags::IN)], since, deadline)
                         .map_err(wrong)?;

@@ -12,7 +12,7 @@ const FILE: &str = "stats-restore";
 const LOG: &str = "restore.log";
 /// The number of waits that are shown.
 const WAITS: usize = 3;
-/// The two magic numbers and the length before the message.
+/// The size of the header before the message: two magic numbers, and the length of the message.
 const HEADER: usize = 12;
 
 /// Reads the statistics of a restore from criu's work directory.

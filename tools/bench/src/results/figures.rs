@@ -116,7 +116,7 @@ pub(crate) fn text(figures: &[Figure], first: &str) -> String {
     text + &verdicts(figures, first)
 }
 
-/// Formats the ratio alone, for figures with few samples.
+/// Formats the ratio without an interval, for figures with few samples.
 fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
     let base = group.iter().find(|it| it.entrant == first).and_then(|it| it.summary);
     match (base, of.summary) {

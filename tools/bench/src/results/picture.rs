@@ -46,7 +46,7 @@ pub(crate) fn bars(
     Picture::Bars(bars)
 }
 
-/// Draws the distribution of times in microseconds: percentages of each class, on a scale of milliseconds.
+/// Draws the distribution of times, which are in microseconds: the percentage of each class, over milliseconds.
 pub(crate) fn distribution<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,

@@ -93,7 +93,7 @@ pub fn verdicts(rows: &[Row], first: &str) -> String {
     table.to_string()
 }
 
-/// Formats a ratio and its interval, or that there is no significant difference.
+/// Formats a ratio and its interval. If the interval includes 1, a text replaces the ratio.
 pub(crate) fn judged(ratio: Estimate) -> [String; 2] {
     let interval = format!("[{:.3} {:.3}]", ratio.low, ratio.high);
     if ratio.differs_from(1.0) {

@@ -1,4 +1,5 @@
-//! What a node can do in the long run, and how many pods it holds, by simple division.
+//! The limits of one node, computed by division: how many pods it starts per second in the long run, and how many pods
+//! it holds.
 
 use super::figures::Figures;
 use crate::options::Scale;
@@ -11,7 +12,7 @@ pub(super) struct Bound {
     pub(super) most: f64,
 }
 
-/// Returns the smallest limit; of equal ones, the first.
+/// Returns the smallest limit; if several are equal, the first of them.
 pub(super) fn smallest(bounds: &[Bound]) -> Option<Bound> {
     bounds
         .iter()
@@ -19,7 +20,7 @@ pub(super) fn smallest(bounds: &[Bound]) -> Option<Bound> {
         .reduce(|least, other| if other.most < least.most { other } else { least })
 }
 
-/// Returns the starts a second of a node with `cores` CPUs by each of its limits.
+/// Returns the starts per second that each of its limits allows a node with `cores` CPUs.
 pub(super) fn rates(options: &Scale, of: &Figures, cores: usize) -> Vec<Bound> {
     let (start, lock) = (of.start_cpu_ms.value / 1e3, of.lock_ms.value / 1e3);
     let mut bounds = vec![
@@ -35,7 +36,7 @@ pub(super) fn rates(options: &Scale, of: &Figures, cores: usize) -> Vec<Bound> {
     bounds
 }
 
-/// Returns the pods that a node with `cores` CPUs and `memory_mib` holds by each of its limits.
+/// Returns the number of pods that each of its limits allows a node with `cores` CPUs and `memory_mib` MiB of memory.
 pub(super) fn holds(options: &Scale, of: &Figures, cores: usize, memory_mib: usize) -> Vec<Bound> {
     let pod_kib = of.memory_kib.value + options.pod_memory.unwrap_or(0) as f64;
     // A pod's probes take this share of one CPU.
@@ -50,7 +51,7 @@ pub(super) fn holds(options: &Scale, of: &Figures, cores: usize, memory_mib: usi
     bounds
 }
 
-/// Returns the CPUs that the probes of a pod take.
+/// Returns the number of CPUs that the probes of one pod use on average.
 pub(super) fn probed(options: &Scale, of: &Figures) -> f64 {
     match options.interval.as_secs_f64() {
         interval if interval > 0.0 => of.probe_cpu_ms.value / 1e3 / interval,

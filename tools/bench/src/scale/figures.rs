@@ -1,15 +1,15 @@
-//! The figures that the simulation is fed with: read from the JSON of other experiments, or given.
+//! The input figures of the simulation, which are read from the JSON of other experiments or given by options.
 
 use super::read::{File, Found, Kind};
 use crate::Error;
 use crate::options::{Given, Scale};
 use serde::Serialize;
 
-/// A figure and where it comes from.
+/// A figure and its source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figure {
     pub(super) value: f64,
-    /// A file, or an option.
+    /// The name of a file or of an option.
     pub(super) source: String,
 }
 
@@ -17,15 +17,15 @@ pub(super) struct Figure {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
     pub(super) runtime: String,
-    /// CPU time of a start on the node, that under the lock included.
+    /// The CPU time of a start on the node, including the time under the lock.
     pub(super) start_cpu_ms: Figure,
     pub(super) lock_ms: Figure,
-    /// Memory of a pod's shim.
+    /// The memory of a pod's shim.
     pub(super) memory_kib: Figure,
     pub(super) probe_cpu_ms: Figure,
 }
 
-/// How a figure is given, and which command measures it.
+/// A figure that every runtime needs: the option that gives the figure, and the command that measures it.
 struct Wanted {
     kind: Kind,
     option: &'static str,
@@ -61,7 +61,7 @@ const PROBE: Wanted = Wanted {
 /// Gathers the figures of all runtimes that files or options name.
 ///
 /// # Errors
-/// A figure that was neither measured nor given; a part that is greater than the whole.
+/// A figure was neither measured nor given; the time under the lock is greater than that of the whole start.
 pub(super) fn gather(options: &Scale, files: &[File]) -> Result<Vec<Figures>, Error> {
     let found: Vec<&Found> = files.iter().flat_map(|file| &file.found).collect();
     let names = names(options, files);
@@ -87,7 +87,8 @@ pub(super) fn gather(options: &Scale, files: &[File]) -> Result<Vec<Figures>, Er
         .collect()
 }
 
-/// Returns the names of the runtimes: those whose starts were measured in a cluster, else all.
+/// Returns the names of the runtimes for which the CPU time of a start was measured or given. If there are none,
+/// returns the names of all runtimes that files or options name, or else `pods`.
 fn names(options: &Scale, files: &[File]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| {
@@ -117,8 +118,8 @@ fn names(options: &Scale, files: &[File]) -> Vec<String> {
     names
 }
 
-/// Returns a figure of the runtime: the last one given for it, else the last one given for all, else the last one
-/// measured.
+/// Returns a figure of the runtime. A value given for this runtime is preferred to a value given for all runtimes, and
+/// that to a measured value. Of several values, the last is used.
 fn figure(
     runtime: &str,
     wanted: &Wanted,

@@ -1,8 +1,8 @@
-//! `scale`: what larger nodes and clusters would do, by a simulation.
+//! `scale`: simulates how larger nodes and clusters start pods.
 //!
 //! | part | what |
 //! |---|---|
-//! | [`read`], [`figures`] | figures from other experiments' JSON, and given ones |
+//! | [`read`], [`figures`] | figures from other experiments' JSON, or from options |
 //! | [`capacity`] | the limits of one node in the long run |
 //! | [`station`], [`simulation`] | the simulation of a burst |
 //! | [`tell`] | tables, CSV, pictures |
@@ -34,35 +34,35 @@ use simulation::{Ran, Setup, Waits};
 use station::Limit;
 use std::path::Path;
 
-/// The greatest number of pods of all simulations of one command: a minute or two of one CPU.
+/// The maximum number of pods in all simulations of one command. These take a minute or two of CPU time.
 const MOST_PODS: usize = 20_000_000;
-/// Requests that create and bind a pod.
+/// The number of requests that create and bind a pod.
 const OTHER_CALLS: f64 = 2.0;
 
-/// What a burst did.
+/// The results of a burst of pods.
 #[derive(Debug, Serialize)]
 struct Burst {
     pods: usize,
-    /// Pods that became ready.
+    /// The number of pods that became ready.
     ready: usize,
-    /// Pods for which no node had room.
+    /// The number of pods for which no node had room.
     pending: usize,
     /// The time from a pod's creation until it was ready, in seconds.
     p50_s: Option<f64>,
     p99_s: Option<f64>,
     mean_s: Option<f64>,
-    /// When the last pod was ready, in seconds since the beginning.
+    /// The time at which the last pod was ready, in seconds since the beginning.
     last_s: Option<f64>,
-    /// When the kubelet had sent its last event about a start.
+    /// The time at which the kubelet sent its last event about a start.
     last_event_s: f64,
     /// The sums of all pods' waiting times, in seconds.
     waits_s: Waits,
-    /// The sum of all pods' times without waiting.
+    /// The sum of all pods' start times without the waiting times of `waits_s`, in seconds.
     own_s: f64,
     waits_for: &'static str,
 }
 
-/// A node of some size.
+/// The results of a node of one size.
 #[derive(Debug, Serialize)]
 struct NodeRow {
     runtime: String,
@@ -74,7 +74,7 @@ struct NodeRow {
     burst: Burst,
 }
 
-/// A cluster of some size.
+/// The results of a cluster of one size.
 #[derive(Debug, Serialize)]
 struct ClusterRow {
     runtime: String,
@@ -84,7 +84,7 @@ struct ClusterRow {
     burst: Burst,
 }
 
-/// The model beside what was measured, on a node like the measured one.
+/// A measured burst, and the model's results for a node like the measured one.
 #[derive(Debug, Serialize)]
 struct Check {
     runtime: String,
@@ -96,20 +96,20 @@ struct Check {
     model_mean_s: Option<f64>,
 }
 
-/// Where a node stops being the bottleneck.
+/// The sizes above which a node's CPUs, and a cluster's nodes, are no longer the bottleneck.
 #[derive(Debug, Serialize)]
 struct Crossing {
     runtime: String,
-    /// The CPUs that a node needs for its other limits; with fewer, its CPUs are the limit.
+    /// The number of CPUs with which a node reaches its other limits. With fewer, its CPUs are the limit.
     cpus: Option<f64>,
-    /// The limit of a node with more.
+    /// The limit of a node that has more CPUs than `cpus`.
     then: Option<Bound>,
-    /// The smallest number of nodes, each with the most CPUs, whose starts a second reach the cluster's limit.
+    /// The smallest number of nodes, each with the largest number of CPUs, that reach the cluster's limit together.
     nodes: f64,
     cluster: Bound,
 }
 
-/// Everything that comes out.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Results {
     memory_mib: usize,
@@ -119,7 +119,7 @@ struct Results {
     clusters: Vec<ClusterRow>,
     crossings: Vec<Crossing>,
     checks: Vec<Check>,
-    /// Moments at which pods were ready in the largest cluster, by runtime.
+    /// For each runtime, the times at which pods became ready in the largest cluster, in seconds.
     #[serde(skip)]
     curves: Vec<(String, Vec<f64>)>,
 }
@@ -127,7 +127,8 @@ struct Results {
 /// Executes the command.
 ///
 /// # Errors
-/// A file that is not such a JSON, a figure that is missing, too many pods; a file that can't be written; an interrupt.
+/// A file does not have the format; a figure is missing; there are too many pods; a file can't be written; an
+/// interrupt.
 pub fn command(options: &Scale) -> Result<(), Error> {
     options.forms.check_directories()?;
     let files: Result<Vec<File>, Error> =
@@ -135,7 +136,7 @@ pub fn command(options: &Scale) -> Result<(), Error> {
     let results = simulate(options, files?)?;
     let record = Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
     let outcome = Outcome {
-        // The present host has nothing to do with the results.
+        // The results do not depend on this host, so its circumstances are not printed.
         document: Some(tell::text(options, &results)),
         json: vec![("scale", results::value(&results)?)],
         csv: tell::csv(&results),
@@ -242,7 +243,7 @@ fn sorted(numbers: &[usize]) -> Vec<usize> {
     numbers
 }
 
-/// Returns the limits of a cluster, whatever its nodes, in pods a second.
+/// Returns the limits of a cluster that do not depend on its nodes, in pods per second.
 fn cluster_limits(options: &Scale) -> Vec<Bound> {
     let calls = OTHER_CALLS + options.kubelet_calls + options.events;
     let api = options.api_rate.map(|rate| Bound { by: "API server", most: rate / calls });
@@ -263,7 +264,7 @@ fn setup(
         cores: cores as f64,
         pods,
         rate: options.rate,
-        // The limit max-pods is always there, and a whole number.
+        // The number is whole and finite, because max-pods is always one of the limits.
         holds: holds as usize,
         parallel: of.start_cpu_ms.value / 1e3 - locked,
         locked,
@@ -298,7 +299,7 @@ fn burst(ran: &Ran) -> Burst {
     }
 }
 
-/// Returns what pods wait for longest in sum; nothing if their starts themselves take longer.
+/// Returns the resource for which all pods together wait longest, or `-` if their starts without waits take longer.
 fn waits_for(ran: &Ran) -> &'static str {
     let Waits { api_server, scheduler, kubelet, cpu, lock } = ran.waits;
     let all = [
@@ -326,7 +327,7 @@ fn crossing(options: &Scale, of: &Figures, cores: usize) -> Option<Crossing> {
     })
 }
 
-/// Simulates the measured burst itself.
+/// Simulates the burst that was measured, in order to compare the model with the measurement.
 fn check(
     options: &Scale,
     of: &Figures,

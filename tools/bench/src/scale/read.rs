@@ -8,10 +8,10 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// The greatest file that is read, in bytes. That of an hour's measurement has a few megabytes.
+/// The maximum size of a file, in bytes. A measurement of an hour writes a few megabytes.
 const MOST: u64 = 64 << 20;
 
-/// What a figure is.
+/// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -19,9 +19,10 @@ pub(super) enum Kind {
     LockMs,
     MemoryKib,
     ProbeCpuMs,
-    /// Measured with many pods at once on one node, until all were ready, in s: the model is compared with it.
+    /// The time until all of many pods, created at once on one node, were ready, in s. The model is compared with this
+    /// time.
     AllReadyS,
-    /// The kubelet's mean time of a pod's start in this burst, in s.
+    /// The mean time of a pod's start in this burst, measured by the kubelet, in s.
     MeanS,
 }
 
@@ -31,14 +32,14 @@ pub(super) struct Found {
     pub(super) runtime: String,
     pub(super) kind: Kind,
     pub(super) value: f64,
-    /// The number of pods that the figure is about.
+    /// The number of pods in the measurement.
     pub(super) pods: Option<usize>,
     pub(super) source: String,
 }
 
 impl Found {
-    /// Returns whether this can be the figure: a difference of two measurements can be negative. A start that scales
-    /// perfectly has no part under a lock.
+    /// Returns whether the value can be right. A value that was computed as the difference of two measurements may be
+    /// negative, so it is not always right. Only the time under a lock may be zero: then starts scale perfectly.
     pub(super) fn is_usable(&self) -> bool {
         self.value.is_finite()
             && (self.value > 0.0 || self.kind == Kind::LockMs && self.value == 0.0)
@@ -114,7 +115,7 @@ impl File {
     }
 }
 
-/// Reads the medians of the figures that `kind` knows by name. Those of an excluded runtime are left out.
+/// Reads the medians of the figures whose names `kind` knows. Figures of excluded runtimes are omitted.
 fn figures(value: &Value, source: &str, kind: fn(&str) -> Option<Measured>) -> Option<Vec<Found>> {
     let out = |runtime: &str| {
         let failures = value.get("failures").and_then(Value::as_array);
@@ -154,16 +155,16 @@ fn figures(value: &Value, source: &str, kind: fn(&str) -> Option<Measured>) -> O
     Some(found)
 }
 
-/// What a name of a file stands for.
+/// The meaning of a figure's name in a file.
 enum Measured {
     Is(Kind),
-    /// CPU time a second of all probes.
+    /// The CPU time of all probes per second.
     ProbeLoad,
-    /// Probes a second.
+    /// The number of probes per second.
     ProbeRate,
 }
 
-/// The figures of `kubernetes`.
+/// Returns the meaning of a figure of `kubernetes`.
 fn cluster(name: &str) -> Option<Measured> {
     let at_once = name.contains(" at once: ");
     let is = |end: &str| at_once && name.ends_with(end);
@@ -178,7 +179,7 @@ fn cluster(name: &str) -> Option<Measured> {
     })
 }
 
-/// The figures of `shim`.
+/// Returns the meaning of a figure of `shim`.
 fn shim(name: &str) -> Option<Measured> {
     Some(match name {
         "a probe: CPU beside the client" => Measured::Is(Kind::ProbeCpuMs),
@@ -187,7 +188,7 @@ fn shim(name: &str) -> Option<Measured> {
     })
 }
 
-/// Returns the RuntimeClass of `scripts/kubernetes` for an entrant of `shim`, whose names are longer.
+/// Translates the name of an entrant of `shim` to the shorter name of the RuntimeClass in `scripts/kubernetes`.
 fn class(entrant: &str) -> String {
     match entrant.strip_prefix("Go shim + ") {
         Some("dayfly") => "dayfly-go".to_owned(),
@@ -197,9 +198,9 @@ fn class(entrant: &str) -> String {
     }
 }
 
-/// Estimates the time under a lock from `burst`, by Amdahl's law: on `c` CPUs, with as many containers at a time, there
-/// are `s` times as many a second as one after the other. Then the share that does not run in parallel is
-/// (c ÷ s − 1) ÷ (c − 1). Whatever else keeps starts from running in parallel is in it.
+/// Estimates the time under a lock from `burst`, by Amdahl's law. Let `s` be the factor by which `c` CPUs start more
+/// containers per second with `c` containers in flight than with one. Then the share of a start that does not run in
+/// parallel is (c ÷ s − 1) ÷ (c − 1). This share includes everything else that keeps starts from running in parallel.
 fn locks(value: &Value, source: &str, cpus: usize) -> Option<Vec<Found>> {
     let mut rates: Vec<(&str, u64, f64)> = Vec::new();
     for row in value.get("rows")?.as_array()? {

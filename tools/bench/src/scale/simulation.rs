@@ -1,9 +1,11 @@
 //! The simulation: pods from their creation until they are ready, event by event.
 //!
-//! A pod is created by a request to the API server, waits for the scheduler's binding, which is a request too, and comes
-//! to a node: in turns, as to equal nodes. There it waits for one of the kubelet's workers if these are limited, spends
-//! CPU time with the others, then CPU time under the lock, is found by the kubelet's next look, and is ready once the
-//! kubelet's requests about it are answered. From then on its probes take CPU time from the starts of others.
+//! A request to the API server creates a pod. The pod waits for the scheduler, which binds the pod to a node by another
+//! request. The nodes are equal, so the scheduler assigns pods to nodes in turns. On the node the pod waits for one of
+//! the kubelet's workers, if their number is limited. The start then uses CPU time in parallel with other starts, and
+//! after that CPU time under the node's lock. The kubelet notices the running container at its next look. The pod is
+//! ready once the kubelet's requests about it are answered. From then on the pod's probes take CPU time from other
+//! pods' starts.
 
 use super::station::{At, Bucket, Limit, Processor, Queue};
 use crate::Error;
@@ -13,25 +15,26 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The events between two looks for an interrupt.
+/// The number of events between two checks for an interrupt.
 const EVENTS: u64 = 1 << 16;
 
-/// What is simulated. Times are in seconds.
+/// The parameters of a simulation. Times are in seconds.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) nodes: usize,
-    /// CPUs of a node.
+    /// The number of CPUs of a node.
     pub(super) cores: f64,
     pub(super) pods: usize,
-    /// Pods that arrive a second; without it, all arrive at once.
+    /// The mean number of pods that arrive per second; `None` if all arrive at once.
     pub(super) rate: Option<f64>,
-    /// The most pods of a node. Their probes leave some CPU time.
+    /// The maximum number of pods of a node. It is so small that the node's CPUs suffice for the probes of all its
+    /// pods.
     pub(super) holds: usize,
-    /// CPU time of a start without that under the lock.
+    /// The CPU time of a start outside the lock.
     pub(super) parallel: f64,
-    /// CPU time of a start under the lock.
+    /// The CPU time of a start under the lock.
     pub(super) locked: f64,
-    /// CPUs that the probes of a pod take.
+    /// The number of CPUs that the probes of one pod use.
     pub(super) probed: f64,
     pub(super) workers: Option<usize>,
     pub(super) relist: f64,
@@ -44,51 +47,52 @@ pub(super) struct Setup {
     pub(super) seed: u64,
 }
 
-/// The times that all pods have waited, in seconds.
+/// The sums of all pods' waiting times, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Waits {
     pub(super) api_server: f64,
     pub(super) scheduler: f64,
-    /// For a worker, and for the requests that the kubelet may make.
+    /// Waits for a worker of the kubelet, and for the kubelet's limit of requests per second.
     pub(super) kubelet: f64,
-    /// For a CPU, beyond the CPU time itself.
+    /// Waits for a CPU. The CPU time itself is not included.
     pub(super) cpu: f64,
     pub(super) lock: f64,
 }
 
-/// What has come out.
+/// The results of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ran {
-    /// The time of each pod from its creation until it was ready, ascending.
+    /// The time of each pod from its creation until it was ready, in ascending order.
     pub(super) took: Vec<f64>,
-    /// The moments at which pods became ready, ascending.
+    /// The times at which pods became ready, in ascending order.
     pub(super) ready: Vec<f64>,
-    /// Pods for which no node has room.
+    /// The number of pods for which no node has room.
     pub(super) pending: usize,
-    /// The moment of the last event that the kubelet has sent.
+    /// The time of the last event that the kubelet has sent.
     pub(super) last_event: f64,
     pub(super) waits: Waits,
-    /// The time of starts without waiting, of all pods: CPU time and the kubelet's next look.
+    /// The sum of all pods' start times without waits: the CPU time, and the time until the kubelet's next look.
     pub(super) own: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The pod is asked for.
+    /// The request that creates the pod is sent.
     Created(usize),
-    /// The scheduler has it.
+    /// The scheduler has received the pod.
     Queued(usize),
-    /// The scheduler may bind it.
+    /// The scheduler's limit allows the request that binds the pod.
     Bound(usize),
-    /// The kubelet has it.
+    /// The kubelet has received the pod.
     Seen(usize),
-    /// A job on a node's CPUs ends, unless they have changed since: node, number of changes.
+    /// The next job on a node's CPUs ends. The fields are the node, and its number of changes when the event was made.
+    /// If that number has changed, the event is void.
     Ended(usize, u64),
     /// The kubelet sees that the container runs.
     Runs(usize),
-    /// The kubelet may report it.
+    /// The kubelet's limit allows its requests about the pod.
     Reported(usize),
-    /// The kubelet's report is answered.
+    /// The kubelet's requests about the pod are answered.
     Ready(usize),
 }
 
@@ -96,16 +100,16 @@ enum Event {
 struct Node {
     cpus: Processor,
     changes: u64,
-    /// Ready pods.
+    /// The number of ready pods.
     ready: usize,
     starting: usize,
     waiting: VecDeque<usize>,
-    /// Whether a pod has the lock, and those that wait for it.
+    /// Whether a pod has the lock. The pods in `queue` wait for it.
     held: bool,
     queue: VecDeque<usize>,
     kubelet: Bucket,
     event: Bucket,
-    /// The moment of the kubelet's first look.
+    /// The time of the kubelet's first look.
     phase: f64,
 }
 
@@ -113,7 +117,7 @@ struct Node {
 struct Pod {
     created: f64,
     node: usize,
-    /// When it came to where it is.
+    /// The time at which the pod's current wait or job began.
     since: f64,
     has_lock: bool,
 }
@@ -121,7 +125,7 @@ struct Pod {
 struct World<'a> {
     setup: &'a Setup,
     events: BinaryHeap<Reverse<(At, u64, Event)>>,
-    /// Events so far: those of the same moment come in the order in which they were made.
+    /// The number of events made so far. Events of the same time are handled in the order in which they were made.
     made: u64,
     nodes: Vec<Node>,
     pods: Vec<Pod>,
@@ -229,7 +233,7 @@ impl World<'_> {
                     self.computed(now, pod);
                 }
             }
-            // The CPUs have changed since: there is a later event.
+            // The node's jobs or CPUs have changed since this event was made, so there is a later event.
             Event::Ended(..) => {}
             Event::Runs(pod) => {
                 let calls = self.setup.kubelet_calls;
@@ -245,14 +249,14 @@ impl World<'_> {
         }
     }
 
-    /// Makes requests to the API server; returns the moment of the last answer.
+    /// Makes requests to the API server; returns the time of the last answer.
     fn ask(&mut self, now: f64, count: f64) -> f64 {
         let answered = self.api.ask(now, count);
         self.ran.waits.api_server += answered - now;
         answered
     }
 
-    /// Lets a pod compute.
+    /// Adds a job with `work` seconds of CPU time for a pod to the CPUs of the pod's node.
     fn compute(&mut self, now: f64, pod: usize, work: f64) {
         self.pods[pod].since = now;
         let node = self.pods[pod].node;
@@ -260,7 +264,7 @@ impl World<'_> {
         self.changed(node);
     }
 
-    /// Makes the event of the next end of a job on the node's CPUs.
+    /// After a change, makes the event for the next end of a job on the node's CPUs.
     fn changed(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         node.changes += 1;
@@ -270,7 +274,7 @@ impl World<'_> {
         }
     }
 
-    /// A pod has had the CPU time for which it was there.
+    /// Handles the end of a pod's job, which had the CPU time outside the lock or under the lock.
     fn computed(&mut self, now: f64, pod: usize) {
         let Pod { node, since, has_lock, .. } = self.pods[pod];
         let work = if has_lock { self.setup.locked } else { self.setup.parallel };
@@ -304,7 +308,8 @@ impl World<'_> {
         self.compute(now, pod, self.setup.locked);
     }
 
-    /// The container runs: the worker is free, and the kubelet finds it at its next look.
+    /// Handles the start of a pod's container: the worker becomes free, and the kubelet notices the container at its
+    /// next look.
     fn started(&mut self, now: f64, pod: usize) {
         let at = self.pods[pod].node;
         let node = &mut self.nodes[at];

@@ -1,9 +1,10 @@
-//! What requests and pods wait for: a limit of requests a second, a queue with one server, a node's CPUs.
+//! The resources for which requests and pods wait: a limit of requests per second, a queue with one server, and a
+//! node's CPUs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A moment in seconds, with a total order.
+/// A time in seconds, with a total order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct At(pub(super) f64);
 
@@ -21,20 +22,21 @@ impl PartialOrd for At {
     }
 }
 
-/// The settings of a token bucket, as clients of Kubernetes have it.
+/// The settings of a token bucket, as in Kubernetes' clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
-    /// Requests a second.
+    /// The number of requests per second.
     pub(super) qps: f64,
-    /// Requests at once after a pause.
+    /// The number of requests that may be made at once after a pause.
     pub(super) burst: f64,
 }
 
-/// A token bucket. Who takes more than there is waits until the missing tokens have come, in the order of taking.
+/// A token bucket. A caller that takes more tokens than there are waits until the missing tokens have been added.
+/// Callers are served in order.
 #[derive(Debug)]
 pub(super) struct Bucket {
     limit: Limit,
-    /// Tokens at the moment `at`; negative if some are owed.
+    /// The number of tokens at the time `at`; negative if callers wait for tokens.
     level: f64,
     at: f64,
 }
@@ -44,8 +46,8 @@ impl Bucket {
         Self { limit, level: limit.burst, at: 0.0 }
     }
 
-    /// Takes `count` tokens at the moment `now`, which is never before that of the last call. Returns the moment when the
-    /// last of them is there.
+    /// Takes `count` tokens at the time `now`, which must not be before that of an earlier call. Returns the time at
+    /// which the last of these tokens is available.
     pub(super) fn take(&mut self, now: f64, count: f64) -> f64 {
         let Limit { qps, burst } = self.limit;
         self.level = (self.level + (now - self.at) * qps).min(burst) - count;
@@ -54,10 +56,10 @@ impl Bucket {
     }
 }
 
-/// A queue with one server, which answers in the order of asking.
+/// A queue with one server, which answers requests in order.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Requests a second; without it, all are answered at once.
+    /// The number of requests answered per second; `None` if all requests are answered at once.
     rate: Option<f64>,
     free: f64,
 }
@@ -67,7 +69,7 @@ impl Queue {
         Self { rate, free: 0.0 }
     }
 
-    /// Makes `count` requests at the moment `now`. Returns the moment of the last answer.
+    /// Makes `count` requests at the time `now`. Returns the time of the last answer.
     pub(super) fn ask(&mut self, now: f64, count: f64) -> f64 {
         let Some(rate) = self.rate else { return now };
         self.free = self.free.max(now) + count / rate;
@@ -75,11 +77,12 @@ impl Queue {
     }
 }
 
-/// The CPUs of a node. All jobs on them progress at the same speed, none faster than one CPU, as the kernel's fair
-/// scheduler lets threads of the same weight.
+/// The CPUs of a node. All jobs run at the same speed, and none uses more than one CPU, as threads of equal weight do
+/// under the kernel's fair scheduler.
 ///
-/// The *progress* is the CPU time that a job has had which is there since the beginning. A job that comes later ends when
-/// the progress has grown by its work. So the order of ends never changes, and each event takes a logarithmic time.
+/// The *progress* is the CPU time of a job that has run since the beginning. A job that is added later ends when the
+/// progress has grown by the job's work. So the order in which jobs end never changes, and each operation takes
+/// logarithmic time.
 #[derive(Debug)]
 pub(super) struct Processor {
     cores: f64,
@@ -102,28 +105,28 @@ impl Processor {
         self.at = now;
     }
 
-    /// Adds a job at the moment `now`, with its work in seconds of CPU time.
+    /// Adds a job at the time `now`, with its work in seconds of CPU time.
     pub(super) fn add(&mut self, now: f64, job: usize, work: f64) {
         self.advance(now);
         self.jobs.push(Reverse((At(self.progress + work), job)));
     }
 
-    /// Sets the number of CPUs from the moment `now` on.
+    /// Sets the number of CPUs from the time `now` on.
     pub(super) fn resize(&mut self, now: f64, cores: f64) {
         self.advance(now);
         self.cores = cores;
     }
 
-    /// Returns the moment when the next job ends, unless something changes before.
+    /// Returns the time at which the next job ends if nothing changes before.
     pub(super) fn next(&self) -> Option<f64> {
         let Reverse((end, _)) = self.jobs.peek()?;
         Some(self.at + (end.0 - self.progress).max(0.0) / self.speed())
     }
 
-    /// Removes a job whose end is the moment `now`, which [`Self::next`] returned.
+    /// Removes the job that ends at the time `now`, which [`Self::next`] returned.
     pub(super) fn end(&mut self, now: f64) -> Option<usize> {
         let Reverse((end, job)) = self.jobs.pop()?;
-        // Its speed until now was that of all jobs, itself included.
+        // Until now, this job shared the CPUs with all others, so the progress is now the end of this job.
         self.progress = self.progress.max(end.0);
         self.at = now;
         Some(job)
@@ -143,7 +146,7 @@ mod tests {
         let mut bucket = Bucket::new(Limit { qps: 10.0, burst: 2.0 });
         let times: Vec<f64> = (0..4).map(|_| bucket.take(0.0, 1.0)).collect();
         assert!(near(times[1], 0.0) && near(times[2], 0.1) && near(times[3], 0.2), "{times:?}");
-        // It refills up to its burst, whatever the pause.
+        // However long the pause, the bucket is refilled only up to its burst.
         assert!(near(bucket.take(100.0, 2.0), 100.0) && near(bucket.take(100.0, 3.0), 100.3));
         assert!(near(Bucket::new(Limit { qps: 10.0, burst: 2.0 }).take(0.0, 12.0), 1.0));
     }
@@ -163,12 +166,12 @@ mod tests {
         assert!(near(cpus.next().expect("one"), 1.0), "one job has one CPU at most");
         cpus.add(0.0, 2, 2.0);
         cpus.add(0.0, 3, 3.0);
-        // Three jobs on two CPUs: 2/3 each, until the first has had its second.
+        // Three jobs on two CPUs have 2/3 of a CPU each, until the first job has had one second of CPU time.
         let first = cpus.next().expect("three");
         assert!(near(first, 1.5) && cpus.end(first) == Some(1));
         let second = cpus.next().expect("two");
         assert!(near(second, 2.5) && cpus.end(second) == Some(2));
-        // On half a CPU the last second takes two.
+        // On half a CPU, the last second of CPU time takes two seconds.
         cpus.resize(second, 0.5);
         let third = cpus.next().expect("one");
         assert!(near(third, 4.5) && cpus.end(third) == Some(3));

@@ -9,7 +9,7 @@ use report::count::counted;
 use report::csv::quoted;
 use std::fmt::Write;
 
-/// The most points of a curve over time.
+/// The maximum number of points of a curve over time.
 const POINTS: usize = 200;
 
 /// Formats the tables.
@@ -103,7 +103,7 @@ fn bound(bounds: &[Bound], by: &str) -> String {
     of.map_or_else(|| "-".to_owned(), |bound| short(bound.most))
 }
 
-/// Formats a number with a decimal place if it is small.
+/// Formats a number. Only a number below 1000 that is not whole has a decimal place.
 fn short(value: f64) -> String {
     if value < 1000.0 && value.fract() != 0.0 {
         format!("{value:.1}")
@@ -135,7 +135,7 @@ fn held(results: &Results) -> String {
     table.to_string()
 }
 
-/// Formats what a burst did.
+/// Formats the results of a burst.
 fn cells(burst: &Burst) -> Vec<String> {
     let time = |s: Option<f64>| s.map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"));
     let mut cells: Vec<String> = [burst.p50_s, burst.p99_s, burst.last_s].map(time).to_vec();
@@ -233,8 +233,8 @@ pub(super) fn csv(results: &Results) -> String {
     text
 }
 
-/// Draws, over the CPUs of a node, its starts a second and the time until all pods are ready; and the ready pods over time
-/// in the largest cluster.
+/// Draws three charts: a node's starts per second over its CPUs, the time until all pods of a burst on one node are
+/// ready over the node's CPUs, and the ready pods of the largest cluster over time.
 pub(super) fn pictures(results: &Results) -> Vec<Picture> {
     let over_cores = |title: &str, unit: &str, figure: &dyn Fn(&super::NodeRow) -> Option<f64>| {
         let series = results.figures.iter().map(|of| Series {

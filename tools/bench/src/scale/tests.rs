@@ -1,4 +1,4 @@
-//! The simulation beside closed forms, and bad input.
+//! Compares the simulation with closed formulas, and checks how bad input is refused.
 
 use super::read::{File, Kind};
 use super::simulation::{Ran, Setup, run};
@@ -9,10 +9,10 @@ use clap::Parser;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// As good as no limit.
+/// A limit that delays nothing.
 const FREE: Limit = Limit { qps: 1e9, burst: 1e9 };
 
-/// Returns pods that only need CPU time, one second of it.
+/// Returns a simulation of pods that each need only one second of CPU time.
 fn plain(pods: usize, cores: f64) -> Setup {
     Setup {
         nodes: 1,
@@ -95,7 +95,8 @@ fn each_pod_becomes_ready_once_or_has_no_room() {
         assert_eq!((ran.ready.len(), ran.took.len()), (room.min(60), room.min(60)), "{seed}");
         assert_eq!(ran.pending, 60 - room.min(60), "{seed}");
         assert!(ran.ready.is_sorted() && ran.took.iter().all(|took| *took > 1.0), "{seed}");
-        // All time until ready is work, a look's delay or a wait. The requests after it are not part of it.
+        // The time until a pod is ready consists of CPU time, the time until the kubelet's look, and waits. Requests
+        // after that time are not included.
         let waits = ran.waits;
         let waits = waits.api_server + waits.scheduler + waits.kubelet + waits.cpu + waits.lock;
         let took: f64 = ran.took.iter().sum();
@@ -107,10 +108,10 @@ fn each_pod_becomes_ready_once_or_has_no_room() {
 
 #[test]
 fn a_burst_takes_as_long_as_division_says() {
-    // All at once share the CPUs, and end together.
+    // All pods are created at once, share the CPUs, and end together.
     let all = ran(&plain(12, 4.0));
     assert!(near(all.took[0], 3.0) && near(last(&all), 3.0), "{:?}", all.took);
-    // Servers with a known service time, D/D/c: each as many as there are CPUs, one after the other.
+    // With one worker per CPU, as many pods run at a time as there are CPUs, each for the same time (D/D/c).
     let turns = ran(&Setup { workers: Some(4), ..plain(10, 4.0) });
     let expected = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0];
     assert!(turns.took.iter().zip(expected).all(|(a, b)| near(*a, b)), "{:?}", turns.took);
@@ -126,7 +127,7 @@ fn one_server_waits_as_pollaczek_and_khinchine_say() {
     let setup = Setup { workers: Some(1), rate: Some(load / service), ..plain(100_000, 1.0) };
     let ran = ran(&setup);
     let mean = ran.took.iter().sum::<f64>() / ran.took.len() as f64;
-    // M/D/1.
+    // The mean time in an M/D/1 queue.
     let expected = service + load * service / (2.0 * (1.0 - load));
     assert!((mean / expected - 1.0).abs() < 0.04, "{mean} instead of {expected}");
 }
@@ -188,7 +189,8 @@ fn more_cores_are_never_slower() {
     assert_eq!(results.nodes.len(), 18);
     let limits: Vec<_> = results.nodes.iter().map(|row| row.per_second.by).collect();
     assert_eq!((limits[0], limits[8]), ("node CPU", "kubelet"));
-    // 12.5 pods/s by the kubelet take 2.5 CPUs of 200 ms a pod, and 50 a second by the scheduler take 4 nodes.
+    // The kubelet's limit of 12.5 pods/s takes 2.5 CPUs at 200 ms of CPU time per pod. The scheduler's limit of 50
+    // pods/s takes 4 such nodes.
     let crossing = &results.crossings[0];
     assert!(near(crossing.cpus.expect("kubelet"), 2.5) && near(crossing.nodes, 4.0));
     assert_eq!(results.clusters.last().map(|row| row.per_second.by), Some("scheduler"));
@@ -262,7 +264,7 @@ fn figures_come_from_files() {
     let text = tell::text(&options(&["--lock-ms=a=7", "--nodes=1,5"]), &results);
     assert!(text.contains("k.json: bench kubernetes, today, 2 × C, 1024 MiB"), "{text}");
     assert!(text.contains("The measured burst, and the model of it"), "{text}");
-    // One that is given replaces the measured one.
+    // A given figure replaces the measured one.
     let file = File::of(&measured(50.0), "k.json").expect("good");
     let line = ["--lock-ms=0.5", "--start-cpu-ms=100", "--start-cpu-ms=b=1", "--memory-kib=b=1"];
     let line = [&line[..], &["--probe-cpu-ms=b=1", "--nodes=1"]].concat();
@@ -283,9 +285,10 @@ fn a_lock_is_estimated_from_a_burst() {
         assert_eq!((file.found.len(), file.found[0].kind), (1, Kind::LockMs));
         file.found[0].value
     };
-    // Four times as many on four CPUs: nothing is under a lock. As many as alone: everything.
+    // Four times as many starts per second on four CPUs: nothing is under a lock. As many as one at a time: everything
+    // is.
     assert!(near(lock(400.0), 0.0) && near(lock(500.0), 0.0) && near(lock(100.0), 10.0));
-    // Twice as many: 1/s = σ + (1 − σ)/4 gives σ = 1/3.
+    // Twice as many starts per second: 1/s = σ + (1 − σ)/4 gives σ = 1/3.
     assert!(near(lock(200.0), 10.0 / 3.0));
 }
 
@@ -308,7 +311,7 @@ fn a_missing_figure_is_named_with_its_command() {
     assert!(nothing.contains("kubernetes --work burst") && nothing.contains("--start-cpu-ms"));
     let memory = refused(&GIVEN, Vec::new());
     assert!(memory.contains("--memory SIZE"), "{memory}");
-    // Less CPU time with probes than without is no figure of a probe.
+    // If the CPU time with probes is less than without, the CPU time of a probe remains unknown.
     let file = File::of(&measured(-25.0), "k.json").expect("good");
     let negative = refused(&["--lock-ms=1"], vec![file]);
     assert!(negative.contains("k.json has -12.500") && negative.contains("--probe-cpu-ms a=N"));

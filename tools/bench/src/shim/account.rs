@@ -14,13 +14,14 @@ const DAEMON: &str = "daemon";
 pub(super) struct Group {
     /// The test stand's parent cgroup, in the hierarchy that accounts CPU time.
     top: PathBuf,
-    /// The file that contains the CPU time, and its unit.
+    /// The file that contains the CPU time, in nanoseconds on v1 and in microseconds on v2.
     file: PathBuf,
     is_nanoseconds: bool,
 }
 
 impl Group {
-    /// Creates containerd's cgroup below the test stand's cgroup `path`, which starts at the root of the hierarchy.
+    /// Creates containerd's cgroup below the test stand's cgroup. `path` is the path of that cgroup from the root of
+    /// the hierarchy.
     ///
     /// # Errors
     /// No hierarchy accounts CPU time; those of mkdir(2).

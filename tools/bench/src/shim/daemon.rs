@@ -258,7 +258,8 @@ fn own_run_directory() -> Result<(), Error> {
         .map_err(Error::errno("mount tmpfs on", run))
 }
 
-/// Returns $PATH with containerd's programs and dayfly's shim, under the name that containerd looks for.
+/// Returns $PATH, extended by the directories of containerd's programs and of a link to dayfly's shim. The link has the
+/// name that containerd looks for.
 fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Error> {
     let links = place.join("bin");
     fs::create_dir(&links).map_err(Error::at("make", &links))?;

@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
     /// Performs one measurement, and repeats it if it fails.
     ///
     /// # Errors
-    /// Errors of the harness itself; the inner error is the reason of the failure.
+    /// The outer error is an error of the harness itself. The inner error says why the measurement failed.
     pub(super) fn go(
         &mut self,
         measured: Measured,
@@ -230,7 +230,8 @@ impl<'a> Bench<'a> {
         held(&shims)
     }
 
-    /// Sends a request to the CRI client. The request may take up to `times` as long as a command.
+    /// Sends a request to the CRI client. The client may take `times` times a command's deadline, plus the interval of
+    /// probes.
     fn ask(
         &mut self,
         line: &str,

@@ -61,7 +61,7 @@ fn descriptor(kind: &str, digest: &str, size: u64) -> Value {
     json!({ "mediaType": kind, "digest": format!("sha256:{digest}"), "size": size })
 }
 
-/// Writes a document under the name of its digest.
+/// Writes a document to a file that is named after its digest, and returns its descriptor.
 fn blob(blobs: &Path, kind: &str, document: &Value) -> Result<Value, Error> {
     let file = blobs.join("document");
     write(&file, document)?;

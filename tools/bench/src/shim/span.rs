@@ -116,7 +116,7 @@ fn parse(message: &[u8]) -> Option<Event> {
     let pid = |at| word(at).map(i32::from_ne_bytes);
     let at = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     let what = match u32::from_ne_bytes(word(0)?) {
-        // The parent's thread and process, then the child's.
+        // The fields are the parent's thread and process, and then the child's thread and process.
         FORK if pid(24)? == pid(28)? => What::Forked { parent: pid(20)?, child: pid(28)? },
         EXEC => What::Executed(pid(20)?),
         EXIT if pid(16)? == pid(20)? => What::Ended(pid(20)?),

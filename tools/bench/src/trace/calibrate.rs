@@ -24,7 +24,7 @@ const CALL: &str = "getppid";
 /// The time that tracing adds to system calls.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Cost {
-    /// The additional time of a call and the interval up to the next one, in microseconds.
+    /// The time that tracing adds to a call and to the interval before the next call, in microseconds.
     pub call_us: f64,
     /// The part of `call_us` that appears as the call's own time.
     pub within_us: f64,

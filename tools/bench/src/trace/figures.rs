@@ -14,7 +14,7 @@ const SLOWEST: usize = 12;
 /// The share of the critical path below which a step is not shown separately.
 const SMALL: f64 = 0.01;
 
-/// A runtime's command, over all starts. Times are in microseconds.
+/// The figures of a runtime's command over all starts. Times are in microseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figures {
     /// The runtime, and how it was traced.
@@ -48,7 +48,7 @@ pub struct Figures {
     pub outside: Option<Outside>,
 }
 
-/// A part of the time.
+/// A category of time: a phase, the time between steps, or waits.
 #[derive(Debug, Clone, Serialize)]
 pub struct Category {
     /// The name of the category.
@@ -65,7 +65,7 @@ pub struct Category {
     pub path_us: f64,
     /// The share of the wall time that the category takes on the critical path.
     pub path_share: f64,
-    /// The part of the time that is due to tracing from outside, estimated from the number of calls.
+    /// The part of the time that tracing by ptrace(2) adds, estimated from the number of calls.
     pub tracing_us: Option<f64>,
 }
 
@@ -257,8 +257,8 @@ fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
     let held: u64 = starts.iter().map(|start| start.held.time).sum();
     let held_us = held as f64 / 1e3 / count;
     let calls = mean(sums, Sums::calls);
-    // The tracer holds a tracee for a shorter time at a call of this program than at other calls,
-    // whose arguments it looks up.
+    // The tracer holds the calibration program for a shorter time than a runtime, because it looks up the arguments of
+    // a runtime's calls. So the measured `held_us` replaces that of the calibration.
     let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);
     Outside {
         stops: stops as f64 / count,

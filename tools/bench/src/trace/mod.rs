@@ -5,7 +5,7 @@
 //! | [`inside`] | dayfly's own trace, extended by times that its caller measures |
 //! | [`outside`] | the system calls of any runtime, as a time line of the same kind |
 //! | [`calibrate`] | the cost of tracing from outside |
-//! | [`sums`], [`mod@figures`], `text` | one start, many starts, and tables of them |
+//! | [`sums`], [`mod@figures`], `text` | the sums of one start, the figures of many starts, and tables |
 //! | [`overhead`] | `trace-overhead`: what dayfly's own trace costs |
 
 pub mod calibrate;

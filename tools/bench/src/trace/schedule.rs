@@ -33,7 +33,7 @@ struct Clock {
 impl Clock {
     /// Waits until the next start is due.
     fn wait(&mut self) {
-        /// The maximum time by which a sleep may be late.
+        /// The delay up to which a start does not count as late.
         const SLACK: Duration = Duration::from_millis(1);
         let now = Instant::now();
         if self.interval.is_zero() {

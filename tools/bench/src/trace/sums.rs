@@ -1,4 +1,4 @@
-//! Sums up where one command's time went.
+//! Adds up one command's time by phase, by step, and along the critical path.
 
 use super::outside::Observed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub enum Share {
     Work(Phase),
     /// The time between two steps.
     Between,
-    /// The part of a wait after the awaited process has ended the wait: wake-up latency.
+    /// Wake-up latency: the time from the event that ends a wait until the waiting process runs again.
     Wait,
 }
 
@@ -60,11 +60,11 @@ pub struct Sums {
     pub between: u64,
     /// The time and number of waits.
     pub waits: Sum,
-    /// Work by step, excluding nested steps.
+    /// The work of each step, without the steps nested in it.
     pub steps: BTreeMap<Step, Sum>,
-    /// The critical path by phase.
+    /// The time on the critical path by category.
     pub path: BTreeMap<Share, u64>,
-    /// The critical path by row and name of the step.
+    /// The time on the critical path by row, name of the step, and category.
     pub path_steps: BTreeMap<(String, String, Share), Sum>,
 }
 

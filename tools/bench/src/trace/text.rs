@@ -194,7 +194,7 @@ pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     text
 }
 
-/// Formats the confidence interval of the time with a trace ÷ the time without, and what it shows.
+/// Formats the confidence interval of the ratio of the traced to the untraced time, and what the interval shows.
 fn shown(times: Estimate) -> String {
     let shown = if times.high < 1.0 {
         ": a trace saves no time, so the load of this host has changed; repeat it on an idle host"

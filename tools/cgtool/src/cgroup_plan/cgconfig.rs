@@ -1,7 +1,8 @@
 //! The format of libcgroup's cgconfig.conf(5).
 //!
-//! `mount`, `group`, `template` and `default` sections; `perm` with `task` (uid, gid, fperm) and `admin` (uid, gid,
-//! fperm, dperm). A controller's section creates the group in that hierarchy.
+//! A file may contain `mount`, `group`, `template` and `default` sections. A `perm` section contains `task` (uid, gid,
+//! fperm) and `admin` (uid, gid, fperm, dperm). A section that is named after a controller creates the group in the
+//! hierarchy of that controller.
 
 use super::{CgroupPlan, GroupPlan, Mounted, Setting, Source};
 use crate::account::{self, Owner};
@@ -264,7 +265,7 @@ impl Parser {
     }
 }
 
-/// Adds the controller's name to a key without one: keys in a controller's section may omit the name.
+/// Adds the controller's name to a key without it. Keys in a controller's section may omit the controller's name.
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }

@@ -327,7 +327,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Returns `self` with the values that it lacks taken from `template`.
+    /// Returns the values of `self`, and those values of `template` that `self` does not set.
     fn over(self, template: Self) -> Self {
         let is_own = |key: &str| self.settings.iter().any(|own| own.key == key);
         let mut settings: Vec<Setting> =

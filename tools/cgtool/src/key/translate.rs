@@ -258,7 +258,7 @@ fn io_max_of_v1(present: Present<'_>) -> String {
     devices.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Converts a size or quota to plain bytes; no limit becomes `none`.
+/// Converts a size or a quota to a plain number. Returns `none` if the value means no limit.
 fn limit(key: &str, value: &str, none: &str) -> Result<String, String> {
     Ok(size(key, value)?.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
 }

@@ -1,5 +1,5 @@
 
-# Prints the existing names on this host: containers of the state directory, or images of the store.
+# Print the existing names on this host (containers of the state directory, images of the store), with a helper.
 function __dayfly_value --description 'The value that the line has for an option, with the option'
     set -l words (commandline -opc)
     for at in (seq 2 (count $words))

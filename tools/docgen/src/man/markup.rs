@@ -1,4 +1,4 @@
-//! Chooses the fonts for plain text of help: literals, placeholders, names of other pages.
+//! Chooses the fonts for parts of a plain help text: literals, placeholders, names of other pages.
 
 use super::roff::{Span, bold, italic, roman};
 

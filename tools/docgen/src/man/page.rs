@@ -4,7 +4,7 @@ use dayfly_cli::format::version::VERSION;
 
 use super::roff::{Span, argument, bold, line, lines, roman};
 
-/// System administration.
+/// The manual section of the pages: 8, system administration.
 pub const SECTION: &str = "8";
 
 /// The name of the manual.

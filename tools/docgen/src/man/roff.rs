@@ -56,7 +56,7 @@ pub fn line(spans: &[Span]) -> String {
     spans.iter().map(source).collect::<String>() + "\n"
 }
 
-/// Returns the argument of a request.
+/// Returns `text` in the form of an argument of a roff request.
 pub fn argument(text: &str) -> String {
     let text = escape(text, true).replace('"', r"\(dq");
     if text.is_empty() || text.contains(' ') { format!("\"{text}\"") } else { text }

@@ -77,7 +77,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
         true => sys::probe::clone_into_cgroup(),
         false => facts.since(5, 7),
     };
-    // Writing a pid instead of 0, or to cgroup.procs instead of tasks, would sometimes wait for an RCU grace period.
+    // Init writes `0` to `tasks`. A write to `cgroup.procs`, or of a pid, would sometimes wait for an RCU grace period.
     let moves = match facts.since(5, 5) {
         true => "each start moves its init, as a thread: no grace period",
         false => "each start moves its init: an RCU grace period now and then",

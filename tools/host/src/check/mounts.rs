@@ -1,4 +1,4 @@
-//! The mount table, and the effect on it of many containers with many layers and id ranges of their own.
+//! The mount table, and the mount operations of many containers that have many layers and their own id ranges.
 
 use super::images::{self, Store};
 use super::verdict::Level::{Error, Good, Note, Warning};

@@ -1,8 +1,8 @@
-//! Turns favordynmods on while a command runs.
+//! `dayfly host favordynmods auto`: turns favordynmods on while a command runs.
 //!
-//! Several of these commands may run at once. Each holds a shared lock on a file, and the last one turns the option
-//! off. The file records whether one of them turned the option on, because the option must stay on if it was on before.
-//! If an `auto` is killed, its lock is released, and the option is turned off when the next `auto` ends.
+//! Several `auto` may run at once. Each holds a shared lock on a file, and the last one to end turns the option off.
+//! The file records whether an `auto` turned the option on, because the option must stay on if it was on before. If an
+//! `auto` is killed, its lock is released, and the option is turned off when the next `auto` ends.
 
 use super::State;
 use super::switch::{possible, turn};
@@ -50,7 +50,8 @@ pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
              starts don't wait for the moves that it speeds up",
         ));
     }
-    // From here on, these signals are forwarded to the command, and this process turns the option off before it exits.
+    // From here on, SIGINT, SIGTERM and SIGHUP are forwarded to the command, and this process turns the option off
+    // before it exits.
     let signals = interrupt::streams()?;
     let wanted = Wanted::begin(facts)?;
     let child = Command::new(program).args(arguments).spawn();

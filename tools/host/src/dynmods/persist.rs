@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const UNIT: &str = "dayfly-favordynmods.service";
 /// The directory for the administrator's own units.
 const UNITS: &str = "/etc/systemd/system";
-/// The target that starts the unit, before other programs move processes.
+/// The directory of links to the units that sysinit.target starts. It starts them before other programs move processes.
 const WANTED_BY: &str = "sysinit.target.wants";
 
 /// The unit's text. mount(8) keeps the existing options.
@@ -86,7 +86,7 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Undoes [`persist`]. Whether the option is on now does not change.
+/// Undoes [`persist`]. The option's present state does not change.
 ///
 /// # Errors
 /// Files cannot be removed.

@@ -11,9 +11,9 @@ const BETTER: f64 = 1.1;
 /// The maximum factor by which the time of a turn, divided by the number of threads, may exceed the same quotient for
 /// two threads.
 const DEAR: f64 = 2.0;
-/// The minimum number of starts that is advised, on hosts with as many CPUs. One thread often makes
-/// the most mounts, but a start makes mounts for less than a fifth of its time (docs/report: on two
-/// CPUs, 4 starts at a time have one and a half times the throughput of one start at a time).
+/// The minimum number of starts that is advised on hosts with at least this number of CPUs. One thread often makes the
+/// most mounts, but a start makes mounts for less than a fifth of its time (docs/report: on two CPUs, 4 starts at a
+/// time have one and a half times the throughput of one start at a time).
 const FEWEST: usize = 2;
 
 /// A piece of advice.
@@ -59,10 +59,10 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     advice
 }
 
-/// Returns the point with the advised number of threads. If the threads make mounts, this is the smallest number from
-/// [`FEWEST`] on with nearly the best throughput, or [`FEWEST`] if one thread alone has that throughput. If they only
-/// contend for the lock, it is the largest number up to which the time of a turn, divided by the number of threads, is at
-/// most [`DEAR`] times the same quotient for two threads.
+/// Returns the point with the advised number of threads. For mounts, this is the smallest number with nearly the best
+/// throughput ([`ENOUGH`]), but at least [`FEWEST`]. For the lock, the time of a turn is divided by the number of
+/// threads. The advised number is the largest up to which this quotient is at most [`DEAR`] times the quotient for two
+/// threads.
 fn width(curve: &Curve) -> Option<Point> {
     if curve.work == "mounts" {
         let most = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
@@ -76,8 +76,9 @@ fn width(curve: &Curve) -> Option<Point> {
     curve.points.iter().take_while(cheap).last().copied()
 }
 
-/// Returns the placement with the best throughput at its advised number of threads, if it is clearly better than all
-/// CPUs; if not, returns all CPUs.
+/// Returns the placement with the best throughput if it is clearly better than all CPUs; if not, returns all CPUs. For
+/// mounts, throughputs with the advised numbers of threads are compared; for the lock, those with a thread on every
+/// CPU.
 fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
     let done = |curve: &Curve| match curve.work {
         "mounts" => width(curve).map_or(0.0, |point| point.per_second),

@@ -34,7 +34,7 @@ pub fn round(cpus: &[u32], time: Duration) -> Result<f64, Error> {
     Ok(turn / f64::from(LAYERS))
 }
 
-/// A file system with a directory and a mount point for each layer.
+/// A file system with a directory for each layer. The layer is mounted on its own directory.
 struct Place {
     /// The root of the file system, at [`PLACE`].
     root: OwnedFd,

@@ -11,7 +11,7 @@ use topology::List;
 /// The maximum length of the document in bytes, larger than the curves of any host.
 const LONGEST: u64 = 4 << 20;
 
-/// The required fields of the document; all its other fields follow from these.
+/// The fields of the document that are read. The other fields can be computed from them.
 #[derive(Deserialize)]
 struct Document {
     curves: Vec<Recorded>,

@@ -53,8 +53,9 @@ struct Part {
     directory: Digest,
 }
 
-/// Writes `image` to `destination`, which must not exist, under `name` if that is a name of the image, or else under
-/// all names of the image. Waits up to `patience` for a command that removes objects from the store.
+/// Writes `image` to `destination`, which must not exist. The written image has the name `name` if that is a name of
+/// the image in the store, and otherwise all names of the image. Waits up to `patience` for a command that removes
+/// objects from the store.
 ///
 /// # Errors
 /// Those of reading and writing; a layer that has changed since it was unpacked.
@@ -194,7 +195,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename it no longer exists.
+        // After the rename, the temporary file no longer exists.
         let _ = if self.path.is_dir() {
             fs::remove_dir_all(&self.path)
         } else {

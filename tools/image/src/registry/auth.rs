@@ -74,7 +74,7 @@ struct Login {
     identitytoken: Option<String>,
 }
 
-/// The credentials to find, and the timeout of a helper.
+/// The registry and repository for which credentials are needed, and the timeout of a helper.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// The registry's host, as written in image names.
@@ -85,10 +85,11 @@ pub struct Wanted<'a> {
     pub patience: Duration,
 }
 
-/// Returns the credentials in `file`, or in the first of the default files that contains any.
+/// Returns the credentials from `file`. If `file` is `None`, returns those from the first default file that has any for
+/// the registry.
 ///
 /// # Errors
-/// A file that was given cannot be read; a file is malformed.
+/// `file` cannot be read; a file is malformed.
 pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credentials>> {
     if let Some(file) = file {
         let text = fs::read(file).map_err(Error::at("read", file))?;

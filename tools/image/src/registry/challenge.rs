@@ -37,7 +37,7 @@ impl Challenge {
     }
 }
 
-/// Parses `name="value"` and `name=value`, separated by commas, which may also occur inside the quotes.
+/// Parses parameters `name="value"` or `name=value`, separated by commas. A quoted value may contain commas.
 fn parameters(mut text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     while let Some((name, rest)) = text.trim_start_matches([' ', ',', '\t']).split_once('=') {

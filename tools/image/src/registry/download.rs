@@ -7,10 +7,11 @@ use std::io::{self, Read};
 use std::thread;
 use std::time::Duration;
 
-/// The number of times that a download is resumed although the previous attempt received less than [`PROGRESS`].
+/// The number of failures after which a download is given up. The count restarts whenever [`PROGRESS`] bytes have been
+/// received.
 const TRIES: u32 = 4;
-/// The maximum number of discarded bytes that were received again, as a multiple of the blob's length: a registry
-/// without range requests sends everything again each time.
+/// The maximum number of bytes that are received again and discarded, as a multiple of the blob's length. A registry
+/// that does not support range requests sends the blob from its beginning each time.
 const REPEATS: u64 = 8;
 /// The pause before resuming, which grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -19,11 +20,13 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub struct Download<'a> {
     remote: &'a Remote,
     document: Document,
-    /// The response body that is being read; `None` after an error, because the rest of an old body is not read.
+    /// The response body that is being read. It is `None` after an error: the rest of that body is discarded, and a new
+    /// request is sent.
     body: Option<Transfer>,
     at: u64,
     size: u64,
-    /// The number of bytes received since the last attempt, or since `progress` last reached `PROGRESS`.
+    /// The number of bytes received since the start of the current attempt, or since `progress` last reached
+    /// `PROGRESS`.
     progress: u64,
     tries: u32,
     /// The number of bytes received again and discarded.
@@ -31,7 +34,7 @@ pub struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    /// Returns the download of the blob `document` of `size` bytes, which starts with `body`.
+    /// Returns the download of the blob `document`, which has `size` bytes. `body` is the body of the first response.
     pub fn new(remote: &'a Remote, document: Document, body: Transfer, size: u64) -> Self {
         Self {
             remote,

@@ -34,7 +34,7 @@ pub fn program(name: &str) -> String {
 /// that registry.
 ///
 /// # Errors
-/// The reason of the failure, which completes an error message.
+/// The reason for the failure, which becomes the end of an error message.
 pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>, String> {
     if name.contains('/') {
         return Err("a helper's name has no slash".to_owned());

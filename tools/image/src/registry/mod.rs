@@ -31,13 +31,14 @@ use ureq::{Agent, Body, ResponseExt};
 
 /// The host that serves Docker Hub.
 const HUBS_HOST: &str = "registry-1.docker.io";
-/// The maximum length of an error response that is read, in bytes.
+/// The maximum number of bytes that are read from the body of an error response.
 const REFUSAL: u64 = 64 << 10;
 
 /// Options for accessing a registry.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Whether to use HTTP instead of HTTPS. HTTP is allowed only to this host, because the transfer is not protected.
+    /// Whether to use HTTP instead of HTTPS. HTTP is allowed only for a registry on this host, because the transfer is
+    /// not protected.
     pub plain_http: bool,
     /// A credentials file instead of the default ones.
     pub auth_file: Option<PathBuf>,
@@ -56,7 +57,7 @@ pub struct Remote {
     name: String,
     repository: String,
     credentials: Option<Credentials>,
-    /// The value of `Authorization`, once the registry has demanded it.
+    /// The value of the `Authorization` header, once the registry has demanded authentication.
     authorization: Mutex<Option<String>>,
 }
 
@@ -81,8 +82,7 @@ impl Remote {
     /// Returns the repository of `reference`. No request is sent yet.
     ///
     /// # Errors
-    /// Plain HTTP to another host than this one; a file with certificates or credentials that
-    /// cannot be read.
+    /// Plain HTTP to a host other than this one; a file with certificates or credentials cannot be read.
     pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
         let (host, repository) = reference.registry()?;
         if access.plain_http && !is_loopback(&host) {
@@ -197,7 +197,8 @@ impl Remote {
         Ok(body)
     }
 
-    /// Reads up to `most` bytes of a short document. All of it must arrive within the timeout of one part of a blob.
+    /// Reads up to `most` bytes of a short document. The whole document must arrive within the timeout that applies to
+    /// each part of a blob.
     fn document(&self, response: Response<Body>, most: u64) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let body = response.into_body().into_reader().take(most);
@@ -205,8 +206,8 @@ impl Remote {
         Ok(text)
     }
 
-    /// Sends a request to `url` and waits for the head of the response. The client itself can be interrupted only
-    /// between its own timeouts.
+    /// Sends a request to `url` and waits for the head of the response. `call` runs in a separate thread, because the
+    /// HTTP client does not react to signals before its own timeouts.
     fn exchange(
         &self,
         url: &str,
@@ -234,8 +235,8 @@ impl Remote {
         }
     }
 
-    /// Sends a request. If the registry demands authentication, sends the request once more with a value of
-    /// `Authorization`.
+    /// Sends a request. If the registry demands authentication, sends the request once more with an `Authorization`
+    /// header.
     fn get(&self, document: &Document, accept: &str, at: u64) -> Result<Response<Body>> {
         let mut asked = false;
         loop {
@@ -276,7 +277,7 @@ impl Remote {
             .map_err(|reason| failed(&document.what, reason))
     }
 
-    /// Returns the value of `Authorization` for a challenge.
+    /// Returns the value of the `Authorization` header that answers a challenge.
     fn authorize(&self, what: &str, challenge: &str) -> Result<String> {
         let refused = |reason: &str| failed(what, reason.to_owned());
         match Challenge::parse(challenge) {

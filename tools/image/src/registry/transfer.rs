@@ -37,7 +37,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Receives `body`. While the reader waits, at least `progress` bytes, or the end, must arrive in every period of
-    /// length `patience`. Time that the reader itself takes is not counted.
+    /// length `patience`. Time that passes between the reader's calls is not counted.
     pub fn new(mut body: impl Read + Send + 'static, patience: Duration, progress: u64) -> Self {
         let (sender, pieces) = sync_channel(PIECES);
         thread::spawn(move || {
@@ -108,7 +108,7 @@ impl Read for Transfer {
     }
 }
 
-/// Wraps an error for a reader.
+/// Wraps an error in the type that a [`Read`] implementation returns.
 pub fn of_reader(error: Error) -> io::Error {
     io::Error::other(error)
 }
@@ -117,7 +117,8 @@ pub fn of_reader(error: Error) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Sends a byte at intervals, `count` in all.
+    /// A slow body: each read returns one byte after a pause. The read whose number is the field's initial value
+    /// returns the end.
     struct Drip(u32);
 
     impl Read for Drip {

@@ -8,7 +8,7 @@ use report::count::counted;
 use std::fs;
 use std::path::Path;
 
-/// Removes abandoned mounts, directories and id ranges, and prints the numbers.
+/// Removes abandoned mounts, directories and id ranges, and prints how many were removed.
 pub(super) fn collect(options: &Gc) -> Result<()> {
     let store = options.places.store()?;
     let leases = options.places.leases()?;
@@ -36,7 +36,7 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
 pub struct Left {
     /// The number of removed directories, each of a container or of a mount.
     pub directories: usize,
-    /// The number of mounts in this mount namespace.
+    /// The number of mounts that were removed from this mount namespace.
     pub mounts: usize,
 }
 
@@ -56,7 +56,7 @@ impl Left {
 pub fn collect_containers(store: &Path) -> Result<Left> {
     let mut left = Left::default();
     for directory in directories(&store.join("containers"))? {
-        // The link to the container's directory in a state root.
+        // `owner` is a link to the container's directory in a state root.
         let Ok(owner) = fs::read_link(directory.join("owner")) else { continue };
         let at_work = || try_lock(&owner).is_ok_and(|lock| lock.is_none());
         if owner.join("record").exists() || at_work() {

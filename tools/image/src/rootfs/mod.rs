@@ -34,7 +34,7 @@ fn at<E: Display>(what: impl Display) -> impl FnOnce(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// Returns the text of an error of layers or ids.
+/// Returns the text of an error of the crate `rootfs`.
 fn plain(error: rootfs::Error) -> String {
     error.to_string()
 }

@@ -28,7 +28,7 @@ pub(super) struct Mounted {
     pub directory: PathBuf,
     /// The source of the mount: an image or a list of layers.
     pub source: String,
-    /// The mode that assembled the mount.
+    /// The mode in which the layers were assembled.
     pub mode: String,
     /// The number of layers.
     pub layers: usize,
@@ -109,8 +109,8 @@ impl Mounted {
         })
     }
 
-    /// Frees the mount's resources on the host, after it was unmounted; returns the number of remaining mounts that
-    /// were removed.
+    /// Frees the mount's resources on the host after the mount point was unmounted. Returns the number of remaining
+    /// mounts that were removed.
     pub fn release(&self, leases: &Leases) -> Result<usize> {
         let mounts = release(&self.home)?;
         if let Some((first, _, true)) = self.ids {
@@ -129,7 +129,7 @@ fn escaped(path: &Path) -> String {
     text
 }
 
-/// Returns the directories of all mounts of a store.
+/// Returns the directories in the store that belong to mounts.
 pub(super) fn homes(store: &Path) -> Result<Vec<PathBuf>> {
     directories(&store.join(MOUNTS))
 }

@@ -1,4 +1,4 @@
-//! An archive that contains an image, read with random access: the offset of each of its files.
+//! Random access to the files of an archive that contains an image.
 
 use super::scratch::{self, From};
 use crate::digest::Digest;
@@ -23,7 +23,7 @@ pub struct Archive {
     file: File,
     path: PathBuf,
     files: BTreeMap<String, Place>,
-    /// The names of blobs whose names differ from those in an OCI layout.
+    /// The file names of blobs, if they differ from the names in an OCI layout (`blobs/sha256/HEX`).
     blobs: BTreeMap<Digest, String>,
 }
 
@@ -31,7 +31,8 @@ pub struct Archive {
 enum Place {
     /// The file's offset and length.
     At(u64, u64),
-    /// A link to another file of the archive: older Docker versions link layers that images share.
+    /// A link to another file of the archive. Older Docker versions write such a link for a layer that several images
+    /// share.
     Same(String),
 }
 
@@ -64,7 +65,7 @@ impl Archive {
         self.files.contains_key(name)
     }
 
-    /// Sets the names under which blobs are found.
+    /// Sets the file names of blobs, by digest.
     pub fn name_blobs(&mut self, blobs: BTreeMap<Digest, String>) {
         self.blobs = blobs;
     }
@@ -157,8 +158,8 @@ impl Read for Part<'_> {
     }
 }
 
-/// A file that limits the number of bytes read between two seeks. The crate `tar` seeks from entry to entry, and reads
-/// the headers in between into memory.
+/// A reader that limits the number of bytes read between two seeks. The crate `tar` seeks over the contents of each
+/// entry, and reads the headers between them into memory.
 struct Headers<'a> {
     file: &'a File,
     read: u64,
@@ -212,8 +213,8 @@ fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     Ok(files)
 }
 
-/// Returns the name with `.` and `..` resolved, and without a leading slash; `None` if it leads out of the archive or
-/// is not UTF-8.
+/// Returns the name with `.` and `..` resolved, and without a leading slash; `None` if the name leads out of the
+/// archive or is not UTF-8.
 fn normal(path: &Path) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.components() {

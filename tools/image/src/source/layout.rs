@@ -55,7 +55,8 @@ fn find(
     Source::follow(blobs, chosen, platform, names)
 }
 
-/// Returns the entry with that name; without a name, the only entry, or the only one for the platform.
+/// Returns the entry whose name matches `tag`, or any entry if there is no tag. If several entries match, returns the
+/// only one of them for `platform`.
 fn choose<'a>(
     index: &'a Index,
     path: &Path,
@@ -100,7 +101,8 @@ fn is(name: &str, tag: &str) -> bool {
     name == tag || name.rsplit_once(':').is_some_and(|(_, end)| end == tag)
 }
 
-/// Returns the names of the image: those in the layout, else the layout's file name with the tag in the layout.
+/// Returns the name of the image: the full name in the layout. If the layout contains only a tag, the name is the
+/// layout's file name without its extensions, with this tag.
 fn names(entry: &Descriptor, path: &Path, tag: Option<&str>) -> Vec<Reference> {
     let full = entry.annotations.as_ref().and_then(|all| all.get(FULL_NAME));
     let name = name(entry).or(tag);

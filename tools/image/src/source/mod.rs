@@ -76,7 +76,7 @@ impl Blobs {
     }
 }
 
-/// An image that can be imported: its documents, and where its layers are.
+/// An image that can be imported: its documents, and the source of its layers.
 #[derive(Debug)]
 pub struct Source {
     /// The source of the layers.
@@ -130,7 +130,8 @@ impl Source {
         Self::follow_text(blobs, found, text, platform, vec![reference.clone()])
     }
 
-    /// Opens the image of `descriptor`: a manifest, or an index of images for several platforms.
+    /// Opens the image that `descriptor` refers to. The descriptor's blob is a manifest, or an index of images for
+    /// several platforms.
     ///
     /// # Errors
     /// Those of reading documents; there is no image for `platform`.
@@ -178,8 +179,8 @@ impl Source {
         Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
     }
 
-    /// Opens the image that `text` names on this host: a directory or a file, optionally preceded by `layout:`,
-    /// `oci-archive:` or `docker-archive:` and followed by `:TAG`.
+    /// Opens the image that `text` names on this host: the path of a directory or a file. A transport such as
+    /// `oci-archive:` may precede the path, and `:TAG` may follow it.
     ///
     /// # Errors
     /// Those of reading it; several images match.
@@ -206,7 +207,7 @@ impl Source {
     }
 }
 
-/// Splits off a tag after a path; a path that exists as a whole has no tag.
+/// Splits a text into a path and the tag after it. A text that exists as a path has no tag.
 fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if text == "-" || Path::new(text).exists() {
         return (Path::new(text), None);

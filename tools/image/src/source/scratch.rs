@@ -70,7 +70,7 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
 pub enum From {
     /// A file, from its beginning.
     File(File),
-    /// Anything else.
+    /// Any other source, such as a pipe.
     Pipe(Box<dyn Read>),
 }
 

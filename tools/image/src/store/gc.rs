@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-/// The numbers of removed images and layers, and of their bytes.
+/// The numbers of removed images, layers and bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Freed {
     /// The number of images.

@@ -85,7 +85,8 @@ impl Store {
 
     fn wait(&self, how: FlockOperation, patience: Duration) -> Result<Option<Lock>> {
         let (file, path) = self.lock_file()?;
-        // flock(2) has no timeout, so another thread waits, which ends with this process at the latest.
+        // flock(2) has no timeout, so a separate thread waits for the lock. That thread ends with this process at the
+        // latest.
         let waiting = apart(move || {
             loop {
                 match flock(&file, how) {

@@ -3,11 +3,11 @@
 //! | in the store | is |
 //! |---|---|
 //! | `layers/HEX/` | an unpacked layer, in overlayfs's form, named by its diff-id, or by its chain-id if its content depends on the layers below |
-//! | `records/HEX/` | further data of that layer: `info.json`, and `frame`, its archive without the files' contents |
+//! | `records/HEX/` | further data of the layer `layers/HEX`: `info.json`, and `frame`, its archive without the files' contents |
 //! | `images/HEX/` | an image, named by its manifest's digest: its documents, and the files for starting containers |
 //! | `refs/NAME` | a symbolic link to an image; `/` is written `%2F` |
 //! | `containers/ID/` | the writable layer of a container, made by the runtime; its link `image` protects the image |
-//! | `mounts/PLACE/` | the writable layer of a mount of `dayfly rootfs mount`, with the same link |
+//! | `mounts/PLACE/` | the writable layer of a mount of `dayfly rootfs mount`; its link `image` protects the image |
 //! | `work/RANDOM/` | an unfinished object, locked by the command that creates it |
 //! | `lock` | locked shared by commands that use objects without a reference yet; locked exclusively for removal |
 //!
@@ -85,7 +85,7 @@ impl Store {
             let path = directory.join(part);
             builder.create(&path).map_err(Error::at("make", &path))?;
         }
-        // `layers` files contain paths, and dayfly opens them without resolving links.
+        // The files named `layers` contain paths, which dayfly opens without following links.
         let root = fs::canonicalize(directory).map_err(Error::at("find", directory))?;
         let store = Self { root, rights };
         store.sweep()?;
@@ -99,7 +99,7 @@ impl Store {
     /// [`Error::NoStore`]; those of [`Self::open`].
     pub fn existing(directory: &Path) -> Result<Self> {
         let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
-        // A killed command may have left only some of them.
+        // A killed command may have created only some of the directories.
         match is_empty || PARTS.iter().any(|part| directory.join(part).is_dir()) {
             true => Self::open(directory),
             false => Err(Error::NoStore(directory.to_owned())),

@@ -28,7 +28,7 @@ pub struct Named {
     pub image: Image,
     /// The name of the image, if it was found by name.
     pub name: Option<Reference>,
-    /// A sentence with the name, for the user, if the name was given in part.
+    /// A sentence for the user that states the full name, if only the last part of the name was given.
     pub remark: Option<String>,
 }
 
@@ -92,7 +92,8 @@ impl Store {
         let files = self.names("refs")?;
         for file in &files {
             let reference = Reference::from_file_name(file).ok();
-            // Lookups of the name find the newer link.
+            // A link of an older version is skipped if the name also has a newer link, because lookups find the newer
+            // one.
             let is_old = reference.as_ref().map(Reference::file_name).filter(|new| new != file);
             if is_old.is_some_and(|new| files.contains(&new)) {
                 continue;

@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// Removes directories whose lock is free.
+    /// Removes the unfinished objects of commands that have ended: those whose lock is free.
     pub(super) fn sweep(&self) -> Result<()> {
         let work = self.root.join("work");
         for entry in fs::read_dir(&work).map_err(Error::at("read", &work))? {

@@ -79,7 +79,8 @@ impl<'a> Archive<'a> {
         Self { stream, frame, left: 0, padding: 0, global: Pax::default() }
     }
 
-    /// Returns the frame and the rest of the stream.
+    /// Reads the rest of the archive and records it in the frame. Returns the stream, which is at its end, and the
+    /// frame.
     ///
     /// # Errors
     /// Those of reading to the end.
@@ -238,7 +239,8 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
-    /// Parses the map of PAX 1.0: decimal lines before the contents, starting with the number of pairs, padded to a
+    /// Parses the map of a sparse file in PAX format 1.0. The map precedes the contents. It consists of lines with a
+    /// decimal number each: the number of segments, then the offset and the length of each segment. It is padded to a
     /// block.
     fn sparse_map(&mut self) -> Result<Vec<Segment>> {
         let mut map = Vec::new();
@@ -269,8 +271,9 @@ impl<'a> Archive<'a> {
         Err(unfit("has a sparse file whose map does not end"))
     }
 
-    /// Fills `buffer` with contents of the current entry; returns fewer bytes only at the end of the contents. With
-    /// `record`, the contents are written to the frame, because no file will contain them in this form.
+    /// Fills `buffer` with contents of the current entry, and returns the number of bytes. The number is less than the
+    /// buffer's length only at the end of the contents. If `record` is true, the contents are also written to the
+    /// frame, because no unpacked file will contain them in this form.
     ///
     /// # Errors
     /// Those of reading; the archive ends prematurely.

@@ -20,31 +20,32 @@ use std::sync::{Mutex, PoisonError};
 pub struct Attributes {
     /// Permissions with set-id and sticky bits.
     pub mode: u32,
-    /// User and group, if they differ from this process's own.
+    /// The user and group to set. `None` if the file keeps the owner that it was created with.
     owner: Option<(u32, u32)>,
     /// Modification time: seconds since 1970, and nanoseconds.
     mtime: (i64, u32),
     xattrs: Vec<(CString, Vec<u8>)>,
 }
 
-/// Decides which of an archive's attributes a process without all privileges keeps.
+/// Decides which attributes of an archive's entries are kept. A process without root's privileges cannot set all of
+/// them.
 #[derive(Debug)]
 pub struct Keep {
     /// The privileges of this process.
     pub rights: Rights,
-    /// Whether to drop owners that cannot be set.
+    /// Whether to ignore the owners of entries. Root of the host keeps owners nevertheless.
     pub ignore_owners: bool,
     lost: Mutex<BTreeMap<&'static str, (usize, String)>>,
 }
 
 impl Keep {
-    /// Returns the rules for a process with these privileges, with no lost attributes recorded.
+    /// Returns the rules for a process with the privileges `rights`. No lost attributes are recorded yet.
     #[must_use]
     pub fn new(rights: Rights, ignore_owners: bool) -> Self {
         Self { rights, ignore_owners, lost: Mutex::default() }
     }
 
-    /// Records that the kind of attribute `what` of the entry `path` is not kept.
+    /// Records that the entry `path` loses attributes of the kind `what`.
     pub fn lose(&self, what: &'static str, path: &[u8]) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let first = || (0, String::from_utf8_lossy(path).into_owned());
@@ -188,13 +189,14 @@ impl Attributes {
     /// Sets the attributes on an open file or directory. `path` is used in errors.
     ///
     /// # Errors
-    /// Those of the calls.
+    /// Those of setting the owner, the mode, the extended attributes and the times.
     pub fn apply_to_file(&self, file: impl AsFd, path: &Path) -> Result<()> {
         if let Some((uid, gid)) = self.owner {
             fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
                 .map_err(|errno| self.owner_failed(errno, path))?;
         }
-        // chown(2) clears set-id bits and capabilities, so these are set after it.
+        // chown(2) clears set-id bits and capabilities, so the mode and the extended attributes are set after the
+        // owner.
         fchmod(&file, Mode::from_raw_mode(self.mode)).map_err(Error::errno("chmod", path))?;
         for (name, value) in &self.xattrs {
             fsetxattr(&file, name, value, XattrFlags::empty())
@@ -206,7 +208,7 @@ impl Attributes {
     /// Sets the attributes on a link, a device or a FIFO in `directory`.
     ///
     /// # Errors
-    /// Those of the calls.
+    /// Those of setting the owner, the mode, the extended attributes and the times.
     pub fn apply_to_name(&self, directory: BorrowedFd<'_>, name: &OsStr, link: bool) -> Result<()> {
         let path = Path::new(name);
         if let Some((uid, gid)) = self.owner {

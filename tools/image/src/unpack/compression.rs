@@ -15,8 +15,8 @@ impl Compression {
     pub fn of(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // The second pattern is a skippable frame (RFC 8878 section 3.1.2), with which zstd:chunked and pzstd
-            // begin.
+            // The second pattern is a skippable frame (RFC 8878 section 3.1.2). The output of pzstd begins with such a
+            // frame.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Copying files with holes: a file of a few blocks can be terabytes long.
+//! Copies files with holes. Holes are skipped, because a file of a few blocks can be terabytes long.
 
 use super::limits::Shared;
 use crate::error::{Error, Result};

@@ -1,5 +1,5 @@
-//! The state of a layer's directories until it is complete: their attributes, and which of them are opaque. The archive
-//! determines how much state there is, so each piece is charged to the import's memory limit.
+//! The state that is kept for a layer's directories until the layer is complete: attributes, and which directories are
+//! opaque. An archive can require any amount of such state, so all of it is charged to the import's memory limit.
 
 use super::attributes::Attributes;
 use super::limits::{Charge, Shared};
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// The number of bytes charged per directory, in addition to its name and extended attributes: the share of a
-/// half-empty tree node, and allocator overhead.
+/// The number of bytes charged per directory, in addition to its name and extended attributes: its share of a
+/// half-empty B-tree node, and the allocator's overhead.
 const DIRECTORY: u64 = 256;
-/// The number of bytes charged per directory without an entry: it takes a disk block although the archive has no bytes
-/// for it.
+/// The number of bytes charged per directory without an entry. Such a directory takes a disk block, although the
+/// archive has no bytes for it.
 const IMPLIED: u64 = 1024;
 /// The number of bytes charged per name, in addition to its length.
 const NAME: u64 = 96;
@@ -42,7 +42,7 @@ fn weight(path: &Path, kept: &Kept) -> u64 {
     base + length(path) + kept.attributes.weight()
 }
 
-/// Shrinks a key to its exact size.
+/// Shrinks the capacity of a key to the key's length.
 fn exact(mut path: PathBuf) -> PathBuf {
     path.shrink_to_fit();
     path
@@ -73,7 +73,7 @@ impl<'a> Directories<'a> {
         Ok(())
     }
 
-    /// Returns whether the set contains that directory.
+    /// Returns whether the set contains the directory `path`.
     pub fn contains(&self, path: &Path) -> bool {
         self.all.contains_key(path)
     }
@@ -124,7 +124,7 @@ impl<'a> Directories<'a> {
         self.all.iter().rev().map(|(path, kept)| (path.as_path(), &kept.attributes))
     }
 
-    /// Returns the directories without an entry of their own, which stay charged.
+    /// Returns the directories without an entry of their own. Their names stay charged until the end of the import.
     ///
     /// # Errors
     /// The memory limit is exceeded.

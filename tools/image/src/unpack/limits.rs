@@ -13,10 +13,10 @@ const FREE: u64 = 64 << 20;
 const STEPS: u64 = 64 << 20;
 /// The additional lookups allowed per entry. A path of 60 bytes needs 30.
 const STEPS_OF_ENTRY: u64 = 256;
-/// The number of bytes of memory allowed for each byte read from a blob, because an image with many directories has
-/// long blobs.
+/// The number of bytes of memory allowed for each byte read from a blob. An image with many directories needs more
+/// memory, and has longer blobs.
 const PAID: u64 = 4;
-/// The maximum of the memory, as a multiple of [`Limits::memory`], for blobs of any length.
+/// The maximum memory for blobs of any length, as a multiple of [`Limits::memory`].
 const MOST_PAID: u64 = 16;
 
 /// The limits on the unpacked contents of an image.
@@ -113,8 +113,8 @@ impl Shared {
         })
     }
 
-    /// Counts `bytes` of an archive. The ratio is checked over all layers, because many layers, each too short for the
-    /// check, may be too large together.
+    /// Counts `bytes` of an archive. The ratio is checked for all layers together. Otherwise an image could have many
+    /// layers that are each too short for the check, but too large together.
     ///
     /// # Errors
     /// [`Error::Limit`].
@@ -175,8 +175,8 @@ impl Shared {
     }
 }
 
-/// Adds to a counter and returns the sum, which is never smaller than either summand, whatever a malicious archive
-/// claims.
+/// Adds to a counter and returns the sum. If the sum overflows, returns `u64::MAX`, so that a malicious archive cannot
+/// bypass a limit.
 fn add(counter: &AtomicU64, amount: u64) -> u64 {
     let old = counter.fetch_add(amount, Ordering::Relaxed);
     old.checked_add(amount).unwrap_or_else(|| {

@@ -41,7 +41,7 @@ const WHITEOUT: &[u8] = b".wh.";
 /// The marker of an opaque directory: the directory's contents in the layers below are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// The storage of file contents, from which the same archive can be packed again.
+/// The place where file contents are stored. An export reads the contents from there to pack the same archive again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// In the unpacked files.
@@ -60,14 +60,14 @@ pub struct Task<'a> {
     pub diff_id: Digest,
     /// The layers below, if they are known.
     pub below: Below,
-    /// The storage of file contents.
+    /// The place where file contents are stored.
     pub way: Way,
-    /// The maximum zstd window, as a power of two.
+    /// The size of the longest allowed zstd window, as the exponent of a power of two.
     pub window: u32,
 }
 
-/// Unpacks the layer in `task.source` into `work`: the files into the directory `layer`, and the beginning of the
-/// layer's record into `record`.
+/// Unpacks the layer in `task.source` into `work`: the files into the directory `layer`, and the frame into the
+/// directory `record`.
 ///
 /// # Errors
 /// Those of reading and writing; a digest differs; an entry is rejected; a limit is exceeded; [`Error::NeedsBelow`] if
@@ -138,7 +138,7 @@ impl Unpacker<'_, '_> {
         if let Some(hidden) = name.as_bytes().strip_prefix(WHITEOUT) {
             return match hidden {
                 b"" | b"." | b".." => Err(hostile("it removes no file")),
-                // This is metadata of AUFS, which is ignored.
+                // Such names are metadata of AUFS, and are ignored.
                 _ if hidden.starts_with(WHITEOUT) => Ok(()),
                 _ => self.tree.whiteout(&place, OsStr::from_bytes(hidden)),
             };

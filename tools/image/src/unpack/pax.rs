@@ -42,7 +42,8 @@ pub struct Pax {
     pub xattrs: Rc<Xattrs>,
     /// GNU tar's records of a sparse file.
     pub sparse: Sparse,
-    /// The total length of the zero-terminated names of extended attributes, and of the values.
+    /// The total length of the zero-terminated names of extended attributes, in bytes. `values` is the total length of
+    /// the attributes' values.
     names: usize,
     values: usize,
 }
@@ -205,7 +206,7 @@ fn time(text: &[u8]) -> Option<(i64, u32)> {
     let seconds: i64 = seconds.parse().ok()?;
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     let nanoseconds: u32 = digits.parse().ok().filter(|_| !digits.starts_with('+'))?;
-    // Before 1970 the fraction counts backwards.
+    // The fraction of a negative time counts backwards, but the returned nanoseconds count forwards.
     Some(match (negative, nanoseconds) {
         (true, 1..) => (seconds.checked_sub(1)?, 1_000_000_000 - nanoseconds),
         _ => (seconds, nanoseconds),

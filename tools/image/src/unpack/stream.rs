@@ -105,7 +105,8 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Opens the archive in the blob that `source` reads, with a zstd window of up to the power of two `window`.
+    /// Opens the archive in the blob that `source` reads. `window` is the size of the longest allowed zstd window, as
+    /// the exponent of a power of two.
     ///
     /// # Errors
     /// Those of reading the beginning of the blob.
@@ -179,7 +180,7 @@ impl<'a> Stream<'a> {
         Ok(filled)
     }
 
-    /// Returns the digest of the archive after everything was read and the blob was verified.
+    /// Reads the rest of the blob, verifies the blob, and returns the digest of the archive.
     ///
     /// # Errors
     /// [`Error::Size`] and [`Error::Digest`] of the blob.

@@ -54,7 +54,7 @@ pub struct Place {
 pub enum Below {
     /// Not available: the layer is unpacked by itself.
     Unknown,
-    /// The available layers, of which the bottom layer has none.
+    /// The layers below. The bottom layer has none, so its stack is empty.
     Known(Merged),
 }
 
@@ -64,11 +64,12 @@ pub struct Tree<'a> {
     root: Place,
     rights: Rights,
     below: Below,
-    /// The directory of the last entry, by the archive's name for it.
+    /// The directory of the last entry, with the directory's name in the archive. The next entry is often in the same
+    /// directory.
     last: Option<(PathBuf, Place)>,
     /// The final attributes of directories.
     directories: Directories<'a>,
-    /// Files of layers below that have been copied up.
+    /// The device and inode numbers of files that have been copied up from layers below.
     copied: BTreeSet<(u64, u64)>,
     /// Whether an entry replaced an earlier one of the same archive.
     pub replaced: bool,
@@ -94,8 +95,8 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Returns the place of an entry: its directory, which is created if needed, and its name there. An empty name is
-    /// the layer's root itself.
+    /// Returns the directory of an entry, and the entry's name in this directory. The directory is created if it does
+    /// not exist. The name is empty if the entry is the layer's root itself.
     ///
     /// # Errors
     /// [`Error::Hostile`] for names that lead out of the layer; those of opening and creating directories.
@@ -129,7 +130,8 @@ impl<'a> Tree<'a> {
         Ok((place, name))
     }
 
-    /// Opens the directory `path`. Without `make`, returns `None` if it does not exist.
+    /// Opens the directory `path`. If the directory does not exist, it is created if `make` is true; otherwise, returns
+    /// `None`.
     fn walk(&mut self, path: &Path, make: bool) -> Result<Option<Place>> {
         if path.as_os_str().is_empty() {
             return Ok(Some(self.root.clone()));
@@ -207,8 +209,9 @@ impl<'a> Tree<'a> {
         Err(Error::errno("open", path)(Errno::NOTDIR))
     }
 
-    /// Continues a walk at a missing parent: creates it with the attributes that it has in the layers below, or, if it
-    /// is a symbolic link there, follows the link.
+    /// Continues a walk at a missing parent. If the parent is a symbolic link in the layers below, the link is
+    /// followed. Otherwise, the parent is created, with the attributes that it has in the layers below if it exists
+    /// there.
     fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
         match self.find_below(&here.path, word)? {
             None => self.make_implied(here, word, None).map(Step::Into),
@@ -352,7 +355,7 @@ impl<'a> Tree<'a> {
         self.make(place, name, "make node", || mknodat(&place.fd, name, kind, mode, device))
     }
 
-    /// Creates a directory, which may exist already. Its attributes are set at the end.
+    /// Creates a directory, which may exist already. [`Tree::finish`] sets its attributes.
     ///
     /// # Errors
     /// Those of mkdirat(2).
@@ -392,7 +395,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Hides the contents of that directory in the layers below.
+    /// Hides the contents that the directory `place` has in the layers below.
     ///
     /// # Errors
     /// Those of setxattr(2).
@@ -447,7 +450,7 @@ enum Step {
 
 fn make_directory(place: &Place, name: &OsStr) -> Result<Place> {
     let path = place.path.join(name);
-    // Following links, a tree can get deeper than the longest path.
+    // Through links, an archive can create a tree that is deeper than the longest path allows.
     if path.as_os_str().len() > LONGEST {
         return Err(Error::errno("make", path)(Errno::NAMETOOLONG));
     }

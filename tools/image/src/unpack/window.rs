@@ -4,10 +4,10 @@ use crate::error::Error;
 use std::fmt::Display;
 use std::io;
 
-/// The window that RFC 8878 recommends every decoder to support, as a power of two: 8 MiB.
+/// The window size that every decoder should support according to RFC 8878, as the exponent of a power of two: 8 MiB.
 pub const WINDOW: u32 = 23;
-/// The longest supported window, as a power of two: 128 MiB, like the program zstd, whose `--ultra -22` creates such
-/// windows. Only one layer at a time uses a window longer than [`WINDOW`].
+/// The size of the longest supported window, as the exponent of a power of two: 128 MiB. The program zstd has the same
+/// limit, and uses such windows with `--ultra -22`. Only one layer at a time uses a window longer than [`WINDOW`].
 pub const LONG_WINDOW: u32 = 27;
 /// The magic number of a frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -18,8 +18,8 @@ pub fn is_too_long(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
 
-/// Returns the error for a window longer than [`LONG_WINDOW`]. `frame` begins with the rejected frame, of which the
-/// decoder consumes nothing.
+/// Returns the error for a window longer than [`LONG_WINDOW`]. `frame` begins with the rejected frame: the decoder
+/// consumes nothing of a frame that it rejects.
 #[must_use]
 pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     let most = (1u64 << LONG_WINDOW) >> 20;

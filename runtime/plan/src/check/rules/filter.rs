@@ -80,7 +80,7 @@ struct Load {
     after: Option<Capabilities>,
 }
 
-/// Returns each load of the filter: by init, or by hooks that load it themselves.
+/// Returns every step that loads the filter: init's own, and those that run hooks whose processes load it.
 fn loads(look: &Look<'_>) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     let (mut confined, mut before) = (false, None);

@@ -92,7 +92,8 @@ fn is_above(place: &[u8], below: &[u8]) -> bool {
         || below.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Blames steps after `number` that create something at or below `at`, or optionally above it.
+/// Records steps after `number` that create something at or below `at`, or (if `above` is true) above it, as breaking
+/// the rule.
 fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
     for other in number + 1..look.steps().end {

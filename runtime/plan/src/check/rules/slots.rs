@@ -8,7 +8,7 @@ use crate::check::law::{Finding, Law, Look};
 use crate::check::pick::init;
 use crate::step::{DeviceSource, InitStep, ParentStep, Slot, TimeNamespace};
 
-/// Slots filled by the launcher's caller; a step may fill the slot of the console socket instead.
+/// Slots that the launcher's caller fills. The slot of the console socket may also be filled by a step.
 const GIVEN: [Slot; 5] =
     [Slot::START, Slot::CONSOLE, Slot::CONTAINER, Slot::TEMPLATE, Slot::DEVICES];
 

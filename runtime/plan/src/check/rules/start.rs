@@ -120,7 +120,8 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Checks that a process inherits undumpability, or sets it itself, before it shares namespaces.
+/// Checks that every process is undumpable before it shares namespaces: it becomes undumpable itself, or inherits the
+/// flag.
 fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     finding.applies = true;
     let of_parent = look.first(parent!(ParentStep::Undumpable));
@@ -138,7 +139,7 @@ fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     }
 }
 
-/// Selects steps that require undumpability.
+/// Selects steps that may run only in an undumpable process.
 fn shares(step: Step<'_>) -> bool {
     joins(step)
         || goes_elsewhere(step)

@@ -175,7 +175,7 @@ impl Drop for Rig {
     }
 }
 
-/// A descriptor that implements std's traits, which rustix's own type does not implement.
+/// A descriptor that implements std's traits `Read` and `Write`, which `OwnedFd` does not implement.
 struct File(OwnedFd);
 
 impl From<OwnedFd> for File {

@@ -23,7 +23,7 @@ impl Replay<'_> {
         }
         if let Some(at) = self.instances.iter().position(|of| of.state == State::Free) {
             self.underway[invocation].is_cold = true;
-            // A container was planned for the same function, to be started later.
+            // If a container is planned for the same function, the new container replaces it.
             if let Some(planned) = self.planned.iter().position(|it| it.function == function) {
                 self.planned.remove(planned);
             }
@@ -34,7 +34,7 @@ impl Replay<'_> {
             }
             return;
         }
-        // The container that finally serves the invocation may be warm.
+        // The invocation is not marked as cold here: the container that finally serves it may be warm.
         self.waiting.push_back(invocation);
         self.make_room();
     }
@@ -145,7 +145,7 @@ impl Replay<'_> {
         true
     }
 
-    /// Serves a waiting invocation, now that there is room for another container.
+    /// Serves waiting invocations while there is room for another container.
     pub(super) fn next_waiting(&mut self) {
         while self.instances.iter().any(|of| of.state == State::Free)
             && let Some(invocation) = self.waiting.pop_front()

@@ -1,9 +1,10 @@
-//! The page as HTML: a single file with its pictures, which loads nothing.
+//! The page as HTML: a single file that contains the pictures, and loads no other files.
 
 use super::{MISSING, Page, READING, Row, Section, State, facts, shown};
 use std::fmt::Write;
 
-/// The colours are those of the reader's system, light or dark. Pictures are on white.
+/// The style sheet. The page's colours are light or dark, as the reader's system prefers. Pictures have a white
+/// background.
 const STYLE: &str = "\
     :root{color-scheme:light dark;--text:#222;--page:#fff;--line:#ccc;--faint:#666;--box:#f4f4f4;--note:#fff6e0}\
     @media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#181818;--line:#444;--faint:#aaa;--box:#262626;\

@@ -135,7 +135,7 @@ const SHUTDOWN: Part = Part {
     instead: all_shown,
 };
 
-/// Returns a line about `delete`, in a category of steps.
+/// Returns a line of the report that shows the time of `delete` in one category of steps.
 const fn of_delete(what: &'static str, name: &'static str) -> Line {
     let figure = Figure::Category(name);
     ms(what, &[], Take { rows: "/commands", only: DELETE, by: "runtime", figure, scale: 1e-3 })
@@ -313,7 +313,7 @@ const LEVERS: Part = Part {
     instead: all_shown,
 };
 
-/// Returns the line of a figure of dayfly without a fast path.
+/// Returns a line of the report that shows a figure of dayfly without each of its fast paths.
 const fn without(
     what: &'static str,
     published: &'static [Published],

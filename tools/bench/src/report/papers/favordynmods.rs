@@ -5,7 +5,7 @@ use super::super::take::{Figure, Take};
 use super::{ms, verdict};
 use crate::circumstances::Circumstances;
 
-/// The machines of the article.
+/// The software that the article measures.
 const MACHINES: &str = "podman 5.4.0, crun 1.23.1";
 
 pub(in super::super) const FAVORDYNMODS: Paper = Paper {
@@ -188,7 +188,7 @@ const IN_A_GUEST: Part = Part {
     instead: emulated,
 };
 
-/// Returns the line of how many times as long a step takes without favordynmods.
+/// Returns a line of the report that shows the time of a step without favordynmods ÷ the time with it.
 const fn gain(
     what: &'static str,
     published: &'static [Published],
@@ -205,8 +205,8 @@ fn emulated(_: &Circumstances) -> Option<String> {
     )
 }
 
-/// Returns the line of a figure measured with the host's present setting of favordynmods, or with favordynmods off and
-/// on.
+/// Returns a line of the report that shows the median time of a step: with the host's present setting of favordynmods,
+/// or with favordynmods off and on.
 const fn cost(what: &'static str, step: &'static [(&'static str, &'static str)]) -> Line {
     ms(what, &[], Take::ms(step, Figure::Median("rounds_us")))
 }

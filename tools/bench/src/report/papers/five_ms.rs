@@ -251,7 +251,7 @@ const NAMESPACES: Part = Part {
     instead: all_shown,
 };
 
-/// Returns the line of a program's median figure, in seconds.
+/// Returns a line of the report that shows the median of a program's samples, in seconds.
 const fn seconds(
     what: &'static str,
     published: &'static [Published],

@@ -1,4 +1,4 @@
-//! The parts of Hall and Ramachandran's paper on functions of a platform.
+//! The parts of Hall and Ramachandran's paper that are about the functions of a serverless platform.
 
 use super::super::paper::{Command, Line, Part, Published, Runtimes, Way, all_shown};
 use super::super::take::{Figure, Take};
@@ -102,7 +102,7 @@ const KEPT: &[(&str, &str)] = &[("policy", "keep-alive")];
 const WARM: &[(&str, &str)] = &[("policy", "warm")];
 const FORESEEN: &[(&str, &str)] = &[("policy", "histogram")];
 
-/// Returns the line of the memory of one function's containers with one policy.
+/// Returns a line of the report that shows the memory of one function's containers with one policy.
 macro_rules! costs {
     ($what:literal, $function:literal, $policy:literal) => {
         Line {

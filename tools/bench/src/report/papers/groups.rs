@@ -175,7 +175,7 @@ const SWAPPING: Part = Part {
     instead: emulated,
 };
 
-/// Returns the line of the last point of a curve.
+/// Returns a line of the report that shows the last point of a curve.
 const fn memory(
     what: &'static str,
     published: &'static [Published],
@@ -236,7 +236,7 @@ const ROGUE: Part = Part {
     instead: smaller,
 };
 
-/// Returns an experiment with this number of states.
+/// Returns the way to reproduce a part by an experiment that measures each of `states` states for the same time.
 const fn way(line: &'static [&'static str], states: u64) -> Way {
     Way::Command(Command {
         line,

@@ -16,12 +16,12 @@ pub(super) use mounts::MOUNTS;
 use super::paper::{Line, Published};
 use super::take::{Figure, Take};
 
-/// Returns the line of a runtime's figure, in milliseconds.
+/// Returns a line of the report whose unit is milliseconds.
 const fn ms(what: &'static str, published: &'static [Published], take: Take) -> Line {
     Line { what, published, take, unit: "ms" }
 }
 
-/// Selects a figure of a verdict of `dayfly host check`, converted to milliseconds from the microseconds there.
+/// Selects a figure of a verdict of `dayfly host check`, and converts it from microseconds to milliseconds.
 const fn verdict(id: &'static [(&'static str, &'static str)], figure: &'static str) -> Take {
     Take {
         rows: "/sections/*/verdicts",

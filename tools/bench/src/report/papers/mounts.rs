@@ -14,7 +14,8 @@ pub(in super::super) const MOUNTS: Paper = Paper {
     parts: &[LAYERS, BURST, START_LIMIT, SHIMS, TABLE, LOCKS, HARDWARE, FLAME],
 };
 
-/// Selects the containers of so many layers, started so many at a time, mounted in one way.
+/// Selects the rows of containers with `$layers` layers that are mounted in the way `$mode`, with `$width` starts at a
+/// time.
 macro_rules! layers {
     ($layers:literal, $width:literal, $mode:literal, $figure:expr) => {
         Take {
@@ -30,7 +31,8 @@ macro_rules! layers {
     };
 }
 
-/// Returns the line of the mount operations of 100 containers with 50 layers, mounted in one way.
+/// Returns a line of the report that shows the mount operations of 100 containers with 50 layers that are mounted in
+/// the way `$mode`.
 macro_rules! operations {
     ($what:literal, $mode:literal, $published:expr) => {
         Line {
@@ -210,7 +212,7 @@ const START_LIMIT: Part = Part {
     instead: small,
 };
 
-/// Returns the line of a figure of a shim.
+/// Returns a line of the report that shows a figure of each shim.
 const fn shim(
     what: &'static str,
     only: &'static [(&'static str, &'static str)],

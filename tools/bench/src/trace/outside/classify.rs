@@ -104,10 +104,10 @@ const TERMINAL: RangeInclusive<u64> = 0x5400..=0x54ff;
 /// The FIFO with which runc holds a created container.
 const FIFO: &str = "exec.fifo";
 
-/// The object of calls on netlink sockets, which the caller identifies.
+/// The object of calls on netlink sockets. The caller of [`classify`] identifies these sockets.
 pub const NETLINK: &str = "netlink";
 
-/// Returns whether an open file is one through which processes communicate.
+/// Returns whether an object is a channel through which processes communicate.
 fn is_channel(object: &str) -> bool {
     ["pipe", "socket", "eventfd", "signalfd", "timerfd", "inotify"].contains(&object)
 }

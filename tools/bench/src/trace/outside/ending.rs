@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use trace::now;
 
-/// The time to wait for the thread's answer after all other processes have ended.
+/// The maximum time to wait for the thread of [`Ending`] to report the end, once tracing is over.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A thread that waits for one process by a pidfd.

@@ -56,7 +56,7 @@ struct Traced {
 #[derive(Debug)]
 struct Call {
     span: Span,
-    /// Whether the caller of the current clone(2) is suspended until the child executes a program (CLONE_VFORK).
+    /// Whether this is a clone(2) that suspends its caller until the child executes a program (CLONE_VFORK).
     lends: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Records that the tracee stopped at `seen` continues at `at`.
+    /// Records that the tracee, which stopped at the time `seen`, continues at the time `at`.
     pub fn resumed(&mut self, pid: Pid, seen: u64, at: u64) {
         self.held += Held { stops: 1, time: at - seen };
         // A call that the tracee has just entered begins only when the tracee continues.

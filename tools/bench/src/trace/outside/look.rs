@@ -1,5 +1,5 @@
-//! Finds what a system call acts on, while its caller is stopped at the entry to the call (ptrace(2)): the path that an
-//! argument points to, or the file behind a descriptor.
+//! Finds the object of a system call: the path that an argument points to, or the file behind a descriptor. The caller
+//! is stopped at the entry to the call (ptrace(2)).
 
 use super::classify::NETLINK;
 use follow::memory;
@@ -154,7 +154,7 @@ fn path(pid: Pid, directory: i32, address: u64) -> String {
     }
 }
 
-/// Returns the number of the caller's descriptor in a path.
+/// Returns the number of the descriptor, if the path names a descriptor of the caller, such as `/proc/self/fd/3`.
 fn descriptor(path: &str) -> Option<i32> {
     let places = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"];
     places.iter().find_map(|place| path.strip_prefix(place)?.parse().ok())

@@ -9,8 +9,8 @@ struct Deed {
     time: u64,
 }
 
-/// For each wait whose awaited row is unknown, enters the row of the process that acted last before the end of the
-/// wait. Such an action is a write into a channel, a signal, the execution of a program, or an exit.
+/// For each wait whose awaited row is unknown, fills in the row of the process that acted last before the end of the
+/// wait. Actions are a write to a channel, a signal, the execution of a program, and an exit.
 pub fn name(timeline: &mut Timeline) {
     let mut deeds: Vec<Deed> = Vec::new();
     for (row, of) in timeline.rows.iter().enumerate() {

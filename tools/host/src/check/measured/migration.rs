@@ -94,8 +94,8 @@ impl Drop for Traveller {
 }
 
 impl Migration {
-    /// Creates the cgroups in the hierarchy that limits containers: v2, or, if v1 has the controllers, a v1 hierarchy
-    /// whose new cgroups accept processes without further settings.
+    /// Creates the two cgroups, and the process that is moved. The cgroups are in a v1 hierarchy if one is mounted
+    /// whose new cgroups accept processes without further settings; otherwise, they are in v2.
     ///
     /// # Errors
     /// No hierarchy is suitable; EACCES without root.

@@ -34,7 +34,7 @@ impl Tree<'_> {
         self.make(place, name, "link", || linkat(&from.fd, &old, &place.fd, name, AtFlags::empty()))
     }
 
-    /// Returns the place of a non-directory in this layer.
+    /// Returns the directory and the name of the object `target`, if this layer contains the object.
     fn existing(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
         let path = Path::new(OsStr::from_bytes(target));
         let mut words = words(path);
@@ -50,7 +50,7 @@ impl Tree<'_> {
         Ok(self.kind(&place, &name)?.is_some().then_some((place, name)))
     }
 
-    /// Copies up a file of the layers below.
+    /// Copies up the file `target` from the layers below. Returns the directory and the name of the copy.
     fn copy_up(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
         let Below::Known(below) = &self.below else { return Ok(None) };
         let path = Path::new(OsStr::from_bytes(target));
