@@ -270,8 +270,13 @@ fn list_while_others_come_and_go(bed: &Bed) {
 fn delete_at_once(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let running: Vec<_> = (0..6).map(|_| c.id_call("delete", &["--force"], &[]).spawn()).collect();
-    let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
-    assert!(codes.contains(&0), "{codes:?}");
+    let outcomes: Vec<_> = running.into_iter().map(|running| running.wait()).collect();
+    let (started, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(|one| one.code() == 0);
+    assert_eq!(started.len(), 1, "{outcomes:?}");
+    for one in refused {
+        let text = "cannot start an already running container";
+        assert!(one.stderr.contains(text), "{one}");
+    }
     assert!(!c.exists());
 }
 
@@ -344,8 +349,13 @@ fn start_at_once(bed: &Bed) {
     let c = bed.bundle().sh("echo once >>/log; sleep 1000").make();
     c.create().ok();
     let running: Vec<_> = (0..6).map(|_| c.id_call("start", &[], &[]).spawn()).collect();
-    let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
-    assert!(codes.contains(&0), "{codes:?}");
+    let outcomes: Vec<_> = running.into_iter().map(|running| running.wait()).collect();
+    let (started, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(|one| one.code() == 0);
+    assert_eq!(started.len(), 1, "{outcomes:?}");
+    for one in refused {
+        let text = "cannot start an already running container";
+        assert!(one.stderr.contains(text), "{one}");
+    }
     let log = c.bundle.join("rootfs/log");
     dayfly_tests::wait::until_true("the program to run", || log.exists());
     assert_eq!(std::fs::read_to_string(log).expect("log"), "once\n");

@@ -211,7 +211,7 @@ impl Container {
             return Err(self.not_found());
         }
         // The status is not checked first: the attempt to start init shows whether init is waiting.
-        let start = self.start_waiting().inspect_err(|error| self.await_end_after(error))?;
+        let start = self.start_waiting().map_err(|error| self.explain_start(error))?;
         if start != Start::Runs {
             let status = if start == Start::Frozen { Status::Paused } else { self.status()? };
             return Err(Error::CannotStart(status));
@@ -233,11 +233,20 @@ impl Container {
         Ok(())
     }
 
-    /// Waits for the exit of init after a start has failed, for a short time: init exits after it has reported its
-    /// failure, and a `delete` that follows must find the container stopped.
-    pub fn await_end_after(&self, error: &Error) {
-        if matches!(error, Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_))) {
-            let _ = self.ends_within(DYING);
+    /// Returns the error to report for a failed start. Waits a short time for the exit of an init that has reported a
+    /// failure: it exits then, and a `delete` that follows must find the container stopped. If another call has started
+    /// the container meanwhile, init has closed this call's connection unread, as it does when it is killed.
+    pub fn explain_start(&self, error: Error) -> Error {
+        match &error {
+            Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_)) => {
+                let _ = self.ends_within(DYING);
+                error
+            }
+            Error::Launch(launch::Error::Died(_)) => match self.status() {
+                Ok(status @ (Status::Running | Status::Paused)) => Error::CannotStart(status),
+                _ => error,
+            },
+            _ => error,
         }
     }
 

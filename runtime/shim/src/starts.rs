@@ -82,10 +82,10 @@ impl Shim {
                 let job = start_job(caller, process);
                 let begun = self.begin(&place.id, job, None, |work| {
                     let container = work.store(&place).and_then(|store| store.container(&place.id));
-                    if let Ok(container) = container {
-                        container.await_end_after(&error);
-                    }
-                    Err(Failed::from(error))
+                    Err(Failed::from(match container {
+                        Ok(container) => container.explain_start(error),
+                        Err(_) => error,
+                    }))
                 });
                 match begun {
                     Ok(_) => return,
