@@ -1,4 +1,4 @@
-//! containerd's protobuf messages: any bytes are decoded as each type.
+//! containerd's protobuf messages: the input is decoded as each message type.
 
 use std::fmt::Debug;
 

@@ -39,7 +39,8 @@ impl Refused {
         Self { filter: program.filter }
     }
 
-    /// Returns the call that `DAYFLY_REFUSED` makes fail in every run of the runtime, such as `openat2:ENOSYS`.
+    /// Returns the system call that must fail in every run of the runtime. The environment variable `DAYFLY_REFUSED`
+    /// names the call and the errno, for example `openat2:ENOSYS`.
     pub fn by_default() -> Option<&'static Self> {
         static GIVEN: OnceLock<Option<Refused>> = OnceLock::new();
         let read = || {

@@ -155,7 +155,7 @@ impl Line {
     /// Sends an encoded request, and returns the answer; `None` if the shim closes the connection first.
     ///
     /// # Panics
-    /// When neither happens in time.
+    /// When the shim neither answers nor closes the connection in time.
     #[track_caller]
     pub fn exchange(&self, method: Method, request: Vec<u8>) -> Option<Result<Vec<u8>, Status>> {
         self.exchange_of(task::SERVICE_V3, method, request)
@@ -165,7 +165,7 @@ impl Line {
     /// 2.
     ///
     /// # Panics
-    /// When neither happens in time.
+    /// When the shim neither answers nor closes the connection in time.
     #[track_caller]
     pub fn exchange_of(
         &self,

@@ -23,7 +23,7 @@ impl Folder {
     }
 }
 
-/// A table of cases and its subject.
+/// A subject: the test cases of one module of the suite.
 #[derive(Clone, Copy)]
 pub struct Subject {
     name: &'static str,

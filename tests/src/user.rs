@@ -189,7 +189,7 @@ impl User {
         assert!(made.is_ok_and(|status| status.success()), "/run/systemd/system");
     }
 
-    /// Returns the option that makes nsenter(1) enter the mount namespace of the user's calls.
+    /// Returns the option that makes nsenter(1) enter the mount namespace in which the user's commands run.
     fn etc_namespace(&self) -> String {
         format!("--mount=/proc/{}/ns/mnt", self.etc.id())
     }

@@ -146,7 +146,9 @@ fn host_stays_as_it_is(bed: &Bed) {
     }
 }
 
-/// Makes the steps of `place` fail one after the other, until the command succeeds; returns the number of steps.
+/// Runs the command repeatedly. Each run has a fault of this kind at one step of the process `place`: the first run at
+/// step 0, the next at step 1, and so on. A run without such a step succeeds and ends the loop. Returns the number of
+/// steps.
 pub fn walk_through(place: &str, kind: &str, mut run: impl FnMut(usize, &str) -> Outcome) -> usize {
     for step in 0..200 {
         let fault = format!("{place}:{step}:{kind}");

@@ -131,8 +131,8 @@ fn kill_at(call: Call, microseconds: u64) {
     let _ = running.wait();
 }
 
-/// The commands of fifty of two hundred containers are killed: the other containers are unaffected, and nothing is left
-/// of any of them.
+/// Fifty of two hundred containers have a command that is killed. The other containers are unaffected. After all two
+/// hundred have been deleted, nothing is left of any of them.
 fn two_hundred_with_fifty_killed(bed: &Bed) {
     let mut seed = Seed::new("two_hundred_with_fifty_killed");
     let profile = |number: usize| {
@@ -328,7 +328,8 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
 }
 
-/// A new container with the same name may exist before the last command that deletes the old container has finished.
+/// Several commands delete a container at once. A container with the same name may be created before all of them have
+/// finished.
 fn delete_while_it_is_made_again(bed: &Bed) {
     let c = bed.bundle().make();
     let end = Instant::now() + Duration::from_secs(3);

@@ -98,9 +98,9 @@ pub fn id_call(c: &Container<'_>, verb: &str, flags: &[&str], layers: &Layers) -
     c.id_call(verb, flags, &[]).env("DAYFLY_IDS", &layers.leases.to_string_lossy())
 }
 
-/// Prints the properties that must be the same in every mode: the last layer's content, no file
-/// that a layer removed, no old content of a directory that a layer replaced, and the owners of
-/// files.
+/// Prints properties of the root filesystem. The output must be the same in every mode: it contains
+/// the last layer's content and the owners of files, and neither a file that a layer removed nor the
+/// old content of a directory that a layer replaced.
 const LOOK: &str = "cat /last; ls -d /removed /replaced/old 2>/dev/null; ls /replaced; \
     stat -c '%u:%g %a %h' /secret /of-user; stat -c %u:%g /; echo new >/new && stat -c %u:%g /new; cat /new; \
     rm -r /replaced /of-user && mkdir /replaced && ls /replaced";

@@ -91,8 +91,8 @@ fn size(bed: &Bed) {
     }
 }
 
-/// Returns a typical container of engines: Podman's defaults with its seccomp profile. If the command waits for the
-/// program, the program exits at once.
+/// Returns a container as engines typically configure it: with Podman's defaults and seccomp profile. The program exits
+/// at once if `command` is `run`, which waits for the program.
 fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
     let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };

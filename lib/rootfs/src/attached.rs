@@ -55,7 +55,7 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Creates `mnt` in a directory.
+    /// Creates and opens the subdirectory `mnt`, which contains the mount points, in a directory.
     pub fn open(&mut self, directory: &CStr) -> Result<(), sys::Error> {
         let object = || directory.to_string_lossy();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -60,9 +60,9 @@ impl Etc {
     }
 }
 
-/// Writes a recipe's files to the empty directory `upper`. The new /etc gets the owner and mode of /etc in the layers.
-/// If the layers have no /etc, the new /etc gets the owner of `top`, the root directory, and mode 0755. If /etc in the
-/// layers is a link or a file, nothing is written.
+/// Creates /etc in the empty directory `upper`, and writes a recipe's files to it. The new /etc gets the owner and mode
+/// of /etc in the layers. If the layers have no /etc, the new /etc gets the owner of `top`, the root directory, and
+/// mode 0755. If /etc in the layers is a link or a file, nothing is written.
 pub(crate) fn put(
     recipe: &Recipe,
     upper: BorrowedFd<'_>,

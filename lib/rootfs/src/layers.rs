@@ -87,7 +87,7 @@ impl Layers {
         self.stack.is_empty()
     }
 
-    /// Groups paths by their mounts; the top layer comes first.
+    /// Groups the paths of layers by their mounts. In `all`, the top layer comes first.
     fn grouped(all: &[(u64, &str)]) -> Result<Self, Error> {
         let mut mounts: Vec<(u64, &str)> = Vec::new();
         for (mount, path) in all {

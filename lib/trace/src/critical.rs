@@ -39,7 +39,7 @@ pub struct PathSum<'a> {
     pub name: Option<&'a str>,
     /// The total time in nanoseconds that the row's steps with this name contribute to the path.
     pub took: u64,
-    /// The number of pieces of the path.
+    /// The number of pieces in this total.
     pub pieces: usize,
 }
 

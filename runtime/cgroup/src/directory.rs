@@ -143,7 +143,7 @@ impl Display for File<'_> {
     }
 }
 
-/// A line that is built on the stack. Nearly every value fits, so starting a container needs no allocation for it.
+/// A buffer on the stack for the text of one value. Values that do not fit are rare; they are formatted on the heap.
 struct Line {
     bytes: [u8; 128],
     length: usize,

@@ -1,8 +1,8 @@
 //! A container's resource usage, in the format that `runc events` prints and that engines read.
 //!
 //! The names and the nesting are those of runc 1.5 (`types.Stats`). The same members are omitted if they are zero.
-//! Unless a member's description states otherwise, times are in nanoseconds and sizes in bytes, counted from the
-//! creation of the cgroup.
+//! Unless a member's description states otherwise, times are in nanoseconds and sizes in bytes. Counters start from
+//! zero at the creation of the cgroup.
 
 mod files;
 mod legacy;

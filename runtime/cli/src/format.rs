@@ -1,4 +1,4 @@
-//! The output of commands, one file per format.
+//! The formats of commands' output, with one module per format.
 
 pub mod brief;
 pub mod event;

@@ -1,4 +1,4 @@
-//! Time namespaces: offsets for the clocks since boot (time_namespaces(7), Linux 5.6).
+//! Time namespaces: the offsets of CLOCK_MONOTONIC and CLOCK_BOOTTIME (time_namespaces(7), Linux 5.6).
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, openat};

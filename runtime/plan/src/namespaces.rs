@@ -46,8 +46,8 @@ pub fn flag(kind: NamespaceKind) -> CloneFlags {
     CloneFlags::from_bits_retain(kind.clone_flag())
 }
 
-/// Returns the text of uid_map and gid_map. A user namespace without mappings maps all of the caller's ids to
-/// themselves, so that the ids in devpts, tmpfs and images exist.
+/// Returns the text of uid_map and gid_map. If the configuration has no mappings, all ids of the caller's user
+/// namespace are mapped to themselves, so that the ids in devpts, tmpfs and images exist.
 pub fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     let text = |mappings: &[IdMapping]| {
         let mut text = String::new();

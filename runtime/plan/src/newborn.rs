@@ -3,7 +3,7 @@
 //!
 //! A process with CAP_SYS_PTRACE in that PID namespace could stop init before init's first instruction. (A process in a
 //! user namespace could not.) So the intermediate, which is still in the host's PID namespace, first enters the
-//! container, closes all descriptors of the host, and only then creates init (`bare-birth`,
+//! container, closes all descriptors of the host, and only then creates init (rules `bare-birth` and
 //! `intermediate-takes-inherited`).
 
 use alloc::vec::Vec;

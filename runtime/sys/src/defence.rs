@@ -49,8 +49,8 @@ pub enum Defence {
     CwdCheck,
     /// `inheritable`: capabilities added by `exec` are not inheritable (CVE-2022-29162, CVE-2022-27650).
     Inheritable,
-    /// `cgroup-read-only`: a bind mount of the host's cgroups is as read-only as a fresh mount would be
-    /// (CVE-2023-25809).
+    /// `cgroup-read-only`: a bind mount of the host's cgroup hierarchy is read-only if the configuration requests this.
+    /// If the caller lacks root's rights on the host, it is always read-only (CVE-2023-25809).
     CgroupReadOnly,
     /// `strict-integers`: text that is not a number is refused. Without this defence, it is read as 0 (CVE-2026-30892).
     StrictIntegers,

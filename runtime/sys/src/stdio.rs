@@ -65,7 +65,7 @@ pub fn take_inherited(number: i32) -> Result<OwnedFd, Errno> {
 /// Replaces a standard stream by `by`.
 ///
 /// # Errors
-/// Those of dup3(2).
+/// Those of dup2(2).
 pub fn replace(stream: BorrowedFd<'static>, by: BorrowedFd<'_>) -> Result<(), Errno> {
     // The number must not be closed: it is still a standard stream.
     let mut number = ManuallyDrop::new(

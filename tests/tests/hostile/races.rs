@@ -21,7 +21,7 @@ const CASES: &[Case] = attacks! {
     dangling_link_is_exchanged without "resolve-in-root",
 };
 
-/// Returns the time for which containers are started if no attack succeeds earlier.
+/// Returns the time limit of an attack. Containers are started repeatedly until the attack succeeds or time runs out.
 fn patience(bed: &Bed) -> Duration {
     Duration::from_secs(if bed.is_undefended() { 20 } else { 2 })
 }

@@ -1,4 +1,4 @@
-//! Containers of root of a user namespace that an unprivileged user made, as in rootless Podman.
+//! An unprivileged user makes a user namespace, and starts containers as root of this namespace, as in rootless Podman.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;

@@ -132,7 +132,8 @@ impl Listener for Killer {
     }
 }
 
-/// A listener that the test reads when its processes have ended.
+/// A [`Killer`] shared by the tracer's thread and the test. The test reads the results after the traced processes have
+/// ended.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Killer>>);
 
@@ -312,8 +313,8 @@ impl<'a> Ground<'a> {
         family.calls
     }
 
-    /// Walks through the calls of the processes that `is_walked` selects; `round` goes through a life and checks the
-    /// result. Returns the number of kills.
+    /// Starts a pod once for each chosen system call of the processes that `is_walked` selects, and kills `victim` at
+    /// that call. `round` then sends the requests of the pod's life and checks the result. Returns the number of kills.
     fn walk(
         &self,
         is_walked: impl Fn(&Descent) -> bool,

@@ -184,7 +184,8 @@ fn groups(bed: &Bed) {
     }
 }
 
-/// Each call exists in both versions. An empty request is refused for its contents, not as unknown.
+/// The task services v2 and v3 have the same calls. An empty request gets the same status code from both services, and
+/// never the code for an unknown call.
 fn all_calls_of_both_versions(bed: &Bed) {
     if is_missing(bed) {
         return;

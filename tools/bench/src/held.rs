@@ -6,7 +6,7 @@ use std::path::Path;
 /// The resources of some processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Held {
-    /// Private memory that is not backed by files (Private_Dirty), in KiB.
+    /// Private memory that has been modified (Private_Dirty), in KiB.
     pub(crate) private_kib: f64,
     /// Resident memory in KiB, where a shared page counts in proportion to the number of its users
     /// (PSS).

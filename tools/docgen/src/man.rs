@@ -253,12 +253,12 @@ fn lower(about: &str) -> String {
     about
 }
 
-/// Marks up a text without names of values.
+/// Marks up a text that contains no names of values or arguments.
 pub fn text(text: &str) -> Vec<Span> {
     spans(text, &Words::default())
 }
 
-/// Marks up a text without names of values, as a sentence.
+/// Marks up a text that contains no names of values or arguments, as a sentence.
 pub fn text_sentence(line: &str) -> Vec<Span> {
     text(&sentence(line, &Words::default()))
 }

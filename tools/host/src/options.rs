@@ -214,7 +214,7 @@ fn longest(text: &str) -> Result<Duration, String> {
 /// The maximum number of concurrent starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// The measured number with nearly the best throughput.
+    /// The smallest number whose throughput, measured on this host, is nearly the best.
     Auto,
     /// A fixed number.
     Starts(u16),

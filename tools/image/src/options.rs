@@ -204,7 +204,7 @@ pub struct Rm {
     pub waiting: Waiting,
 }
 
-/// The timeout for other commands.
+/// The option for the maximum time to wait for other commands.
 #[derive(Debug, Args)]
 pub struct Waiting {
     /// The time to wait for other commands that use the store: gc waits for imports, and imports

@@ -107,7 +107,7 @@ impl<'a> Learner<'a> {
     /// Runs the bundle with `profile` once, without tracing its calls.
     ///
     /// # Errors
-    /// As [`Self::hear`].
+    /// A run that fails; an interrupt.
     pub fn run_with(&self, profile: &Value) -> Result<(), Error> {
         self.run(profile, Look::Unheard)
     }
@@ -116,7 +116,7 @@ impl<'a> Learner<'a> {
     /// dayfly.
     ///
     /// # Errors
-    /// As [`Self::hear`].
+    /// As [`Self::run_with`]; a trace that cannot be read.
     pub fn trace(&self, profile: &Value) -> Result<String, Error> {
         let file = self.directory.join("trace.jsonl");
         self.run(profile, Look::Timed(&file))?;

@@ -42,7 +42,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Reads the configuration. A granted id must be in both files.
+    /// Reads the files of the configuration. An id is granted only if both subuid(5) and subgid(5) list it.
     ///
     /// # Errors
     /// The requested user has no grants; a file cannot be read.

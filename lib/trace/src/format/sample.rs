@@ -57,8 +57,8 @@ impl Actor {
     }
 }
 
-/// Returns a start that takes 3 ms, with five rows: the command, the network maker, the container's init, the
-/// container's program, and a hook.
+/// Returns the time line of a container start that takes 3 ms. The time line has five rows: the command, the network
+/// maker, the container's init, the container's program, and a hook.
 pub fn start() -> Timeline {
     run(410_000)
 }

@@ -195,7 +195,7 @@ fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
     if bits.is_empty() { Err(invalid()) } else { Ok(bits) }
 }
 
-/// Adds the device rules as a list of allowed devices; the unit denies all others. If systemd cannot express a rule,
+/// Returns the device rules as a list of allowed devices; the unit denies all others. If systemd cannot express a rule,
 /// the result depends on the cgroup version. On v2, systemd checks nothing, because dayfly's own eBPF program checks
 /// all rules. On v1, the list omits everything that systemd cannot express. When systemd writes the list again at a
 /// `daemon-reload`, the cgroup then allows too little rather than too much.

@@ -2,7 +2,8 @@
 //!
 //! All masks use the same two sources: /dev/null covers files, and one empty read-only tmpfs covers
 //! directories. The source itself covers the first path, and copies of its mount cover the others.
-//! So a hundred masked per-CPU directories need only one superblock (runc issue 5262).
+//! So a hundred masked per-CPU directories need only one superblock (runc issue 5262). Without the
+//! fast path `shared-masks`, each masked directory is covered by a tmpfs of its own.
 
 use core::ffi::CStr;
 

@@ -163,7 +163,7 @@ impl<'a> Root<'a> {
         Ok((parent, name))
     }
 
-    /// Opens a directory, and creates it with its missing parents.
+    /// Opens a directory. If it does not exist, it is created together with its missing parents.
     pub(crate) fn make_directories(&self, path: &CStr) -> Result<OwnedFd, Failure> {
         match self.resolve(path, DIRECTORY, Links::Follow) {
             Err(Errno::NOENT) => self.make_missing(path, Links::Follow),

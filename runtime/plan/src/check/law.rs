@@ -1,4 +1,4 @@
-//! The laws that make up rules, and their evaluation on the steps of a plan.
+//! The conditions of which rules consist ([`Law`]), and their evaluation on the steps of a plan.
 
 use alloc::vec::Vec;
 use core::ops::Range;

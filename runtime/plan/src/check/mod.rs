@@ -19,7 +19,7 @@ use trace::Steps;
 use crate::Plan;
 use law::{Finding, Law, Look};
 
-/// A rule of order.
+/// A rule on the order of a plan's steps.
 #[derive(Debug)]
 pub struct Rule {
     /// The name that comments and reports use.

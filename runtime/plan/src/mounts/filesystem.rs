@@ -17,7 +17,9 @@ use crate::path::{c_str, in_root};
 use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Target};
 use crate::{Error, confinement, keep};
 
-/// Adds a new file system. If its source is a path of the host, the parent creates it.
+/// Adds the steps that create and mount a new file system. In general, the parent creates a file system from paths of
+/// the host, and init creates every other file system. Init creates all file systems if the container has a user
+/// namespace or the caller lacks root's rights, and also those for which [`needs_host_table`] returns true.
 pub(super) fn compile(
     builder: &mut Builder,
     later: &mut Vec<InitStep>,

@@ -169,7 +169,7 @@ message! {
         2 => exec_id: String,
         /// Whether the process has a terminal.
         3 => terminal: bool,
-        /// The source of standard input, in the format of [`CreateTaskRequest`].
+        /// The source of standard input, in the format of `stdin` in [`CreateTaskRequest`].
         4 => stdin: String,
         /// The sink of standard output.
         5 => stdout: String,

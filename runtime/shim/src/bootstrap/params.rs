@@ -3,13 +3,13 @@
 //! | containerd | on stdin | answer |
 //! |---|---|---|
 //! | 2.3 and later | BootstrapParams | BootstrapResult, in protobuf |
-//! | 2.0 to 2.2 (`MAX_SHIM_VERSION=2`) | an Any with options, or nothing | the bare address (as version 2), or JSON |
-//! | 1.7 (`MAX_SHIM_VERSION=2`) | as above | the bare address, or JSON of version 2; version 3 is refused |
+//! | 2.0 to 2.2 (`MAX_SHIM_VERSION=2`) | an Any with options, or nothing | the bare address (`version` 2), or JSON |
+//! | 1.7 (`MAX_SHIM_VERSION=2`) | as above | the bare address, or JSON with `version` 2; `version` 3 is refused |
 //! | 1.6, CRI-O | as above | the bare address; 1.6 would treat JSON as an address |
 //!
 //! The versions 1.7 and 2.0 to 2.2 cannot be distinguished, since all of them set `MAX_SHIM_VERSION=2` (as do later
 //! versions). So they get the bare address, which all of them accept. If containerd's shim manager is configured
-//! (`env`) to set `MAX_SHIM_VERSION=3`, the answer is JSON of version 3.
+//! (`env`) to set `MAX_SHIM_VERSION=3`, the answer is JSON with `version` 3.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -37,7 +37,7 @@ const PROTOCOL: &str = "ttrpc";
 pub enum Language {
     /// The protobuf message BootstrapResult.
     Protobuf,
-    /// JSON of version 3.
+    /// JSON with `version` 3.
     Json,
     /// The bare address, without further fields.
     Address,

@@ -284,7 +284,7 @@ impl Site<'_> {
         names.iter().map(one).collect()
     }
 
-    /// Lets instances work for a phase.
+    /// Lets instances work for the duration of one state (`--phase`), ends them, and adds a row for each instance.
     fn state(
         &self,
         shown: &mut Shown,

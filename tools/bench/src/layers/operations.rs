@@ -15,7 +15,7 @@ use sys::fanotify::MountWatch;
 /// The number of containers for which the article counts mount operations.
 const CONTAINERS: u64 = 100;
 
-/// The effect of a case's starts on the host's mount table.
+/// The effect of one container of a case on the host's mount table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counted {
     #[serde(flatten)]

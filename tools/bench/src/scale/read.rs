@@ -198,9 +198,10 @@ fn class(entrant: &str) -> String {
     }
 }
 
-/// Estimates the time under a lock from `burst`, by Amdahl's law. Let `s` be the factor by which `c` CPUs start more
-/// containers per second with `c` containers in flight than with one. Then the share of a start that does not run in
-/// parallel is (c ÷ s − 1) ÷ (c − 1). This share includes everything else that keeps starts from running in parallel.
+/// Estimates the time for which a start holds a lock, from the results of the experiment `burst` and Amdahl's law. Let
+/// `c` be the number of CPUs, and `s` the speedup: the rate of starts with `c` containers in flight, divided by the
+/// rate with one. Then the share of a start that does not run in parallel is (c ÷ s − 1) ÷ (c − 1). This share includes
+/// everything else that keeps starts from running in parallel.
 fn locks(value: &Value, source: &str, cpus: usize) -> Option<Vec<Found>> {
     let mut rates: Vec<(&str, u64, f64)> = Vec::new();
     for row in value.get("rows")?.as_array()? {

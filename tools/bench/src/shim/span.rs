@@ -26,7 +26,7 @@ const DONE: u16 = 3;
 /// Lengths of struct nlmsghdr and struct cn_msg; a struct proc_event follows them.
 const HEADER: usize = 16;
 const MESSAGE: usize = 20;
-/// `what` of struct proc_event.
+/// Values of the field `what` of struct proc_event.
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const EXIT: u32 = 0x8000_0000;

@@ -117,7 +117,7 @@ impl Exec {
 }
 
 impl Pin {
-    /// Returns the group and the words for its CPUs.
+    /// Returns the group, and the words that select its CPUs, such as `node:0`.
     ///
     /// # Errors
     /// Too few or too many arguments; an invalid group name.

@@ -217,8 +217,8 @@ fn split_tag(text: &str) -> (&Path, Option<&str>) {
     if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
 }
 
-/// Returns the length of the tag with its colon. The tag follows the shortest prefix that exists as a path, because
-/// tags may contain colons.
+/// Returns the length of the tag with its colon. The tag may contain colons, so the path is the shortest part before a
+/// colon that exists as a path. If there is no such part, the tag begins at the last colon.
 fn tag_length(text: &str) -> usize {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let found = colons.find(|&at| Path::new(&text[..at]).exists());
