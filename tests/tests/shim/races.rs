@@ -14,6 +14,7 @@ use proto::messages::task::{
     StartResponse, WaitRequest,
 };
 use proto::messages::time::Empty;
+use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -217,21 +218,28 @@ fn create_that_ends_before_it_claims(bed: &Bed) {
     shim.wait_for_its_end();
 }
 
-#[track_caller]
-fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::path::Path) {
-    let request = creation(&container, None);
-    let create = shim.send(Method::Create, &request);
-    // The first creation's hook may still exist and read the line, so the line is written until the answer arrives.
-    let answer = loop {
+/// Writes lines to the FIFO of [`gate`] until the call is answered: the hook of an earlier call may read a line, too.
+pub(super) fn answer_past(
+    gate: &std::path::Path,
+    shim: &Shim<'_>,
+    call: u32,
+) -> Result<Vec<u8>, Status> {
+    loop {
         // The FIFO is opened for reading and writing, so that open(2) does not block.
         let mut file = fs::OpenOptions::new();
         let file = file.read(true).write(true).open(gate).expect("open the gate");
         std::io::Write::write_all(&mut &file, b"go\n").expect("write");
-        if let Some(answer) = shim.answer_within(create, Duration::from_millis(50)) {
+        if let Some(answer) = shim.answer_within(call, Duration::from_millis(50)) {
             break answer;
         }
-    };
-    answer.expect("create");
+    }
+}
+
+#[track_caller]
+fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::path::Path) {
+    let request = creation(&container, None);
+    let create = shim.send(Method::Create, &request);
+    answer_past(gate, &shim, create).expect("create");
     let task = Task { container, shim };
     task.start("");
     task.finish();
@@ -250,7 +258,8 @@ fn start_that_takes_too_long(bed: &Bed) {
     let late = task.shim.answer(start).unwrap_err();
     assert_eq!(late.code, code::DEADLINE_EXCEEDED, "{late}");
     assert_eq!((task.wait(""), task.state().status), (137, status::STOPPED));
-    drop(fs::OpenOptions::new().write(true).open(gate).expect("open the gate"));
+    // The deadline may have passed before the hook was executed, so open(2) must not wait for a reader.
+    drop(fs::OpenOptions::new().read(true).write(true).open(gate).expect("open the gate"));
     task.finish();
 }
 
