@@ -40,6 +40,7 @@ pub mod profile;
 pub mod program;
 pub mod rootfs;
 pub mod runner;
+mod running;
 pub mod runtime;
 pub mod seed;
 pub mod shim;

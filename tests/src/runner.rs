@@ -7,6 +7,7 @@ use crate::bed::Bed;
 use crate::cgroups;
 use crate::ended;
 use crate::rootfs;
+use crate::running;
 use crate::subject::Subject;
 use crate::view::View;
 use std::cell::RefCell;
@@ -178,13 +179,18 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
 
 fn report(view: View, passed: usize, failed: &[(String, String)], skipped: usize) -> ExitCode {
     println!("{}: {passed} passed, {} failed, {skipped} skipped", view.name(), failed.len());
+    count(passed, failed.len(), skipped);
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Appends the numbers of cases to the file that `DAYFLY_TALLY` names, if it names one.
+pub(crate) fn count(passed: usize, failed: usize, skipped: usize) {
     if let Some(tally) = std::env::var_os("DAYFLY_TALLY") {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(tally);
         if let Ok(mut file) = file {
-            let _ = writeln!(file, "{passed} {} {skipped}", failed.len());
+            let _ = writeln!(file, "{passed} {failed} {skipped}");
         }
     }
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns the path of the runtime under test: the value of `DAYFLY`, or the release build of this workspace.
@@ -220,6 +226,7 @@ fn run_all(cases: &[(String, Case)], view: View, runtime: &Path, shared: &Path) 
     let tally: Mutex<Tally> = Mutex::new((0, Vec::new(), 0));
     let work = |(name, case): &(String, Case)| {
         let start = Instant::now();
+        let _running = running::begin(name);
         let verdict = run_one(case, view, runtime, shared);
         let spent = start.elapsed().as_millis();
         let mut tally = tally.lock().expect("tally");
