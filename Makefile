@@ -62,7 +62,7 @@ test:
 test-runtime test-lib test-tools test-beds:
 	scripts/test $(@:test-%=%)
 
-# Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to three hours.
+# Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to four hours.
 test-all:
 	scripts/test --all
 
