@@ -1,14 +1,15 @@
 //! Memory that is saved in several dumps (`--pre-dump`, `--parent-path`, `--auto-dedup`). Only kernels with
 //! CONFIG_MEM_SOFT_DIRTY can do that.
 
-use super::Saved;
 use super::crash::kill_call;
+use super::{COUNTER, Saved};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::wait;
+use rustix::fs::{Mode, OFlags, open};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -51,14 +52,15 @@ fn tracked() -> Result<(), String> {
     }
 }
 
-/// Starts a container that holds a string, and counts. The container writes little memory: its shell copies the string
-/// when it examines the string, so it does so only at the request of [`holds`].
+/// Starts a container that holds a string, and counts. A process of its own holds the string: the kernel treats all
+/// memory of a mapping as written when the mapping is merged with a new one, as the heap of the counting shell may be.
 #[track_caller]
 fn holding(bed: &Bed) -> Saved<'_> {
     let script = format!(
-        "exec </dev/null >/dev/null 2>&1; big=$(head -c {HELD} /dev/zero | tr '\\000' x); i=0; \
-         while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; \
-         if [ -e /look ]; then [ ${{#big}} = {HELD} ] || exit 1; rm /look; fi; done"
+        "exec </dev/null >/dev/null 2>&1; mkfifo /ask; \
+         (big=$(head -c {HELD} /dev/zero | tr '\\000' x); : >/held; \
+         while read line </ask; do [ ${{#big}} = {HELD} ] && rm /look; done) & \
+         until [ -e /held ]; do usleep 1000; done; {COUNTER}"
     );
     let saved = Saved::running(bed.bundle().sh(&script));
     saved.counts();
@@ -71,6 +73,10 @@ fn holding(bed: &Bed) -> Saved<'_> {
 fn holds(saved: &Saved<'_>) {
     let look = saved.c.bundle.join("rootfs/look");
     fs::write(&look, "").expect("write");
+    let ask = saved.c.bundle.join("rootfs/ask");
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let ask = wait::until("a reader", || open(&ask, flags, Mode::empty()).ok());
+    rustix::io::write(ask, b"look\n").expect("write");
     wait::until_true("a look at the string", || !look.exists());
     saved.counts();
 }
