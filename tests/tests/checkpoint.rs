@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
 
 /// A script that closes the standard streams, because they lead outside the container, and then counts in a file of the
 /// root filesystem.
-const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
+pub const COUNTER: &str = "exec </dev/null >/dev/null 2>&1; i=0; \
                        while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
 /// A container and the directory of its images.

@@ -424,11 +424,7 @@ fn slow_hook_keeps_nobody(bed: &Bed) {
     if is_missing(bed) {
         return;
     }
-    let gate = bed.dir.join("gate");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).expect("mkfifo");
-    let script = format!("read line <{}", gate.display());
-    let hook = json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }]);
-    let container = bed.bundle().args(&["sleep", "1000"]).set("/hooks/createRuntime", hook).make();
+    let (container, gate) = races::kept(bed);
     let shim = Shim::start(&container);
     let create = shim.send(Method::Create, &creation(&container, None));
     // The shim answers other requests while the hook blocks the creation.

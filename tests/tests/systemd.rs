@@ -1,5 +1,6 @@
 //! The systemd cgroup driver, on a machine run by systemd: `scripts/guest --systemd`.
 
+use crate::checkpoint::COUNTER;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::container::Container;
@@ -39,8 +40,8 @@ const CASES: &[Case] = &[
     case!(killed_creates).needs(systemd).on(V2),
     case!(private_socket).needs(systemd).on(V2),
     case!(stalled_bus).needs(systemd).on(V2),
-    case!(restored).needs(|| systemd().and_then(|()| criu::lacking())).on(V2).unlike_runc(),
-    case!(failed_restore).needs(|| systemd().and_then(|()| criu::lacking())).on(V2).unlike_runc(),
+    case!(restored).needs(systemd_and_criu).on(V2).unlike_runc(),
+    case!(failed_restore).needs(systemd_and_criu).on(V2).unlike_runc(),
 ];
 
 /// Returns an error unless systemd manages the host.
@@ -49,6 +50,10 @@ pub fn systemd() -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(_) => Err("systemd is not pid 1 here: scripts/guest --systemd".to_owned()),
     }
+}
+
+fn systemd_and_criu() -> Result<(), String> {
+    systemd().and_then(|()| criu::lacking())
 }
 
 /// A container in a scope of this slice.
@@ -407,12 +412,9 @@ fn stalled_bus(bed: &Bed) {
     c.is_gone();
 }
 
-/// A program that closes the standard streams, because they lead outside the container.
-const CLOSED: &str = "exec </dev/null >/dev/null 2>&1; while :; do usleep 20000; done";
-
 /// Saves a container in a scope to a directory, which this function returns. The scope is gone then.
 fn saved<'a>(bed: &'a Bed, limits: Value) -> (Scope<'a>, String) {
-    let c = scope(bed, limited(bed, limits).sh(CLOSED), "system.slice").detached();
+    let c = scope(bed, limited(bed, limits).sh(COUNTER), "system.slice").detached();
     let images = bed.dir.join("images").to_str().expect("path").to_owned();
     let checkpoint = c.container.id_call("checkpoint", &["--image-path", &images], &[]);
     checkpoint.env("DAYFLY_CRIU", &criu::program()).within(wait::patience() * 3).run().ok();

@@ -19,7 +19,7 @@ use proto::ttrpc::status::code;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -155,7 +155,7 @@ pub(super) fn gate(bed: &Bed) -> (PathBuf, Value) {
 }
 
 /// Returns a container whose creation is blocked by a hook, and the FIFO that releases it.
-fn kept(bed: &Bed) -> (Container<'_>, PathBuf) {
+pub(super) fn kept(bed: &Bed) -> (Container<'_>, PathBuf) {
     let (gate, hook) = gate(bed);
     let bundle = bed.bundle().args(&["sleep", "1000"]);
     (bundle.set("/hooks/createRuntime", hook).make(), gate)
@@ -218,17 +218,16 @@ fn create_that_ends_before_it_claims(bed: &Bed) {
     shim.wait_for_its_end();
 }
 
+/// Opens the FIFO of [`gate`] for reading and writing, so that open(2) does not wait for a reader: the hook may never
+/// have been executed. A hook that waits for a writer goes on.
+pub(super) fn opened(gate: &Path) -> fs::File {
+    fs::File::options().read(true).write(true).open(gate).expect("open the gate")
+}
+
 /// Writes lines to the FIFO of [`gate`] until the call is answered: the hook of an earlier call may read a line, too.
-pub(super) fn answer_past(
-    gate: &std::path::Path,
-    shim: &Shim<'_>,
-    call: u32,
-) -> Result<Vec<u8>, Status> {
+pub(super) fn answer_past(gate: &Path, shim: &Shim<'_>, call: u32) -> Result<Vec<u8>, Status> {
     loop {
-        // The FIFO is opened for reading and writing, so that open(2) does not block.
-        let mut file = fs::OpenOptions::new();
-        let file = file.read(true).write(true).open(gate).expect("open the gate");
-        std::io::Write::write_all(&mut &file, b"go\n").expect("write");
+        std::io::Write::write_all(&mut opened(gate), b"go\n").expect("write");
         if let Some(answer) = shim.answer_within(call, Duration::from_millis(50)) {
             break answer;
         }
@@ -236,7 +235,7 @@ pub(super) fn answer_past(
 }
 
 #[track_caller]
-fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &std::path::Path) {
+fn assert_created_anew(container: Container<'_>, shim: Shim<'_>, gate: &Path) {
     let request = creation(&container, None);
     let create = shim.send(Method::Create, &request);
     answer_past(gate, &shim, create).expect("create");
@@ -258,8 +257,7 @@ fn start_that_takes_too_long(bed: &Bed) {
     let late = task.shim.answer(start).unwrap_err();
     assert_eq!(late.code, code::DEADLINE_EXCEEDED, "{late}");
     assert_eq!((task.wait(""), task.state().status), (137, status::STOPPED));
-    // The deadline may have passed before the hook was executed, so open(2) must not wait for a reader.
-    drop(fs::OpenOptions::new().read(true).write(true).open(gate).expect("open the gate"));
+    drop(opened(&gate));
     task.finish();
 }
 

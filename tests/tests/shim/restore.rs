@@ -1,7 +1,7 @@
 //! Restore: containers that containerd creates from a checkpoint.
 
 use super::checkpoint::{count, counting, counting_on_mounts, counts, end_saved, images, rootfs};
-use super::races::gate;
+use super::races::{gate, opened};
 use super::{Task, is_missing, root_at};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -367,7 +367,7 @@ fn start_that_takes_too_long(bed: &Bed) {
     assert_eq!(killed.unwrap_err().code, code::ABORTED);
     assert_eq!(task.state().status, status::STOPPED);
     let before = count(&rootfs(&task));
-    drop(fs::OpenOptions::new().read(true).write(true).open(gate).expect("open the gate"));
+    drop(opened(&gate));
     task.delete("");
     assert_eq!(count(&rootfs(&task)), before);
     task.shut_down();

@@ -203,19 +203,15 @@ impl Restoration<'_> {
         let mut stage = Stage::enter(directory, &path, scene)?;
         let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
-        match (restored, left) {
-            (Ok((child, header, mut cgroup)), Ok(())) => {
-                if let Some(cgroup) = &mut cgroup {
-                    cgroup.keep();
-                }
-                Ok((record, child, header))
-            }
-            (Ok((child, _, cgroup)), Err(error)) => {
-                kill([child.pidfd], cgroup.as_ref());
-                Err(error)
-            }
-            (Err(error), _) => Err(error),
+        let (child, header, mut cgroup) = restored?;
+        if let Err(error) = left.and_then(|()| self.release_scope(cgroup.as_ref())) {
+            kill([child.pidfd], cgroup.as_ref());
+            return Err(error);
         }
+        if let Some(cgroup) = &mut cgroup {
+            cgroup.keep();
+        }
+        Ok((record, child, header))
     }
 
     fn restore_on(
@@ -237,10 +233,10 @@ impl Restoration<'_> {
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
         }
-        let cgroup = self.make_cgroup(session.process())?;
+        let cgroup = self.make_cgroup(session.pid())?;
         if let Some(cgroup) = &cgroup {
             trace.point("enter", "cgroup")?;
-            cgroup.add(session.pid())?;
+            cgroup.add(session.pid().as_raw_pid())?;
         }
         // The directories are opened in the current mount namespace, which criu inherits.
         let work = self.work.as_ref().unwrap_or(&self.images).reopened()?;
@@ -262,7 +258,7 @@ impl Restoration<'_> {
             evasive_devices: true,
             rst_sibling: true,
             external_mounts: stage.mounts.clone(),
-            cgroup_roots: cgroup_roots(session.pid())?,
+            cgroup_roots: cgroup_roots(session.pid().as_raw_pid())?,
             inherited_fds: self.inherited(&external),
             joined_namespaces: self.joined_namespaces(),
             config_file: config_file(&making.spec),
@@ -287,16 +283,7 @@ impl Restoration<'_> {
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
         match (done, stages.child.take()) {
-            (Ok(_), Some((child, header))) => {
-                if let (Some(CgroupPlan::Scope { resources, .. }), Some(cgroup)) =
-                    (&self.plan.cgroup, &cgroup)
-                    && let Err(error) = cgroup.without_holder(resources)
-                {
-                    kill([child.pidfd], Some(cgroup));
-                    return Err(error.into());
-                }
-                Ok((child, header, cgroup))
-            }
+            (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
             (done, child) => {
                 let child = child.map(|(child, _)| child.pidfd);
                 kill(child.into_iter().chain(stages.begun), cgroup.as_ref());
@@ -381,6 +368,16 @@ impl Restoration<'_> {
             }
             _ => None,
         })
+    }
+
+    /// Lowers the limit on tasks in a scope by criu, which has exited.
+    fn release_scope(&self, cgroup: Option<&Cgroup>) -> Result<(), Error> {
+        match (&self.plan.cgroup, cgroup) {
+            (Some(CgroupPlan::Scope { resources, .. }), Some(cgroup)) => {
+                Ok(cgroup.without_holder(resources)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens the joined namespaces that are external to criu; returns their names and files.

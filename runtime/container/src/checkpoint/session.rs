@@ -169,12 +169,7 @@ impl Session {
     }
 
     /// Returns criu's pid.
-    pub fn pid(&self) -> i32 {
-        self.process().as_raw_nonzero().get()
-    }
-
-    /// Returns criu's pid as a value that is never 0.
-    pub fn process(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         self.child.pid
     }
 
