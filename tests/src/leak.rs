@@ -20,9 +20,12 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     }
     for hierarchy in cgroups::hierarchies(view) {
         for id in ids {
-            let dir = hierarchy.join(cgroups::path_of(id).trim_start_matches('/'));
-            if dir.exists() {
-                found.push(format!("cgroup left behind: {}", dir.display()));
+            // The second is the common parent of a template's cgroup and those of its containers.
+            for path in [cgroups::path_of(id), format!("{}.template", cgroups::path_of(id))] {
+                let dir = hierarchy.join(path.trim_start_matches('/'));
+                if dir.exists() {
+                    found.push(format!("cgroup left behind: {}", dir.display()));
+                }
             }
         }
     }

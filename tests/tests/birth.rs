@@ -2,7 +2,7 @@
 //! can access init, the properties that init inherits, and the remains if init or the runtime is
 //! killed.
 
-use crate::template::{rich, ways, with_capabilities, without};
+use crate::blank::{rich, ways, with_capabilities, without};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;

@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
 const REFUSALS: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
 /// The ways of starting: with every fast path, and without the fast paths that the filter affects.
-const WAYS: [&str; 2] = ["", "clone-into-cgroup,template-namespace,shared-memory,parallel-network"];
+const WAYS: [&str; 2] = ["", "clone-into-cgroup,blank-namespace,shared-memory,parallel-network"];
 
 fn run(c: &Container<'_>, call: &str, errno: Errno) -> Outcome {
     c.bundle_call("run", &[]).refused(call, errno).run()

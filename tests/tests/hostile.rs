@@ -34,7 +34,7 @@
 //! | | `devices_of_a_user` | `lent-read-only` |
 //! | | `runtime` | `seal` |
 //! | | `cgroup_directory` | `cgroup-read-only` |
-//! | | `template` | `template-owner` |
+//! | | `blank` | `blank-owner` |
 //! | (none yet) | `fresh_proc_without_masks`, `fresh_sysfs_without_masks` | `old-tree` |
 //! | (containerd's own shim) | `streams_of_the_host` | the shim's own pipes, a defence that can't be disabled |
 //! | (crun 1.28 and 1.29 hardened) | `exec_cgroup_climbs_out` | `cgroup-path` |
@@ -72,8 +72,9 @@ use dayfly_tests::bed::Bed;
 /// The proof that an attack has succeeded.
 type Evidence = Option<String>;
 
-/// The ways of starting: with every fast path, and without the template, so that init first sees the host's mounts.
-const WAYS: [&str; 2] = ["", "template-namespace"];
+/// The ways of starting: with every fast path, and without the blank namespace, so that init first sees the host's
+/// mounts.
+const WAYS: [&str; 2] = ["", "blank-namespace"];
 
 /// Asserts that the attack fails.
 #[track_caller]
@@ -123,9 +124,9 @@ const fn paused(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case 
     case.undefended("")
 }
 
-/// Limits a case to starts from the template: without it, the root filesystem is mounted on the host's root, or on the
-/// kernel's initial root.
-const fn with_template(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
+/// Limits a case to starts from the blank namespace: without it, the root filesystem is mounted on the host's root, or
+/// on the kernel's initial root.
+const fn with_blank(case: dayfly_tests::runner::Case) -> dayfly_tests::runner::Case {
     case.when(dayfly_tests::runtime::uses_every_fast_path)
 }
 

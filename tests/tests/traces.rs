@@ -92,9 +92,9 @@ fn times_add_up(bed: &Bed) {
 }
 
 fn every_planned_step_is_there(bed: &Bed) {
-    // A separate process makes the network only if the host's load is low, and the template is not used while another
-    // start makes it. Both are disabled, so that the steps do not depend on this.
-    let without = "parallel-network,template-namespace";
+    // A separate process makes the network only if the host's load is low, and the blank namespace is not used while
+    // another start makes it. Both are disabled, so that the steps do not depend on this.
+    let without = "parallel-network,blank-namespace";
     let alike = |call: Call| call.env("DAYFLY_WITHOUT", without).run().ok();
     let c = bed.bundle().args(&["/bin/true"]).make();
     let plan = bed.call_bare(&["plan", "--format", "json", c.bundle.to_str().expect("path")]);

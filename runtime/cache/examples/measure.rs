@@ -54,9 +54,9 @@ fn main() {
     println!("device program of {} instructions", program.len());
 
     let start = Instant::now();
-    cache.template().expect("make the template");
-    println!("template, made               {:8.1} µs", start.elapsed().as_secs_f64() * 1e6);
-    measure("template, from the cache", || drop(cache.template()));
+    cache.blank().expect("make the blank");
+    println!("blank, made               {:8.1} µs", start.elapsed().as_secs_f64() * 1e6);
+    measure("blank, from the cache", || drop(cache.blank()));
 
     let start = Instant::now();
     Cache::clear(path).expect("clear the cache");

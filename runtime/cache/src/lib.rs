@@ -5,7 +5,7 @@
 //! ```text
 //! seccomp/HASH            a compiled filter, with the profile it was compiled from
 //! mounts/                 a private tmpfs of the cache, mounted when first needed
-//! mounts/template         the template mount namespace
+//! mounts/blank         the blank mount namespace
 //! mounts/programs/NAME    the runtime on a read-only mount
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```
@@ -17,8 +17,8 @@
 //! Trust: the directory must belong to root with mode 0700, so only root is trusted. Checksums detect accidents, such
 //! as a full file system or a killed writer, not attackers.
 //!
-//! Visibility: filters are visible to every process that sees the directory. The template is visible only in the mount
-//! namespace where it was created; other namespaces create their own. Pins and programs are visible in the mount
+//! Visibility: filters are visible to every process that sees the directory. The blank namespace is visible only in the
+//! mount namespace where it was created; other namespaces create their own. Pins and programs are visible in the mount
 //! namespace where they were created, and in copies made of it later.
 #![cfg_attr(not(test), no_std)]
 
@@ -33,7 +33,7 @@ mod filter;
 mod hash;
 mod mounts;
 mod program;
-mod template;
+mod blank;
 
 pub use directory::{Cache, DEFAULT_PATH};
 pub use entries::{Bound, trim};

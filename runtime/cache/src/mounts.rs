@@ -2,8 +2,8 @@
 //!
 //! The tmpfs has private propagation. The kernel refuses to bind a mount namespace where the mount would propagate into
 //! other namespaces, and the cache's other mounts should not propagate either. A mount namespace created later has a
-//! copy of the tmpfs, without the template. In a mount namespace that is older than the tmpfs, a separate tmpfs is
-//! mounted when it is first needed.
+//! copy of the tmpfs, without the blank namespace. In a mount namespace that is older than the tmpfs, a separate tmpfs
+//! is mounted when it is first needed.
 
 use core::ffi::CStr;
 use core::ops::Deref;

@@ -115,7 +115,7 @@ fn pins_and_template_share_a_mount() {
         let before = mounts();
         ask(cache, 1);
         assert_eq!(mounts().len(), before.len() + 2);
-        cache.template().unwrap();
+        cache.blank().unwrap();
         assert_eq!(mounts().len(), before.len() + 3);
         assert!(!ask(cache, 1));
         Cache::clear(scratch.path()).unwrap();

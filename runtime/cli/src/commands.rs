@@ -23,6 +23,7 @@ pub(crate) mod spec;
 pub(crate) mod start;
 pub(crate) mod state;
 pub(crate) mod stop;
+pub(crate) mod template;
 mod tool;
 pub(crate) mod update;
 mod volumes;

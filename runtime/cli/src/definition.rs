@@ -5,12 +5,13 @@ mod checkpoint;
 mod commands;
 pub mod images;
 pub mod options;
+pub mod templates;
 
 pub use commands::COMMANDS;
 pub use options::GLOBALS;
 
-use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -141,9 +142,9 @@ const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] 
 pub enum Order {
     /// Options are accepted anywhere before `--`.
     Mixed,
-    /// As [`Order::Mixed`], unless the option in this variant is given. If it is given, options are accepted only
-    /// before the first argument, and any number of arguments is accepted.
-    MixedUnless(&'static Opt),
+    /// As [`Order::Mixed`], unless one of the options in this variant is given. If it is given, options are accepted
+    /// only before the first argument, and any number of arguments is accepted. The text names these arguments in help.
+    MixedUnless(&'static [(&'static Opt, &'static str)]),
     /// Options are accepted only before the first argument; all following words are passed to another program.
     OptionsFirst,
     /// Options are accepted nowhere: all words are passed to another program, which prints its own help.
@@ -218,6 +219,16 @@ pub(crate) enum Action {
     Execute(&'static str, &'static [&'static str]),
 }
 
+impl Order {
+    /// Returns the options that change which arguments a command accepts.
+    pub const fn changing(self) -> &'static [(&'static Opt, &'static str)] {
+        match self {
+            Self::MixedUnless(options) => options,
+            Self::Mixed | Self::OptionsFirst | Self::PassedOn => &[],
+        }
+    }
+}
+
 impl Command {
     /// Returns a command whose only argument is a container id.
     const fn new(name: &'static str, action: Action, about: &'static str) -> Self {
@@ -234,20 +245,14 @@ impl Command {
         }
     }
 
-    /// Some commands have an option that changes which arguments they accept: `run --image` and `events --all`. Returns
-    /// the command's synopsis with this option, if it has one.
-    pub fn other_form(&self) -> Option<String> {
-        match self.order {
-            // The option replaces the command's usual arguments. No arguments follow a flag; a container's command may
-            // follow an option with a value.
-            Order::MixedUnless(option) if option.kind == Kind::Flag => {
-                Some(format!("[options] --{}", option.long))
-            }
-            Order::MixedUnless(option) => {
-                Some(format!("[options] --{} {} [COMMAND] [ARG...]", option.long, option.value))
-            }
-            _ => None,
-        }
+    /// Some commands have options that change which arguments they accept, such as `run --image` and `events --all`.
+    /// Returns the command's synopses with these options.
+    pub fn other_forms(&self) -> Vec<String> {
+        let form = |(option, arguments): &(&Opt, &str)| {
+            let words = ["[options] --", option.long, " ", option.value, " ", arguments];
+            String::from(words.concat().trim_end())
+        };
+        self.order.changing().iter().map(form).collect()
     }
 
     /// Returns the minimum number of positional arguments.

@@ -26,7 +26,7 @@ impl Display for Usage {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("Usage: ")?;
         write_call(f, self.0)?;
-        if let Some(form) = self.0.other_form() {
+        for form in self.0.other_forms() {
             write!(f, ", or {NAME} {} {form}", self.0.name)?;
         }
         write!(f, " ({NAME} {} --help)", self.0.name)
@@ -71,7 +71,7 @@ impl Display for CommandHelp {
         f.write_str("USAGE:\n   ")?;
         write_call(f, command)?;
         f.write_str("\n")?;
-        if let Some(form) = command.other_form() {
+        for form in command.other_forms() {
             writeln!(f, "   {NAME} {} {form}", command.name)?;
         }
         if !command.description.is_empty() {
@@ -142,7 +142,8 @@ mod tests {
         assert!(exec.contains("dayfly exec [options] CONTAINER [COMMAND] [ARG...]\n"));
         let run = CommandHelp(find("run").unwrap()).to_string();
         let forms = "USAGE:\n   dayfly run [options] CONTAINER\n   \
-                     dayfly run [options] --image REF [COMMAND] [ARG...]\n\n";
+                     dayfly run [options] --image REF [COMMAND] [ARG...]\n   \
+                     dayfly run [options] --template NAME [ARG...]\n\n";
         assert!(run.contains(forms), "{run}");
         let events = CommandHelp(find("events").unwrap()).to_string();
         assert!(events.contains("CONTAINER\n   dayfly events [options] --all\n"), "{events}");

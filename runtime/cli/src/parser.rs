@@ -121,7 +121,7 @@ pub fn parse<'a>(
 fn is_options_first(order: Order, values: &Values<'_>) -> bool {
     match order {
         Order::OptionsFirst => true,
-        Order::MixedUnless(option) => values.is_set(option),
+        Order::MixedUnless(options) => options.iter().any(|(option, _)| values.is_set(option)),
         Order::Mixed | Order::PassedOn => false,
     }
 }
@@ -202,7 +202,9 @@ pub fn count_arguments(
     count: usize,
 ) -> Result<(), UsageError<'static>> {
     match command.order {
-        Order::MixedUnless(option) if values.is_set(option) => return Ok(()),
+        Order::MixedUnless(options) if options.iter().any(|(option, _)| values.is_set(option)) => {
+            return Ok(());
+        }
         // The program to which the arguments are passed checks their number.
         Order::PassedOn => return Ok(()),
         _ => {}

@@ -18,7 +18,7 @@ use crate::notify::Relay;
 use crate::options::{CreateOptions, RunOptions};
 use crate::request::request;
 use crate::start_cpus::StartCpus;
-use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement};
+use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement, template};
 
 /// A container that waits for `start`.
 #[derive(Debug)]
@@ -58,13 +58,28 @@ pub fn create_from<'a>(
     })
 }
 
-/// Calls `make`, and calls it again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
+/// Calls `make`, and calls it again without a template if the template does not fork the program.
+///
+/// Each time, `make` is called again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
 /// write to cgroup.kill. The second call uses the first call's connection to the console socket, since the listener may
 /// accept only one connection. If the caller requests the pidfd, there is only one call, without CLONE_INTO_CGROUP,
 /// since the pidfd of a killed process could not be withdrawn.
 fn attempt<'a, T>(
     options: &CreateOptions<'a>,
     make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    match attempt_once(options, &make) {
+        Err(Error::NotForked { template, reason }) if options.pidfd_socket.is_none() => {
+            template::fall_back(options.warn, &template, &reason);
+            attempt_once(&options.executed(), &make)
+        }
+        result => result,
+    }
+}
+
+fn attempt_once<'a, T>(
+    options: &CreateOptions<'a>,
+    make: &impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     if options.pidfd_socket.is_some() {
         return make(&options.born_outside(), None);
@@ -90,6 +105,7 @@ fn try_create(
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
     let mut making = Making::begin(store, options, bundle, spec)?;
+    making.find_template()?;
     let console = making.console(true, connected)?;
     let request = making.ask(&cpus, console.source(), true)?;
     let made = making.make(request, console)?;
@@ -125,6 +141,7 @@ fn try_run(
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
     let mut making = Making::begin(store, create, &bundle, spec)?;
+    making.find_template()?;
     let mut console = making.console(options.detach, connected)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
@@ -200,7 +217,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
     let console = terminal.then_some(plan::Console::Given);
     let mut request = request(options, &bundle, &spec, true, console, None)?;
-    // A start by root would use a template mount namespace.
-    request.template = !request.caller.is_confined();
+    // A start by root would use a blank mount namespace.
+    request.blank = !request.caller.is_confined();
     Ok(plan::compile(&spec, &request)?)
 }

@@ -14,7 +14,7 @@ use crate::directory;
 use crate::record::{self, Found};
 use crate::state::Status;
 use crate::takeover::Takeover;
-use crate::{Container, Error, Store, Warn, hooks, identity};
+use crate::{Container, Error, Store, Warn, hooks, identity, template};
 
 /// The maximum time for which `delete` waits for the exit of an init to which a preceding `kill`
 /// may have sent a signal.
@@ -194,6 +194,9 @@ impl Container {
         self.trace.work(Phase::Shutdown, "remove state", self.id(), || {
             directory::remove(self.root.as_fd(), self.directory.as_fd(), &self.record.id)
         })?;
+        if let Some(location) = &self.record.cgroup {
+            template::tidy(self.root.as_fd(), location);
+        }
         hooks::after_stop(&self, warn);
         Ok(())
     }

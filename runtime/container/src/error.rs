@@ -83,6 +83,13 @@ pub enum Error {
     Invalid(spec::Invalid),
     /// An invalid id.
     Id(spec::InvalidId),
+    /// A template did not fork the program. Nothing of the container is left.
+    NotForked {
+        /// The template.
+        template: String,
+        /// The reason, as a sentence whose subject is the template.
+        reason: String,
+    },
     /// The configuration could not be compiled into a plan.
     Plan(plan::Error),
     /// The launch failed.
@@ -170,6 +177,7 @@ impl fmt::Display for Error {
             Self::Json { what, error } => write!(f, "{what}: {error}"),
             Self::Pin { option, error } => f.write_str(&error.told_of(option)),
             Self::Cache(error) => error.fmt(f),
+            Self::NotForked { template, reason } => write!(f, "template {template} {reason}"),
             Self::Text(text) | Self::Damaged(text) => f.write_str(text),
             Self::Foreign { id, owner } => write!(
                 f,

@@ -39,8 +39,7 @@ pub(crate) struct HostCache {
 impl HostCache {
     /// Opens the cache if the caller is the host's root and the start uses any of the cache's contents.
     pub fn open(fast_paths: FastPaths, caller: &Caller) -> Self {
-        let held =
-            FastPaths::SECCOMP_CACHE | FastPaths::DEVICE_CACHE | FastPaths::TEMPLATE_NAMESPACE;
+        let held = FastPaths::SECCOMP_CACHE | FastPaths::DEVICE_CACHE | FastPaths::BLANK_NAMESPACE;
         let wanted = fast_paths.intersects(held) && !caller.is_confined();
         let cache = if wanted { Cache::open(cache::DEFAULT_PATH).ok() } else { None };
         Self { cache, fast_paths }
@@ -75,8 +74,8 @@ impl HostCache {
         cache.device_program(&program, || program::load_program(&program)).ok()
     }
 
-    /// Opens the template mount namespace.
-    pub fn template(&self) -> Option<OwnedFd> {
-        self.having(FastPaths::TEMPLATE_NAMESPACE)?.template().ok()
+    /// Opens the blank mount namespace.
+    pub fn blank(&self) -> Option<OwnedFd> {
+        self.having(FastPaths::BLANK_NAMESPACE)?.blank().ok()
     }
 }

@@ -46,6 +46,7 @@ mod starting;
 mod state;
 mod store;
 mod takeover;
+mod template;
 mod time;
 mod tracing;
 mod warn;
@@ -77,6 +78,7 @@ pub use snapshot::{
 pub use starting::{Starting, is_frozen};
 pub use state::{State, Status};
 pub use store::Store;
+pub use template::{ANNOTATION as TEMPLATE_ANNOTATION, Entry as Template, Rest, TemplateUse};
 pub use time::Rfc3339;
 pub use tracing::{ANNOTATION, Trace, VARIABLE};
 pub use warn::Warn;

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;
+use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -33,7 +34,8 @@ use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::snapshot::Snapshot;
 use crate::store::Claim;
-use crate::{Container, Error, Trace, hooks, pid_file, time};
+use crate::template::{self, Fork, Refusal, Requests};
+use crate::{Container, Error, TemplateUse, Trace, hooks, pid_file, time};
 
 /// A container that was launched.
 pub(crate) struct Made {
@@ -69,6 +71,15 @@ pub(crate) struct Claimed {
     pub lock: Option<OwnedFd>,
 }
 
+/// What is begun before the container's directory exists.
+struct Begun<'a> {
+    /// The socket of a container that becomes a template.
+    requests: Option<Requests>,
+    /// The fork of the program by a template.
+    fork: Option<Fork<'a>>,
+    given: Given,
+}
+
 impl Making<'_> {
     /// Claims the id, writes the record, and runs the plan. If any of these steps fails, undoes all of them.
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
@@ -78,8 +89,13 @@ impl Making<'_> {
         let rootfs = layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root));
         let mut request = Request { rootfs, ..request };
         let network = self.begin_network(&mut request)?;
+        let requests = match self.options.template {
+            Some(TemplateUse::Become) => Some(Requests::open(&mut request)?),
+            _ => None,
+        };
+        let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let template = self.look_up(&cache, &mut request)?;
+        let blank = self.look_up(&cache, &mut request)?;
         // The plan is leaked: an init that shares our memory reads the plan until its execve(2).
         let plan: &'static Plan =
             Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
@@ -90,15 +106,16 @@ impl Making<'_> {
         let devices = cache.devices(plan);
         trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
         let console = console.into_sender();
-        let given = Given { console, template, network, devices, ..Given::default() };
+        let given = Given { console, blank, network, devices, stand_in, ..Given::default() };
         let (mut claimed, file) = self.claim(request.wait_for_start)?;
-        let made = self.launch_in(&mut claimed, file, &request, plan, given);
+        let begun = Begun { requests, fork, given };
+        let made = self.launch_in(&mut claimed, file, &request, plan, begun);
         if made.is_err() {
             self.take_back_pid_file();
             // Only the failure of the launch is reported; an error of the removal has the same cause.
             let _ = self.store.remove(claimed.directory.as_fd(), options.id);
         }
-        self.finish(claimed.directory, made?)
+        self.finish(claimed.directory, made.map_err(|error| self.reason_of(error))?)
     }
 
     /// Starts a process that creates the container's network namespace, if the plan needs one.
@@ -127,7 +144,7 @@ impl Making<'_> {
         Ok(Box::leak(Box::new(plan)))
     }
 
-    /// Completes the request with the cached seccomp program, and returns the template mount namespace, if any.
+    /// Completes the request with the cached seccomp program, and returns the blank mount namespace, if any.
     fn look_up(
         &self,
         cache: &HostCache,
@@ -142,10 +159,10 @@ impl Making<'_> {
             request.filter = Some(filter?);
         }
         let since = trace.clock();
-        let template = cache.template();
-        trace.add(Phase::Mounts, "find template", "", (since, trace.clock()));
-        request.template = template.is_some();
-        Ok(template)
+        let blank = cache.blank();
+        trace.add(Phase::Mounts, "find blank namespace", "", (since, trace.clock()));
+        request.blank = blank.is_some();
+        Ok(blank)
     }
 
     /// Creates and locks the container's directory; returns the directory, and the empty file of the record.
@@ -184,9 +201,10 @@ impl Making<'_> {
         file: OwnedFd,
         request: &Request<'_>,
         plan: &'static Plan,
-        mut given: Given,
+        begun: Begun<'_>,
     ) -> Result<Recorded, Error> {
         let (options, trace) = (self.options, self.trace);
+        let Begun { requests, mut fork, mut given } = begun;
         let Claimed { directory, lock } = claimed;
         let notify = self.listen_for_readiness(request, directory)?;
         let record = self.describe(request, plan);
@@ -205,6 +223,9 @@ impl Making<'_> {
             trace.point("listen", START)?;
             given.start = Some(listen_for_start(directory)?);
         }
+        if let Some(requests) = requests {
+            given.requests = Some(requests.listen_in(directory.as_fd())?);
+        }
         let bundle = CString::new(self.bundle.path.as_str()).unwrap_or_default();
         let mut header = None;
         let mut on_turn = |turn: Turn<'_>| match turn {
@@ -213,11 +234,25 @@ impl Making<'_> {
                 let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
                 trace.point("write", directory::RECORD)?;
                 header = Some(draft.complete(child.pid, identity)?);
+                if options.template == Some(TemplateUse::Become)
+                    && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
+                {
+                    template::grant(cgroup, &linux.uid_mappings);
+                }
+                if let Some(fork) = &mut fork {
+                    let asked = fork.ask(child, plan, request.cgroup.as_ref());
+                    asked.map_err(|reason| self.give_up_template(reason))?;
+                }
                 announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
             }
             // Closes this command's descriptor of the lock. Init holds a duplicate until its execve(2), so that other
             // commands see the container once its program begins.
-            Turn::GoesOn => {
+            Turn::GoesOn(forked) => {
+                if let Some(fork) = fork.take() {
+                    let program = fork.complete(plan, trace);
+                    let program = program.map_err(|reason| self.give_up_template(reason))?;
+                    *forked.borrow_mut() = Some(program);
+                }
                 *lock = None;
                 Ok(())
             }
@@ -229,6 +264,36 @@ impl Making<'_> {
             Error::Launch(launch::Error::from(missing).of_plan(plan))
         })?;
         Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
+    }
+
+    /// Keeps the reason why the template does not fork the program; returns the error that ends the launch.
+    #[cold]
+    fn give_up_template(&self, reason: Refusal) -> sys::Error {
+        *self.refusal.borrow_mut() = Some(reason);
+        let name = self.template.as_ref().map(|template| template.name.clone());
+        sys::Error::new("fork", name.unwrap_or_default(), sys::Errno::CANCELED)
+    }
+
+    /// Returns the error of a failed launch. If the template is the reason, the caller may start the container without
+    /// it, unless hooks have already run. If the template has ended, the kernel has killed init.
+    #[cold]
+    fn reason_of(&self, error: Error) -> Error {
+        let Some(template) = &self.template else { return error };
+        let reason = match self.refusal.take() {
+            Some(reason) => reason,
+            None if template.has_ended() => "has ended".into(),
+            None => return error,
+        };
+        let name = template.name.clone();
+        let hooks = &self.spec.hooks;
+        let lists = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
+        match lists.iter().all(|list| list.is_empty()) {
+            true => Error::NotForked { template: name, reason },
+            false => Error::Text(format!(
+                "template {name} {reason}; because hooks have run, the program is not executed \
+                 instead: start the container again"
+            )),
+        }
     }
 
     /// Redirects the container's output to a log, if the options ask for it.

@@ -1,8 +1,11 @@
 //! Collects the data from which a container is created. They come from the bundle, the command line and the host.
 
-use plan::{Kernel, Request};
+use alloc::string::ToString;
+use core::cell::RefCell;
+
+use plan::{Beginning, Kernel, Request};
 use rustix::fd::OwnedFd;
-use spec::Spec;
+use spec::{Spec, Str};
 use trace::Phase;
 
 use crate::bundle::Bundle;
@@ -13,7 +16,8 @@ use crate::options::CreateOptions;
 use crate::request::{place, request};
 use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
-use crate::{Error, Store, Trace};
+use crate::template::{self, Refusal, Template};
+use crate::{Error, Store, TemplateUse, Trace};
 
 /// The data of a creation, which takes place in four stages: `begin`, `console`, `ask`, and `make`
 /// (make.rs).
@@ -31,6 +35,10 @@ pub(crate) struct Making<'a> {
     pub prepared: Option<Prepared>,
     /// The root filesystem, if it is given as a list of mounts.
     pub snapshot: Option<Snapshot>,
+    /// The template that forks the program, if there is one.
+    pub template: Option<Template>,
+    /// The reason why the template does not, once it has failed.
+    pub refusal: RefCell<Option<Refusal>>,
 }
 
 impl<'a> Making<'a> {
@@ -46,7 +54,54 @@ impl<'a> Making<'a> {
         let snapshot = prepare_snapshot(store, options, bundle, &mut spec)?;
         let manager = Manager::of(options.env);
         let pooled = None;
-        Ok(Self { store, trace, options, bundle, spec, manager, pooled, prepared, snapshot })
+        let (template, refusal) = (None, RefCell::default());
+        Ok(Self {
+            store,
+            trace,
+            options,
+            bundle,
+            spec,
+            manager,
+            pooled,
+            prepared,
+            snapshot,
+            template,
+            refusal,
+        })
+    }
+
+    /// Finds the template that the command line or an annotation names, and puts the container inside it. Without a
+    /// suitable template, init executes the program. If the container is to become a template, changes its
+    /// configuration.
+    pub fn find_template(&mut self) -> Result<(), Error> {
+        let Self { store, options, spec, .. } = self;
+        let name = match options.template {
+            Some(TemplateUse::Become) => return template::prepare(spec, options),
+            Some(TemplateUse::From { name, args }) => {
+                add_arguments(spec, args);
+                name.to_string()
+            }
+            Some(TemplateUse::Ignored { args }) => {
+                add_arguments(spec, args);
+                return Ok(());
+            }
+            None => match spec.annotations.get(template::ANNOTATION) {
+                Some(name) => name.to_string(),
+                None => return Ok(()),
+            },
+        };
+        let found =
+            self.trace.work(Phase::Configuration, "find template container", &name, || {
+                Ok::<_, Error>(Template::find(store, &name, spec, options.cgroup_driver))
+            })?;
+        match found {
+            Ok(template) => {
+                template.enter(spec, options.id, &self.bundle.path);
+                self.template = Some(template);
+            }
+            Err(reason) => template::fall_back(options.warn, &name, &reason),
+        }
+        Ok(())
     }
 
     /// Chooses the receiver of the terminal, if the process has one; `connected` is the connection of an earlier
@@ -75,10 +130,19 @@ impl<'a> Making<'a> {
         let pooled = self.pooled.as_ref();
         let mut request = request(options, bundle, &self.spec, wait_for_start, console, pooled)?;
         request.own_cpus = cpus.own();
+        if self.template.is_some() {
+            request.beginning = Beginning::Forked;
+        }
         if let Some(manager) = self.manager {
             manager.add(&mut self.spec, &mut request, store.path())?;
         }
         Ok(request)
+    }
+}
+
+fn add_arguments<'a>(spec: &mut Spec<'a>, args: &[&'a str]) {
+    if let Some(process) = &mut spec.process {
+        process.args.extend(args.iter().map(|arg| Str::from(*arg)));
     }
 }
 

@@ -8,7 +8,7 @@ use rootfs::ids::Config;
 use rustix::fd::BorrowedFd;
 
 use crate::image::ImageRun;
-use crate::{RootMount, Warn};
+use crate::{RootMount, TemplateUse, Warn};
 
 /// The manager of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,11 +74,25 @@ pub struct CreateOptions<'a> {
     /// The mode in which an overlay among the mounts is assembled; `None` chooses the best mode for
     /// this kernel.
     pub rootfs_mode: Option<Mode>,
+    /// The container's relation to a template, if the command line names one.
+    pub template: Option<TemplateUse<'a>>,
     /// The receiver of warnings.
     pub warn: Warn<'a>,
 }
 
 impl CreateOptions<'_> {
+    /// Returns the same options for a container whose program no template forks. The first attempt has already printed
+    /// the warnings.
+    #[cold]
+    pub(crate) fn executed(&self) -> Self {
+        let args = match self.template {
+            Some(TemplateUse::From { args, .. }) => args,
+            _ => &[],
+        };
+        let template = Some(TemplateUse::Ignored { args });
+        Self { template, warn: Warn::default(), ..self.clone() }
+    }
+
     /// Returns the same options without CLONE_INTO_CGROUP: init is created outside its cgroup and then moved to it.
     #[cold]
     pub(crate) fn born_outside(&self) -> Self {

@@ -261,6 +261,7 @@ impl trace::Failed for Error {
             Self::NotFound(_) | Self::NoConfiguration(_) => Errno::NOENT.errno(),
             Self::Exists(_) => Errno::EXIST.errno(),
             Self::NotRunning => Errno::SRCH.errno(),
+            Self::NotForked { .. } => Errno::CANCELED.errno(),
             Self::Parse { .. } | Self::Invalid(_) | Self::Id(_) | Self::Plan(_) => {
                 Errno::INVAL.errno()
             }

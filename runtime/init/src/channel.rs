@@ -56,6 +56,8 @@ pub enum Word {
     ListenerSent = b'l' as isize,
     /// The new process is recorded.
     Commit = b'c' as isize,
+    /// As `Commit`, with the pidfd of a process that a template has forked to run as the program.
+    Forked = b'f' as isize,
     /// Run the program (sent by the `start` command).
     Start = b's' as isize,
 }
@@ -90,6 +92,22 @@ pub fn expect(fd: impl AsFd, word: Word) -> Result<(), Errno> {
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
+    }
+}
+
+/// Waits for the message [`Word::Commit`] or [`Word::Forked`] from the parent; returns the pidfd of the latter.
+///
+/// # Errors
+/// EPIPE if the parent is gone, EPROTO if a different message arrives.
+pub fn expect_commit(fd: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
+    const COMMIT: u8 = Word::Commit as u8;
+    const FORKED: u8 = Word::Forked as u8;
+    let mut byte = [0u8; 1];
+    match (sys::fdpass::receive(fd, &mut byte)?, byte) {
+        ((0, _), _) => Err(Errno::PIPE),
+        ((_, None), [COMMIT]) => Ok(None),
+        ((_, Some(program)), [FORKED]) => Ok(Some(program)),
+        _ => Err(Errno::PROTO),
     }
 }
 

@@ -59,8 +59,12 @@ pub struct Given {
     pub console: Option<OwnedFd>,
     /// For [`Slot::CONTAINER`]: the pidfd of the container's init, for an exec.
     pub container: Option<OwnedFd>,
-    /// For [`Slot::TEMPLATE`]: the template mount namespace.
-    pub template: Option<OwnedFd>,
+    /// For [`Slot::STAND_IN`]: init's end of the socket of a template's child.
+    pub stand_in: Option<OwnedFd>,
+    /// For [`Slot::REQUESTS`]: the listening socket of a template.
+    pub requests: Option<OwnedFd>,
+    /// For [`Slot::BLANK`]: the blank mount namespace.
+    pub blank: Option<OwnedFd>,
     /// For [`Slot::DEVICES`]: the BPF program with the cgroup's device rules.
     pub devices: Option<OwnedFd>,
     /// The network namespace, if the caller has started its creation.
@@ -99,7 +103,9 @@ pub fn launch<'a>(
         (Slot::START, given.start),
         (Slot::CONSOLE, given.console),
         (Slot::CONTAINER, given.container),
-        (Slot::TEMPLATE, given.template),
+        (Slot::STAND_IN, given.stand_in),
+        (Slot::REQUESTS, given.requests),
+        (Slot::BLANK, given.blank),
         (Slot::DEVICES, given.devices),
     ] {
         if let Some(fd) = fd {

@@ -10,6 +10,7 @@ mod outside;
 
 use alloc::format;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
@@ -46,8 +47,9 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 pub enum Turn<'a> {
     /// Init exists. No program of the container runs before the callback returns.
     Born(&'a Child),
-    /// The parent is about to send init the message that it may continue ([`Word::Commit`]).
-    GoesOn,
+    /// The parent is about to send init the message that it may continue ([`Word::Commit`]). The callback may provide
+    /// the pidfd of a process that a template has forked to run as the program ([`Word::Forked`]).
+    GoesOn(&'a RefCell<Option<OwnedFd>>),
 }
 
 /// A callback that is called at each [`Turn`] of a launch.
@@ -269,8 +271,12 @@ impl Parent<'_> {
             ParentStep::SendListener(agent) => self.send_listener(agent)?,
             ParentStep::AwaitReady => self.await_message(&Message::Ready)?,
             ParentStep::Commit => {
-                (self.on_turn)(Turn::GoesOn)?;
-                self.say(Word::Commit)?;
+                let forked = RefCell::new(None);
+                (self.on_turn)(Turn::GoesOn(&forked))?;
+                match forked.take() {
+                    None => self.say(Word::Commit)?,
+                    Some(program) => self.say_forked(&program)?,
+                }
             }
             ParentStep::AwaitExec => {
                 self.await_message(&Message::Closed)?;

@@ -17,10 +17,10 @@ const ROOM_TO_SHARE: i64 = 64 << 20;
 /// The decisions about how init is created.
 #[derive(Debug, Clone, Copy)]
 pub struct Birth {
-    /// Whether init's mount namespace starts as a copy of the template, which contains one empty
+    /// Whether init's mount namespace starts as a copy of the blank namespace, which contains one empty
     /// file system. If not, it starts as a copy of the host's mount namespace, and init detaches
     /// the host's mounts later.
-    pub from_template: bool,
+    pub from_blank: bool,
     /// Whether the network maker creates init's network namespace while init is being set up.
     pub parallel_network: bool,
     /// Whether init waits for the network namespace just before it mounts the first sysfs of the configuration. If not,
@@ -56,8 +56,8 @@ impl Birth {
         // rules out CLONE_VM.
         let host_time = !namespaces.has(CloneFlags::NEWTIME);
         Self {
-            from_template: request.template
-                && fast_paths.contains(FastPaths::TEMPLATE_NAMESPACE)
+            from_blank: request.blank
+                && fast_paths.contains(FastPaths::BLANK_NAMESPACE)
                 && plain
                 && namespaces.new.contains(CloneFlags::NEWNS)
                 && !request.no_pivot,

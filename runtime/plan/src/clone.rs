@@ -85,9 +85,9 @@ pub fn compile(
         }
     }
     // Init unshares the cgroup namespace later, when it is in the container's cgroup. A mount namespace that is a copy
-    // of the template is unshared later, too.
+    // of the blank namespace is unshared later, too.
     let mut unshared = namespaces.new.intersection(CloneFlags::NEWCGROUP);
-    if birth.from_template {
+    if birth.from_blank {
         unshared |= CloneFlags::NEWNS;
     }
     // `ipc-made-by-root`
@@ -178,9 +178,9 @@ pub fn compile(
     if namespaces.user() {
         builder.init(InitStep::BecomeRoot);
     }
-    // `template-left-at-once`
-    if birth.from_template {
-        builder.init(InitStep::JoinNamespace { slot: Slot::TEMPLATE, kind: CloneFlags::NEWNS });
+    // `blank-left-at-once`
+    if birth.from_blank {
+        builder.init(InitStep::JoinNamespace { slot: Slot::BLANK, kind: CloneFlags::NEWNS });
     }
     if !unshared.is_empty() {
         builder.init(InitStep::Unshare(unshared));

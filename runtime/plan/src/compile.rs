@@ -241,7 +241,7 @@ fn compile_root(
     }
     if !context.namespaces.has(CloneFlags::NEWNS) {
         builder.init(InitStep::EnterRoot);
-    } else if !context.birth.from_template {
+    } else if !context.birth.from_blank {
         let locked = context.namespaces.user() || context.caller.is_confined();
         builder.init(match request.no_pivot {
             true => InitStep::ChangeRoot { locked },

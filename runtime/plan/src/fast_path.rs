@@ -14,9 +14,9 @@ bitflags! {
     pub struct FastPaths: u32 {
         /// Init is created in its cgroup (CLONE_INTO_CGROUP, Linux 5.7) instead of moving there.
         const CLONE_INTO_CGROUP = 1;
-        /// Init's mount namespace is a copy of the template. Without this fast path, it is a copy of the host's mount
-        /// namespace, and init detaches the host's mounts later.
-        const TEMPLATE_NAMESPACE = 1 << 1;
+        /// Init's mount namespace is a copy of the blank namespace. Without this fast path, it is a copy of the host's
+        /// mount namespace, and init detaches the host's mounts later.
+        const BLANK_NAMESPACE = 1 << 1;
         /// Init shares the parent's memory until its exec.
         const SHARED_MEMORY = 1 << 2;
         /// A separate process creates the network namespace while init mounts.
@@ -52,7 +52,7 @@ impl FastPaths {
     /// Every fast path with its name.
     pub const NAMES: [(&str, Self); 11] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
-        ("template-namespace", Self::TEMPLATE_NAMESPACE),
+        ("blank-namespace", Self::BLANK_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
         ("parallel-network", Self::PARALLEL_NETWORK),
         ("one-way-handshake", Self::ONE_WAY_HANDSHAKE),

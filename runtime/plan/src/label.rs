@@ -288,6 +288,8 @@ impl Labelled for InitStep {
                 label(Phase::Security, "load seccomp", format!("{instructions} instructions"))
             }
             Self::HandOverListener => wait("hand over listener", "", PARENT),
+            Self::BecomeReaper => label(Phase::Bootstrap, "become reaper", ""),
+            Self::StandIn => wait("stand in", "", "template"),
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =
                     argv.iter().map(|arg| arg.to_string_lossy()).collect();

@@ -52,7 +52,7 @@ pub use label::{INIT, Labelled, NETWORK, labels};
 pub use listener::ExecAgent;
 pub use path::{absolute, below, is_at_or_below};
 pub use process::{KEEP_GROUPS, keeps_groups};
-pub use request::{Console, ExecRequest, GivenRoot, Request, RootSource};
+pub use request::{Beginning, Console, ExecRequest, GivenRoot, Request, RootSource};
 pub use spec::clean;
 
 use alloc::boxed::Box;

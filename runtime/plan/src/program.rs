@@ -5,7 +5,7 @@ use spec::{Process, Spec};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::fast_path::FastPaths;
-use crate::request::Request;
+use crate::request::{Beginning, Request};
 use crate::step::{InitStep, Memory, ParentStep};
 use crate::{Error, hooks, listener, process};
 
@@ -21,7 +21,9 @@ pub fn compile(
     let listens = filter.filter(|filter| filter.has_listener());
     let from = 3 + request.preserve_fds;
     // `released-before-start`
-    if request.wait_for_start || listens.is_some() {
+    // An init that gets a descriptor with the commit needs room below a low limit of descriptors.
+    let is_forked = request.beginning == Beginning::Forked;
+    if request.wait_for_start || listens.is_some() || is_forked {
         builder.init(InitStep::ReleaseDescriptors { from });
     }
     if let (Some(filter), Some(profile)) = (listens, context.linux.seccomp) {
@@ -29,7 +31,11 @@ pub fn compile(
         listener::compile(builder, process, filter, profile.get())?;
     }
     compile_handshake(builder, request, process, context.birth.memory);
-    if !request.wait_for_start && listens.is_none() && !spec.hooks.start_container.is_empty() {
+    if !request.wait_for_start
+        && listens.is_none()
+        && !is_forked
+        && !spec.hooks.start_container.is_empty()
+    {
         builder.init(InitStep::ReleaseDescriptors { from });
     }
     let of_process = || process::environment(&process.env, &request.extra_env);
@@ -37,6 +43,11 @@ pub fn compile(
     let confined = filter.filter(|filter| !filter.has_listener());
     let confined = confined.map(|_| process::confined(process));
     hooks::add(builder, hooks, process::home_of(process), confined);
+    match request.beginning {
+        Beginning::Executed => {}
+        Beginning::Reaped => builder.init(InitStep::BecomeReaper),
+        Beginning::Forked => builder.init(InitStep::StandIn),
+    }
     process::compile_exec(builder, process, filter, &request.extra_env)
 }
 
@@ -55,7 +66,9 @@ fn compile_handshake(
     let is_stripped = builder.parent.iter().any(
         |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
     );
+    // The template's child enters the container that init has completed.
     let one_way = !request.wait_for_start
+        && request.beginning != Beginning::Forked
         && !is_stripped
         && request.kernel.fast_paths.contains(FastPaths::ONE_WAY_HANDSHAKE);
     if !one_way {

@@ -61,6 +61,18 @@ pub enum RootSource<'a> {
     Mount(&'a Mount<'a>),
 }
 
+/// The way in which the container's program begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Beginning {
+    /// Init executes the program.
+    #[default]
+    Executed,
+    /// A child of init executes the program, which is a template: init remains as the reaper.
+    Reaped,
+    /// A template forks the program: init remains as its stand-in.
+    Forked,
+}
+
 /// The input of the compiler besides the configuration: data from the command line and the host.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
@@ -70,6 +82,8 @@ pub struct Request<'a> {
     pub bundle: &'a str,
     /// The root filesystem, unless it is a directory of the bundle.
     pub rootfs: Option<GivenRoot<'a>>,
+    /// The way in which the program begins.
+    pub beginning: Beginning,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
     /// Whether the caller waits for the container's exit, and learns only then whether the program was started.
@@ -103,8 +117,8 @@ pub struct Request<'a> {
     pub own_cpus: Option<NumberSet>,
     /// Whether the container's network namespace, joined or inherited, is not owned by the container's user namespace.
     pub foreign_network: bool,
-    /// Whether the caller provides a template mount namespace in [`Slot::TEMPLATE`](crate::step::Slot::TEMPLATE).
-    pub template: bool,
+    /// Whether the caller provides a blank mount namespace in [`Slot::BLANK`](crate::step::Slot::BLANK).
+    pub blank: bool,
     /// The kernel's capabilities.
     pub kernel: Kernel,
 }
@@ -116,6 +130,7 @@ impl<'a> Request<'a> {
             id,
             bundle,
             rootfs: None,
+            beginning: Beginning::default(),
             wait_for_start: false,
             attended: false,
             no_pivot: false,
@@ -132,7 +147,7 @@ impl<'a> Request<'a> {
             shown_cgroup: None,
             own_cpus: None,
             foreign_network: false,
-            template: false,
+            blank: false,
             kernel,
         }
     }

@@ -28,7 +28,7 @@ fn plan_on(version: (u32, u32), spec: &Spec<'_>) -> Plan {
     let kernel =
         Kernel { version, seccomp: seccomp::Support::default(), fast_paths: FastPaths::all() };
     let request =
-        Request { wait_for_start: true, template: true, ..Request::new("test", "/bundle", kernel) };
+        Request { wait_for_start: true, blank: true, ..Request::new("test", "/bundle", kernel) };
     checked(dayfly_plan::compile(spec, &request).unwrap())
 }
 

@@ -66,7 +66,7 @@ fn compile_by(
         cgroup: Some(location),
         rootless: caller.is_rootless(),
         caller,
-        template: true,
+        blank: true,
         ..Request::new("golden", "/bundle", kernel)
     };
     checked(compile(&spec, &request).unwrap())

@@ -31,6 +31,13 @@ impl Program {
         let mut bytes = Vec::with_capacity(12 + 8 * self.filter.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&self.flags.to_le_bytes());
+        bytes.extend(self.instructions());
+        bytes
+    }
+
+    /// Returns the filter's instructions in the kernel's form, `struct sock_filter`.
+    pub fn instructions(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 * self.filter.len());
         for insn in &self.filter {
             bytes.extend_from_slice(&insn.code.to_le_bytes());
             bytes.extend_from_slice(&[insn.jt, insn.jf]);

@@ -153,6 +153,36 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     Ok(Clone::Parent(Child { pid, pidfd }))
 }
 
+/// Creates a process like [`clone3`] in the caller's namespaces, with the pid `number` (set_tid, Linux 5.5). If the
+/// kernel does not permit that, the process gets another pid.
+///
+/// # Safety
+/// As for [`clone3`].
+///
+/// # Errors
+/// Those of clone3(2).
+pub unsafe fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
+    let mut pidfd: RawFd = -1;
+    let mut arguments = Arguments::new(CloneFlags::empty(), &mut pidfd, None);
+    arguments.set_tid = (&raw const number).addr() as u64;
+    arguments.set_tid_size = 1;
+    // SAFETY: as in `clone3`; `number` exists until the call returns.
+    let made = unsafe {
+        crate::raw::call(
+            crate::raw::CLONE3,
+            [(&raw const arguments).addr(), size_of::<Arguments>()],
+        )
+    };
+    let Ok(pid) = made else {
+        // SAFETY: by the caller's promise.
+        return unsafe { clone3(CloneFlags::empty(), None) };
+    };
+    let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
+    // SAFETY: on success the kernel stored a new descriptor without another owner.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Clone::Parent(Child { pid, pidfd }))
+}
+
 /// Creates a process like [`clone3`], except that the child shares the caller's memory (CLONE_VM) and runs
 /// `run(argument)` on `stack`. So the kernel copies no page table, and no page has to be faulted in again by the child.
 /// The child has its own copy of the descriptor table.

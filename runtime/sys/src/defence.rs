@@ -73,9 +73,9 @@ pub enum Defence {
     /// `own-nodes`: a container in a user namespace gets device nodes of its own. Without this defence, it gets bind
     /// mounts of the host's nodes.
     OwnNodes,
-    /// `template-owner`: the template mount namespace is owned by a separate user namespace, so that the kernel locks
+    /// `blank-owner`: the blank mount namespace is owned by a separate user namespace, so that the kernel locks
     /// the mounts that containers start with.
-    TemplateOwner,
+    BlankOwner,
 }
 
 #[cfg(not(dayfly_undefended))]
@@ -124,7 +124,7 @@ mod switches {
         ("own-null", Defence::OwnNull),
         ("old-tree", Defence::OldTree),
         ("own-nodes", Defence::OwnNodes),
-        ("template-owner", Defence::TemplateOwner),
+        ("blank-owner", Defence::BlankOwner),
     ];
 
     /// One bit for each defence, set if the defence is switched off.

@@ -39,6 +39,27 @@ pub fn send_whole(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Resu
     Ok(())
 }
 
+/// The largest number of descriptors that [`send_all`] passes.
+pub const MOST: usize = 32;
+
+/// Sends several descriptors together with a message, in their order.
+///
+/// # Errors
+/// Those of sendmsg(2); EINVAL for more than [`MOST`] descriptors.
+pub fn send_all(socket: impl AsFd, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if fds.len() > MOST || !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::INVAL);
+    }
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(payload)], &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
 fn send_some(socket: impl AsFd, payload: &[u8], fd: BorrowedFd<'_>) -> Result<usize, Errno> {
     let fds = [fd];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -52,6 +52,10 @@ pub mod nr {
     pub const SEMGET: usize = 64;
     /// semctl(2)
     pub const SEMCTL: usize = 66;
+    /// setsockopt(2)
+    pub const SETSOCKOPT: usize = 54;
+    /// recvmsg(2)
+    pub const RECVMSG: usize = 47;
     /// semtimedop(2)
     pub const SEMTIMEDOP: usize = 220;
 }
@@ -103,6 +107,10 @@ pub mod nr {
     pub const SEMGET: usize = 190;
     /// semctl(2)
     pub const SEMCTL: usize = 191;
+    /// setsockopt(2)
+    pub const SETSOCKOPT: usize = 208;
+    /// recvmsg(2)
+    pub const RECVMSG: usize = 212;
     /// semtimedop(2)
     pub const SEMTIMEDOP: usize = 192;
 }

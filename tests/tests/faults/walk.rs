@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
                 .for_each(|step| step.number += 1);
         }
         if self.flags.iter().any(|flag| flag == "--no-pivot") {
-            let classic = format!("{WITHOUT},template-namespace");
+            let classic = format!("{WITHOUT},blank-namespace");
             steps = steps::of(&self.c, &classic);
             for step in &mut steps {
                 if step.name == "pivot root" {

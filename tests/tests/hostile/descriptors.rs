@@ -18,7 +18,7 @@ const CASES: &[Case] = attacks! {
     cwd_of_the_host without "cwd-check,resolve-in-root",
     exec_cwd_of_the_host without "cwd-check,bare-birth",
     newborn_of_exec without "bare-birth" paused,
-    newborn_of_a_pod without "bare-birth" paused with_template,
+    newborn_of_a_pod without "bare-birth" paused with_blank,
     inherited_directory without "close-range",
 };
 

@@ -2,10 +2,10 @@
 //!
 //! The device files are the machine's own, so the attacks set the mode and owner that the files already have.
 
-use super::{Evidence, WAYS, falls, holds, with_template};
+use super::{Evidence, WAYS, falls, holds, with_blank};
 use crate::exec::streams::with_null_output;
 use crate::security::copy_of_runtime;
-use crate::template::with_capabilities;
+use crate::blank::with_capabilities;
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -54,8 +54,8 @@ const CASES: &[Case] = &[
     attack!(runtime without "seal"),
     attack!(cgroup_directory),
     attack!(cgroup_directory without "cgroup-read-only"),
-    with_template(attack!(template)),
-    with_template(attack!(template without "template-owner")),
+    with_blank(attack!(blank)),
+    with_blank(attack!(blank without "blank-owner")),
     attack!(directory_of_the_notify_socket),
     attack!(files_of_layers),
     attack!(mask_of_a_directory),
@@ -233,11 +233,11 @@ fn cgroup_directory(bed: &Bed) -> Evidence {
     (before != after).then(|| format!("{before:?} -> {after:?}"))
 }
 
-/// Attacks the file system that is under the root of every container that starts from the template; each of these
-/// containers has its own mount of it. A container with CAP_SYS_ADMIN on the host can reach this file system, but must
-/// not leave anything in it that others see.
-fn template(bed: &Bed) -> Evidence {
-    // This case has a template of its own, in a separate mount namespace.
+/// Attacks the file system that is under the root of every container that starts from the blank namespace; each of
+/// these containers has its own mount of it. A container with CAP_SYS_ADMIN on the host can reach this file system, but
+/// must not leave anything in it that others see.
+fn blank(bed: &Bed) -> Evidence {
+    // This case has a blank namespace of its own, in a separate mount namespace.
     let script = "mkdir -p /run/dayfly-cache && mount -t tmpfs -o mode=700 none /run/dayfly-cache &&
         while [ $# -gt 0 ]; do $RUNTIME --root $ROOT run --detach --bundle $1 $2 || exit; shift 2; done";
     let containers = [bed.bundle().make(), bed.bundle().make()];

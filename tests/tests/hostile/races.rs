@@ -63,7 +63,7 @@ fn race<'a>(bed: &'a Bed, with_target: impl Fn(Bundle<'a>) -> Bundle<'a>) -> Evi
         let began = Instant::now();
         let mut damage = None;
         while damage.is_none() && began.elapsed() < patience(bed) {
-            let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "template-namespace");
+            let call = c.bundle_call("run", &[]).env("DAYFLY_WITHOUT", "blank-namespace");
             let _ = call.run();
             damage = victim.damage();
             if damage.is_none() {

@@ -31,7 +31,7 @@ const LEVERS: [(&str, FastPaths); 3] = [
     ),
     (
         "caching",
-        FastPaths::TEMPLATE_NAMESPACE
+        FastPaths::BLANK_NAMESPACE
             .union(FastPaths::SECCOMP_CACHE)
             .union(FastPaths::DEVICE_CACHE)
             .union(FastPaths::KEPT_PROGRAM),

@@ -92,11 +92,10 @@ fn of(definition: &Command) -> String {
     let whole = format!("{NAME} {}", definition.name);
     let mut page = Page::new(&name_of(definition.name), definition.about);
     let mut ways = vec![options::synopsis(&command, &whole)];
-    if let Order::MixedUnless(option) = definition.order {
-        let mut way =
-            vec![bold(format!("{whole} --{}", option.long)), roman(" "), italic(option.value)];
-        way.extend([roman(" ["), italic("option"), roman(" ...] ["), italic("COMMAND")]);
-        way.extend([roman(" ["), italic("ARG"), roman(" ...]]")]);
+    for (option, arguments) in definition.order.changing() {
+        let mut way = vec![bold(format!("{whole} --{}", option.long)), roman(" ")];
+        way.extend([italic(option.value), roman(" ["), italic("option"), roman(" ...] ")]);
+        way.push(roman(*arguments));
         ways.push(way);
     }
     page.synopsis(&ways);

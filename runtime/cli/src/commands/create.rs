@@ -1,12 +1,12 @@
 //! `create`: creates a container that waits for `start`.
 
-use container::{CgroupDriver, CreateOptions, Warn};
+use container::{CgroupDriver, CreateOptions, TemplateUse, Warn};
 
 use super::layers;
 use crate::definition::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PIN, POOL, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TIER,
+    PIDFD_SOCKET, PIN, POOL, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TEMPLATE, TIER,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -56,6 +56,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         layered: None,
         rootfs: &[],
         rootfs_mode: None,
+        template: values.text(&TEMPLATE).map(|name| TemplateUse::From { name, args: &[] }),
         warn: Warn(invocation.warn, invocation.tell),
     })
 }

@@ -12,10 +12,10 @@ use sys::Context;
 use super::image_options;
 use super::network::Asked;
 use crate::definition::Opt;
-use crate::definition::images::{IMAGE, OF_IMAGES};
+use crate::definition::images::{CONTAINER_NAME, IMAGE, OF_IMAGES};
 use crate::definition::options::{
     BUNDLE, EPHEMERAL, EPHEMERAL_SIZE, LAYERS, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE,
-    USERNS,
+    TEMPLATE, USERNS,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -154,7 +154,9 @@ fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
 }
 
 fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    match OF_IMAGES.iter().find(|option| invocation.values.is_set(option)) {
+    let values = invocation.values;
+    let is_named = |option: &&Opt| option.long == CONTAINER_NAME.long && values.is_set(&TEMPLATE);
+    match OF_IMAGES.iter().find(|option| values.is_set(option) && !is_named(option)) {
         None => Ok(()),
         Some(option) => Err(Failure::new(format_args!("--{} needs --image", option.long))),
     }

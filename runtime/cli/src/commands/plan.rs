@@ -36,6 +36,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         layered: None,
         rootfs: &[],
         rootfs_mode: None,
+        template: None,
         warn: Warn::default(),
     };
     let plan = container::compile(&options)?;

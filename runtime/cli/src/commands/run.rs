@@ -2,13 +2,13 @@
 
 use alloc::format;
 
-use container::{CreateOptions, Error, RunOptions};
+use container::{CreateOptions, Error, RunOptions, TemplateUse};
 
 use super::layers::{Mounts, Places, new_id};
 use super::{create, print};
 use crate::definition::NAME;
 use crate::definition::images::{BACKGROUND, CONTAINER_NAME, IMAGE, REMOVE, RUN_DETACH};
-use crate::definition::options::{BUNDLE, CONFIG, KEEP, LAYERS, NO_SUBREAPER};
+use crate::definition::options::{BUNDLE, CONFIG, KEEP, LAYERS, NO_SUBREAPER, TEMPLATE};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
@@ -24,6 +24,9 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let places = Places::of(invocation)?;
     let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
     let image = layered.as_ref().and_then(|layered| layered.image.as_ref());
+    let template = values.text(&TEMPLATE).filter(|_| image.is_none());
+    // With a bundle, the first argument is the id, as ever.
+    let is_of_template = template.is_some() && !values.is_set(&BUNDLE);
     let generated;
     let (id, bundle) = match (image, values.text(&CONTAINER_NAME)) {
         (Some(image), Some(name)) => (name, Some(image.directory.as_str())),
@@ -31,9 +34,16 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             generated = new_id()?;
             (generated.as_str(), Some(image.directory.as_str()))
         }
+        (None, name) if is_of_template => match name {
+            Some(name) => (name, None),
+            None => {
+                generated = new_id()?;
+                (generated.as_str(), None)
+            }
+        },
         (None, _) => (invocation.id()?, None),
     };
-    if image.is_some() {
+    if image.is_some() || is_of_template {
         *invocation.named.borrow_mut() = id.into();
     }
     let is_background = values.flag(&BACKGROUND);
@@ -43,7 +53,14 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         ));
     }
     let create = create::options(invocation, id)?;
-    let bundle = bundle.unwrap_or(create.bundle);
+    invocation.trace.seal(invocation.args, create.fast_paths)?;
+    let store = invocation.store()?;
+    let of_template = match template {
+        Some(name) if is_of_template => Some(store.bundle_of_template(name)?),
+        _ => None,
+    };
+    let words = usize::from(!is_of_template);
+    let bundle = bundle.or(of_template.as_deref()).unwrap_or(create.bundle);
     let mounts = Mounts::read(invocation)?;
     let options = RunOptions {
         create: CreateOptions {
@@ -51,14 +68,19 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             layered: layered.as_ref(),
             rootfs: &mounts.list()?,
             rootfs_mode: mounts.mode(),
+            template: template
+                .map(|name| TemplateUse::From {
+                    name,
+                    args: invocation.arguments.get(words..).unwrap_or_default(),
+                })
+                .or(create.template),
             ..create
         },
         detach: values.flag(&RUN_DETACH) || is_background,
         keep: values.flag(&KEEP),
         no_subreaper: values.flag(&NO_SUBREAPER),
     };
-    invocation.trace.seal(invocation.args, options.create.fast_paths)?;
-    let status = container::run(&invocation.store()?, &options).map_err(|error| match &error {
+    let status = container::run(&store, &options).map_err(|error| match &error {
         Error::NoConfiguration(_)
             if image.is_none() && !values.is_set(&BUNDLE) && !values.is_set(&CONFIG) =>
         {

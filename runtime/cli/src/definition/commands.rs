@@ -3,7 +3,7 @@
 use super::Action::{Execute, Run, Status};
 use super::images::{LOGS, RUN};
 use super::options::*;
-use super::{Argument, Command, Example, Opt, Order, checkpoint, count, joined};
+use super::{Argument, Command, Example, Opt, Order, checkpoint, count, joined, templates};
 use crate::commands;
 
 /// The options of `create`, in the order in which the help lists them.
@@ -198,7 +198,7 @@ Prints a line of JSON with the container's resource usage at each interval, and
 a line whenever the OOM killer has killed a process of the container. With
 --format prometheus, prints the current statistics once, in Prometheus's text
 format, each with the container's id as a label.",
-        order: Order::MixedUnless(&EVENTS_ALL),
+        order: Order::MixedUnless(&[(&EVENTS_ALL, "")]),
         options: &[&STATS, &INTERVAL, &EVENTS_FORMAT, &EVENTS_ALL],
         examples: &[
             Example { line: "events --stats web", does: "print the current statistics" },
@@ -448,4 +448,5 @@ needs again.",
     },
     checkpoint::CHECKPOINT,
     checkpoint::RESTORE,
+    templates::TEMPLATE_COMMAND,
 ];

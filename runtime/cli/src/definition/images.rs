@@ -153,8 +153,13 @@ supports it, layers are assembled without an entry in the host's mount table.
 With --userns auto, all files belong to a range of ids that no other container
 uses. The range is part of those that /etc/subuid and /etc/subgid grant to the
 user dayfly or containers. For users other than root, the container has a user
-namespace with the ids that these files grant to the user.",
-    order: Order::MixedUnless(&IMAGE),
+namespace with the ids that these files grant to the user.
+
+With --template, a template (\"dayfly template\") forks the program instead of
+executing it, \"run --template NAME [ARG...]\". The arguments follow those of the
+template's program. The bundle is the template's; with --bundle, the container's
+id precedes the arguments.",
+    order: Order::MixedUnless(&[(&IMAGE, "[COMMAND] [ARG...]"), (&TEMPLATE, "[ARG...]")]),
     options: &joined::<{ count(OF_RUN) }>(OF_RUN),
     examples: &[
         Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
@@ -165,6 +170,10 @@ namespace with the ids that these files grant to the user.",
         Example {
             line: "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
             does: "run an image with a directory of the host and a limit, and keep its output",
+        },
+        Example {
+            line: "run --template resize photo.jpg",
+            does: "run a program that the template resize has warmed up",
         },
         Example {
             line: "run --trace - -b /srv/web web",

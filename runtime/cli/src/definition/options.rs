@@ -97,9 +97,15 @@ pub static POOL: Opt = Opt::text(
 );
 /// The former name of `--pool`.
 pub static TIER: Opt = Opt::text("tier", "SIZE", "the same as --pool").hidden();
+/// The template that forks the program.
+pub static TEMPLATE: Opt = Opt::text(
+    "template",
+    "NAME",
+    "let this template fork the program (\"dayfly template\"); if it cannot, the program is executed",
+);
 /// The options of `create` and `run` that control the start of the container.
 pub const OF_STARTS: &[&Opt] =
-    &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS];
+    &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &POOL, &TIER, &START_CPUS, &TEMPLATE];
 /// Makes the command return once the program is running.
 pub static DETACH: Opt = Opt::flag("detach", "return as soon as the process runs").short('d');
 /// Keeps the container after its exit.

@@ -15,6 +15,8 @@ mod old_tree;
 mod program;
 mod protect;
 mod root;
+mod stand_in;
+mod start;
 
 use core::ops::Range;
 
@@ -22,7 +24,6 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, fsconfig_create, fsmount, fsopen};
-use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
@@ -74,6 +75,8 @@ pub(crate) struct Init<'a> {
     home: [u8; program::LONGEST_HOME],
     /// The filter's listener, until the parent has a copy.
     listener: Option<OwnedFd>,
+    /// The process that a template has forked to run as the program, if any.
+    forked: Option<OwnedFd>,
 }
 
 /// Runs the plan's init list, except the steps that an intermediate has run. Never returns.
@@ -120,6 +123,7 @@ impl<'a> Init<'a> {
             program: 0,
             home: [0; program::LONGEST_HOME],
             listener: None,
+            forked: None,
         }
     }
 
@@ -302,6 +306,9 @@ impl<'a> Init<'a> {
             InitStep::CloseFds { .. } if is_off(Defence::CloseRange) => Ok(()),
             InitStep::CloseFds { from } => sys::exec::cloexec_from(*from).op("close_range"),
             InitStep::AnnounceReady => self.announce(&Message::Ready),
+            InitStep::AwaitCommit if self.slots.get(Slot::STAND_IN).is_some() => {
+                self.await_commit_or_fork()
+            }
             InitStep::AwaitCommit => self.expect(Word::Commit),
             InitStep::ReleaseDescriptors { from } => self.release_descriptors(*from),
             InitStep::AwaitStart => self.await_start(),
@@ -310,6 +317,8 @@ impl<'a> Init<'a> {
                 Ok(())
             }
             InitStep::HandOverListener => self.hand_over_listener(),
+            InitStep::BecomeReaper => self.become_reaper(),
+            InitStep::StandIn => self.stand_in(),
             InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
         }
     }
@@ -384,37 +393,6 @@ impl<'a> Init<'a> {
             })?;
         }
         Ok(())
-    }
-
-    /// Closes all descriptors except the channel and the socket for `start`. Slots and masks are not used from here on.
-    fn release_descriptors(&mut self, from: u32) -> Result<(), Failure> {
-        let channel = self.channel.as_ref().ok_or(Failure::new("channel", Errno::BADF))?.as_fd();
-        let listener = self.slots.get(Slot::START).unwrap_or(channel);
-        sys::exec::close_all_but(from, &[channel, listener].map(|fd| fd.as_raw_fd()))
-            .op("close_range")?;
-        core::mem::forget((self.file_mask.take(), self.directory_mask.take()));
-        Ok(())
-    }
-
-    /// Waits for the `start` command. A connection without a message is not a start: `state` connects to check whether
-    /// init waits.
-    fn await_start(&mut self) -> Result<(), Failure> {
-        self.channel = None;
-        loop {
-            let listener = self.fd(Slot::START)?;
-            let starter = match accept_with(listener, SocketFlags::CLOEXEC) {
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                result => result.op("accept")?,
-            };
-            // If `start` was killed after it sent its message, init does not continue. Otherwise a
-            // container that was reported as "created" could start to run although no command is
-            // running.
-            if channel::expect(&starter, Word::Start).is_ok() && channel::is_open(&starter) {
-                let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
-                self.starter = Some(starter);
-                return Ok(());
-            }
-        }
     }
 
     /// Runs hooks. If init loads the filter right after the hooks, the hooks run under the filter as well. Each hook's

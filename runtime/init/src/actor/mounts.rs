@@ -210,10 +210,10 @@ pub(crate) fn pivot_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::chdir(c"/").op("chdir /")
 }
 
-/// Calls chroot(2) into the tree that covers the root of a namespace copied from the template. A process that escapes,
-/// by chroot tricks or `umount /`, finds only the template's file system: empty and read-only. If the container has no
-/// mount namespace, the tree is not attached and covers nothing; its mounts exist as long as the tree is the root of a
-/// process. A process with CAP_SYS_CHROOT can then escape, which such a configuration accepts.
+/// Calls chroot(2) into the tree that covers the root of a namespace copied from the blank namespace. A process that
+/// escapes, by chroot tricks or `umount /`, finds only the blank namespace's file system: empty and read-only. If the
+/// container has no mount namespace, the tree is not attached and covers nothing; its mounts exist as long as the tree
+/// is the root of a process. A process with CAP_SYS_CHROOT can then escape, which such a configuration accepts.
 pub(crate) fn enter_root(tree: BorrowedFd<'_>) -> Result<(), Failure> {
     rustix::process::fchdir(tree).op("fchdir")?;
     rustix::process::chroot(c".").op("chroot")

@@ -58,7 +58,7 @@ pub enum InitStep<'a> {
     /// Becomes uid 0 and gid 0 of the user namespace.
     BecomeRoot,
     /// Unshares namespaces: the cgroup namespace, whose root becomes the current cgroup; the mount namespace, if init
-    /// joined the template; and the IPC namespace, if init is in a user namespace.
+    /// joined the blank namespace; and the IPC namespace, if init is in a user namespace.
     Unshare(CloneFlags),
     /// Waits for the network namespace that the network maker creates, and joins it.
     JoinNetwork,
@@ -127,8 +127,8 @@ pub enum InitStep<'a> {
     },
     /// Makes the root filesystem the root with pivot_root(2), and detaches the host's mounts.
     PivotRoot,
-    /// Makes the root filesystem the root with chroot(2). Used if init's mount namespace is a copy of the template, or
-    /// if the container has no mount namespace.
+    /// Makes the root filesystem the root with chroot(2). Used if init's mount namespace is a copy of the blank
+    /// namespace, or if the container has no mount namespace.
     EnterRoot,
     /// Changes the root to the root of a container without a mount namespace.
     EnterRootOf {
@@ -263,7 +263,8 @@ pub enum InitStep<'a> {
     },
     /// Reports to the parent that the set-up is complete.
     AnnounceReady,
-    /// Waits until the container is recorded.
+    /// Waits until the container is recorded. The message may announce a process that a template has forked to run as
+    /// the program.
     AwaitCommit,
     /// Closes every descriptor that is no longer needed. Processes that enter the container before init's exec, by
     /// `exec` or as a hook, could reach these descriptors through /proc/1/fd (as in CVE-2024-21626).
@@ -280,6 +281,12 @@ pub enum InitStep<'a> {
     },
     /// Reports the filter's listener to the parent, and closes it once the parent has a copy.
     HandOverListener,
+    /// Creates the process that runs the remaining steps, and remains as its reaper: the first process of a template's
+    /// PID namespace. The socket in [`Slot::REQUESTS`] is passed to the program.
+    BecomeReaper,
+    /// Lets the process that a template has forked run as the container's program, and remains as its stand-in. The
+    /// remaining steps are what that process has done itself; init does not run them.
+    StandIn,
     /// Executes the container's program.
     Exec {
         /// The program's arguments.
@@ -333,6 +340,8 @@ impl InitStep<'_> {
             Self::MaskPath { .. } => [Some(Slot::NULL), Some(Slot::ROOT)],
             Self::OpenConsole { .. } => [Some(Slot::CONSOLE), Some(Slot::ROOT)],
             Self::AwaitStart => [Some(Slot::START), None],
+            Self::BecomeReaper => [Some(Slot::REQUESTS), None],
+            Self::StandIn => [Some(Slot::STAND_IN), None],
             Self::AttachRoot { .. }
             | Self::MountFs(_)
             | Self::MakeDevices { .. }

@@ -37,14 +37,18 @@ impl Slot {
     pub const NULL: Self = Self(4);
     /// The pidfd of the init whose container an exec enters; the caller provides it.
     pub const CONTAINER: Self = Self(5);
-    /// The template mount namespace; the caller provides it.
-    pub const TEMPLATE: Self = Self(6);
+    /// The blank mount namespace; the caller provides it.
+    pub const BLANK: Self = Self(6);
     /// The socket over which init gets its network namespace.
     pub const NETWORK: Self = Self(7);
     /// The cgroup's loaded device program, if the caller has one.
     pub const DEVICES: Self = Self(8);
+    /// The socket over which a template's child reports to init, which stands in for it; the caller provides it.
+    pub const STAND_IN: Self = Self(9);
+    /// The listening socket of a template, which the program inherits; the caller provides it.
+    pub const REQUESTS: Self = Self(10);
     /// The first slot that the compiler allocates.
-    pub const FIRST_FREE: Self = Self(9);
+    pub const FIRST_FREE: Self = Self(11);
 }
 
 /// One resource limit; `None` is unlimited.

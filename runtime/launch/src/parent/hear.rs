@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use init::hooks;
 use plan::step::InitStep;
 use plan::{CgroupPlan, Labelled, Plan, purpose};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use sys::Context;
 
@@ -28,6 +28,13 @@ impl Parent<'_> {
             }
             Err(errno) => Err(sys::Error::new("send", "init", errno).into()),
         }
+    }
+
+    /// Tells init that the process behind `program` runs as the program.
+    pub(super) fn say_forked(&self, program: &OwnedFd) -> Result<(), Error> {
+        let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let sent = sys::fdpass::send(channel, &[Word::Forked as u8], program.as_fd());
+        Ok(sent.context("send", "init")?)
     }
 
     pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {

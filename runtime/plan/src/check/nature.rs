@@ -103,6 +103,8 @@ impl<'a> Nature<'a> {
             | InitStep::AwaitStart
             | InitStep::LoadSeccomp { .. }
             | InitStep::HandOverListener
+            | InitStep::BecomeReaper
+            | InitStep::StandIn
             | InitStep::Exec { .. } => Self::Other,
         }
     }

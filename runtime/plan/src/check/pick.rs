@@ -65,7 +65,7 @@ pub fn gets_root(step: Step<'_>) -> bool {
 /// Selects steps in which init joins namespaces that other processes use.
 pub fn joins(step: Step<'_>) -> bool {
     match step.init {
-        Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::TEMPLATE,
+        Some(InitStep::JoinNamespace { slot, .. }) => *slot != Slot::BLANK,
         Some(InitStep::JoinProcess { .. }) => true,
         _ => false,
     }

@@ -26,7 +26,7 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
         Some(RootSource::Mount(mount)) => compile_given(builder, context, mount)?,
         None => compile_directory(builder, context)?,
     }
-    if context.birth.from_template {
+    if context.birth.from_blank {
         builder.init(InitStep::AttachRoot { path: c"/" });
         builder.init(InitStep::EnterRoot);
     } else if context.namespaces.has(CloneFlags::NEWNS) {

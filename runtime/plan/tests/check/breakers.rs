@@ -112,6 +112,21 @@ pub const BREAKERS: &[Breaker] = &[
     }),
     ("released-before-start", Case::new, |plan| remove(&mut plan.init, "release descriptors")),
     ("little-after-start", Case::new, |plan| after(&mut plan.init, "verify cwd", "await start")),
+    (
+        "stands-in-for-the-exec",
+        || Case::new().forked(),
+        |plan| before(&mut plan.init, "stand in", "await commit"),
+    ),
+    (
+        "stands-in-for-the-exec",
+        || Case::new().forked().run(),
+        |plan| remove(&mut plan.parent, "await ready"),
+    ),
+    (
+        "stands-in-for-the-exec",
+        || Case::new().reaped(),
+        |plan| before(&mut plan.init, "become reaper", "close descriptors*"),
+    ),
     ("exec-last", Case::new, |plan| before(&mut plan.init, "exec", "await start")),
     (
         "oom-score-back-last",
@@ -142,7 +157,7 @@ pub const BREAKERS: &[Breaker] = &[
     }),
     ("cpus-after-cgroup", Case::new, |plan| remove(&mut plan.init, "run on every cpu")),
     ("ipc-made-by-root", in_user, |plan| before(&mut plan.init, "unshare", "become root")),
-    ("template-left-at-once", Case::new, |plan| after(&mut plan.init, "unshare", "attach root")),
+    ("blank-left-at-once", Case::new, |plan| after(&mut plan.init, "unshare", "attach root")),
     ("session-before-terminal", terminal, |plan| {
         after(&mut plan.init, "new session", "open console");
     }),

@@ -1,12 +1,12 @@
 //! Plans for the checks: a configuration, a caller and a request, with and without optional parts.
 
 use dayfly_plan::{
-    Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot, Kernel, Plan,
-    Request,
+    Beginning, Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot,
+    Kernel, Plan, Request,
 };
 use rootfs::Mode;
 use serde_json::{Value, json};
-use spec::{NumberSet, Process, Spec};
+use spec::{Namespace, NamespaceKind, NumberSet, Process, Spec};
 use sys::clone::CloneFlags;
 
 /// An input to compile.
@@ -15,9 +15,10 @@ pub struct Case {
     caller: Caller,
     version: (u32, u32),
     fast_paths: FastPaths,
+    beginning: Beginning,
     wait_for_start: bool,
     no_pivot: bool,
-    template: bool,
+    blank: bool,
     attended: bool,
     start_cpus: bool,
     layers: Option<Mode>,
@@ -57,9 +58,10 @@ impl Case {
             caller: Caller::default(),
             version: (6, 18),
             fast_paths: FastPaths::all(),
+            beginning: Beginning::Executed,
             wait_for_start: true,
             no_pivot: false,
-            template: true,
+            blank: true,
             attended: false,
             start_cpus: false,
             layers: None,
@@ -103,6 +105,18 @@ impl Case {
         let map = json!([{ "containerID": 0, "hostID": outside, "size": size }]);
         let case = self.namespace("user", None).set("linux/uidMappings", map.clone());
         case.set("linux/gidMappings", map)
+    }
+
+    /// Makes a container whose program a template forks, inside the template's user and PID namespaces.
+    pub fn forked(mut self) -> Self {
+        self.beginning = Beginning::Forked;
+        self.namespace("user", Some("/proc/1/ns/user"))
+    }
+
+    /// Makes a template.
+    pub fn reaped(mut self) -> Self {
+        self.beginning = Beginning::Reaped;
+        self.in_user_namespace(100_000, 65_536)
     }
 
     /// Sets the caller to a user who maps only its own ids.
@@ -164,8 +178,13 @@ impl Case {
     /// Compiles the case.
     pub fn plan(&self) -> Result<Plan, Error> {
         let text = self.config.to_string();
-        let spec = Spec::parse(&text).unwrap();
+        let mut spec = Spec::parse(&text).unwrap();
         spec::validate(&spec)?;
+        // The runtime adds the template's PID namespace to a valid configuration, which has one of its own.
+        if let (Beginning::Forked, Some(linux)) = (self.beginning, &mut spec.linux) {
+            let path = Some("/proc/1/ns/pid".into());
+            linux.namespaces.push(Namespace { kind: NamespaceKind::Pid, path });
+        }
         match self.exec {
             Some(namespaces) => self.plan_exec(&spec, namespaces),
             None => self.plan_container(&spec),
@@ -193,10 +212,11 @@ impl Case {
         });
         let request = Request {
             rootfs: recipe.as_ref().map(|recipe| GivenRoot::layered(recipe, "/store")),
+            beginning: self.beginning,
             wait_for_start: self.wait_for_start,
             attended: self.attended,
             no_pivot: self.no_pivot,
-            template: self.template,
+            blank: self.blank,
             console: terminal.then_some(Console::Socket("/run/console")),
             cgroup: Some(self.location()),
             rootless: self.caller.is_rootless(),
@@ -334,10 +354,15 @@ impl Case {
             };
             case.exec = Some(namespaces.iter().map(flag).collect());
         }
+        case.beginning = match dice.roll(8) {
+            0 => Beginning::Reaped,
+            1 => Beginning::Forked,
+            _ => Beginning::Executed,
+        };
         for flag in [
             &mut case.wait_for_start,
             &mut case.no_pivot,
-            &mut case.template,
+            &mut case.blank,
             &mut case.attended,
             &mut case.start_cpus,
             &mut case.unit,

@@ -179,6 +179,7 @@ impl<'a> Making<'a> {
             pool: None,
             layered: None,
             rootfs_mode: None,
+            template: None,
             warn,
             rootfs: &[],
         }

@@ -97,7 +97,7 @@ fn mount_namespace(facts: &Facts) -> Verdict {
     let about = ("kernel.mount_namespace", "mount namespace");
     let newer = facts.is_live() && probe::open_tree_namespace();
     let why = "one mount is copied, regardless of the number on the host";
-    let verdict = Verdict::new(about, Good, "copied from an empty template", why);
+    let verdict = Verdict::new(about, Good, "copied from a blank namespace", why);
     verdict.figure("open_tree_namespace", newer)
 }
 

@@ -109,8 +109,24 @@ pub const RULES: &[Rule] = &[
         why: "errors should occur in create rather than in start",
         laws: &[Law::Then(init!(InitStep::AwaitStart), executes, |step| {
             start_hooks(step)
-                || init!(InitStep::LoadSeccomp { .. } | InitStep::SetCapabilities(_))(step)
+                || init!(
+                    InitStep::BecomeReaper
+                        | InitStep::StandIn
+                        | InitStep::LoadSeccomp { .. }
+                        | InitStep::SetCapabilities(_)
+                )(step)
         })],
+    },
+    Rule {
+        name: "stands-in-for-the-exec",
+        what: "init stands in or reaps only in place of the filter, the last capabilities and exec",
+        why: "a template's child does these itself; everything else must be complete and recorded",
+        laws: &[
+            Law::Then(init!(InitStep::BecomeReaper | InitStep::StandIn), executes, |step| {
+                init!(InitStep::LoadSeccomp { .. } | InitStep::SetCapabilities(_))(step)
+            }),
+            Law::Needs(init!(InitStep::StandIn), parent!(ParentStep::AwaitReady)),
+        ],
     },
     Rule {
         name: "exec-last",

@@ -12,12 +12,12 @@ use crate::step::{InitStep, Slot};
 pub const RULES: &[Rule] = &[
     Rule {
         name: "cut-off-before-mounts",
-        what: "mount propagation is disabled, or the template joined, before the root is attached",
+        what: "mount propagation is disabled, or the blank namespace joined, before the root is attached",
         why: "otherwise every mount would propagate to the host",
         laws: &[Law::Needs(
             init!(InitStep::AttachRoot { .. }),
             init!(
-                InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::TEMPLATE, .. }
+                InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::BLANK, .. }
             ),
         )],
     },

@@ -87,11 +87,11 @@ pub const RULES: &[Rule] = &[
         ],
     },
     Rule {
-        name: "template-left-at-once",
-        what: "init leaves the template for a copy of the template before any other step",
-        why: "mounts that init made in the template would be visible in every container",
+        name: "blank-left-at-once",
+        what: "init leaves the blank namespace for a copy of the blank namespace before any other step",
+        why: "mounts that init made in the blank namespace would be visible in every container",
         laws: &[Law::Then(
-            init!(InitStep::JoinNamespace { slot: Slot::TEMPLATE, .. }),
+            init!(InitStep::JoinNamespace { slot: Slot::BLANK, .. }),
             init!(InitStep::Unshare(kinds) if kinds.contains(CloneFlags::NEWNS)),
             |_| false,
         )],

@@ -116,6 +116,8 @@ pub const RULES: &[Rule] = &[
                             | InitStep::AnnounceReady
                             | InitStep::AwaitCommit
                             | InitStep::AwaitStart
+                            | InitStep::BecomeReaper
+                            | InitStep::StandIn
                     )(step)
             }),
         ],

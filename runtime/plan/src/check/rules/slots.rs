@@ -9,8 +9,17 @@ use crate::check::pick::init;
 use crate::step::{DeviceSource, InitStep, ParentStep, Slot, TimeNamespace};
 
 /// Slots that the launcher's caller fills. The slot of the console socket may also be filled by a step.
-const GIVEN: [Slot; 5] =
-    [Slot::START, Slot::CONSOLE, Slot::CONTAINER, Slot::TEMPLATE, Slot::DEVICES];
+const GIVEN: [Slot; 7] = [
+    Slot::START,
+    Slot::CONSOLE,
+    Slot::CONTAINER,
+    Slot::BLANK,
+    Slot::DEVICES,
+    Slot::STAND_IN,
+    Slot::REQUESTS,
+];
+/// Slots that stay open when init releases its descriptors.
+const KEPT: [Slot; 3] = [Slot::START, Slot::STAND_IN, Slot::REQUESTS];
 
 /// The rules.
 pub const RULES: &[Rule] = &[
@@ -22,7 +31,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "slots-not-used-after-release",
-        what: "after init has closed its slots, only the slot for start is used",
+        what: "after init has closed its slots, only those of start, stand-in and template are used",
         why: "the descriptor numbers may refer to other files by then",
         laws: &[Law::Own(unused_after_release)],
     },
@@ -184,7 +193,7 @@ fn unused_after_release(look: &Look<'_>, finding: &mut Finding) {
     finding.applies = true;
     for number in released..look.steps().end {
         if let Some(step) = look.step(number).init
-            && step.slots().any(|slot| slot != Slot::START)
+            && step.slots().any(|slot| !KEPT.contains(&slot))
         {
             finding.blame(number);
         }

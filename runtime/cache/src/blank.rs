@@ -1,8 +1,8 @@
-//! The template: a mount namespace with a single mount, an empty read-only tmpfs.
+//! The blank namespace: a mount namespace with a single mount, an empty read-only tmpfs.
 //!
-//! A new mount namespace is a copy of its creator's, with all mounts. A copy of the template has one mount, however
-//! many mounts the host has. No file of the host is reachable in it, so there is no old root that has to be detached.
-//! From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
+//! A new mount namespace is a copy of its creator's, with all mounts. A copy of the blank namespace has one mount,
+//! however many mounts the host has. No file of the host is reachable in it, so there is no old root that has to be
+//! detached. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
 
 use alloc::format;
 use core::{iter, str};
@@ -23,32 +23,32 @@ use crate::directory::proc_path;
 use crate::mounts::{DIRECTORY, Lock};
 use crate::{Cache, Error};
 
-const NAME: &str = "template";
+const NAME: &str = "blank";
 /// The number of CPUs to try: see [`make`].
 const CPUS: usize = 16;
 
 impl Cache {
-    /// Returns the template mount namespace, for setns(2). Opening it takes three system calls. If the cache does not
+    /// Returns the blank mount namespace, for setns(2). Opening it takes three system calls. If the cache does not
     /// contain it, creates it, which takes about a millisecond, once for every mount namespace in which containers are
     /// started.
     ///
-    /// [`Error::Busy`] if another process is creating the template; [`Error::System`] if it cannot be created, for
-    /// example because the root directory is the initramfs. In both cases the start copies the host's mounts and
+    /// [`Error::Busy`] if another process is creating the blank namespace; [`Error::System`] if it cannot be created,
+    /// for example because the root directory is the initramfs. In both cases the start copies the host's mounts and
     /// detaches them.
-    pub fn template(&self) -> Result<OwnedFd, Error> {
-        if let Ok(template) = open(self.fd()) {
-            return Ok(template);
+    pub fn blank(&self) -> Result<OwnedFd, Error> {
+        if let Ok(blank) = open(self.fd()) {
+            return Ok(blank);
         }
         let lock = self.try_lock()?;
         match open(self.fd()) {
-            Ok(template) => Ok(template),
+            Ok(blank) => Ok(blank),
             Err(_) => Ok(make(&lock)?),
         }
     }
 }
 
-/// Opens the template, if it exists. The template is bound to its name last, so a template that can be opened is
-/// complete.
+/// Opens the blank namespace, if it exists. The blank namespace is bound to its name last, so a blank namespace that
+/// can be opened is complete.
 fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(cache, format!("{DIRECTORY}/{NAME}"), flags, Mode::empty())?;
@@ -58,7 +58,7 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Creates the template and binds it to its name.
+/// Creates the blank namespace and binds it to its name.
 ///
 /// The kernel allows a bind mount of a mount namespace only inside an older one, so that no namespace can contain
 /// itself. Since Linux 6.18 it compares the ages by numbers that each CPU allocates in batches. So a new namespace may
@@ -70,10 +70,10 @@ fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     openat(&mounts, NAME, flags, Mode::RUSR).context("open", NAME)?;
     let name = format!("{}/{NAME}", proc_path(mounts.as_fd()));
     for cpu in iter::once(None).chain((0..CPUS).map(Some)) {
-        let template = sys::errand::fetch(|| make_here(cpu)).context("make", NAME)?;
-        match mount_bind(proc_path(template.as_fd()).as_str(), name.as_str()) {
+        let blank = sys::errand::fetch(|| make_here(cpu)).context("make", NAME)?;
+        match mount_bind(proc_path(blank.as_fd()).as_str(), name.as_str()) {
             Err(Errno::INVAL) => {}
-            bound => return bound.map(|()| template).context("bind", NAME),
+            bound => return bound.map(|()| blank).context("bind", NAME),
         }
     }
     Err(sys::Error::new("bind", NAME, Errno::INVAL))
@@ -91,7 +91,7 @@ fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let this_process = openat(CWD, c"/proc/self", flags, Mode::empty())?;
-    if is_off(Defence::TemplateOwner) {
+    if is_off(Defence::BlankOwner) {
         sys::ns::unshare(CloneFlags::NEWNS)?;
     } else {
         sys::ns::unshare(CloneFlags::NEWUSER | CloneFlags::NEWNS)?;

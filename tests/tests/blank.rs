@@ -1,5 +1,5 @@
 //! Fast and slow starts: the container is the same with every fast path, without each of them and
-//! without any. Other cases test the mounts under a container's root, which covers the template.
+//! without any. Other cases test the mounts under a container's root, which covers the blank namespace.
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -25,14 +25,14 @@ const CASES: &[Case] = &[
     case!(hooks_see_the_host),
     case!(root_can_not_be_left),
     case!(only_an_empty_root_is_behind_it).when(uses_every_fast_path).unlike_runc(),
-    case!(template_can_not_be_changed).when(uses_every_fast_path).unlike_runc(),
+    case!(blank_can_not_be_changed).when(uses_every_fast_path).unlike_runc(),
     case!(fresh_proc_with_sys_admin),
 ];
 
 /// The fast paths, as `DAYFLY_WITHOUT` names them.
 const FAST_PATHS: &[&str] = &[
     "clone-into-cgroup",
-    "template-namespace",
+    "blank-namespace",
     "shared-memory",
     "parallel-network",
     "one-way-handshake",
@@ -63,8 +63,8 @@ pub(crate) fn with_capabilities<'a>(bundle: Bundle<'a>, more: &[&str]) -> Bundle
     )
 }
 
-/// Waits until a start uses all fast paths, and returns the trace of that start: while one start makes the template,
-/// others start without it. The load of the host is ignored here.
+/// Waits until a start uses all fast paths, and returns the trace of that start: while one start makes the blank
+/// namespace, others start without it. The load of the host is ignored here.
 fn await_all(bed: &Bed) -> String {
     let c = bed.bundle().args(&["/bin/true"]).make();
     let mut trace = String::new();
@@ -331,7 +331,7 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
     );
     let c = with_capabilities(bed.bundle(), LEAVERS).sh(&look).make();
     await_all(bed);
-    for way in ways().iter().filter(|way| !way.contains("template-namespace")) {
+    for way in ways().iter().filter(|way| !way.contains("blank-namespace")) {
         let outcome = without(c.bundle_call("run", &[]), way).run().ok();
         let said: Vec<&str> =
             outcome.lines().into_iter().filter(|line| !line.contains("Read-only")).collect();
@@ -339,8 +339,8 @@ fn only_an_empty_root_is_behind_it(bed: &Bed) {
     }
 }
 
-fn template_can_not_be_changed(bed: &Bed) {
-    // All containers share the template's file system; the mount below it is the kernel's initial root.
+fn blank_can_not_be_changed(bed: &Bed) {
+    // All containers share the blank namespace's file system; the mount below it is the kernel's initial root.
     let change = behind_the_root(
         "./busybox mount -o remount,rw dayfly / && echo writable
          ./busybox mount -o remount,bind,rw dayfly / && echo writable

@@ -1,4 +1,4 @@
-//! The template mount namespace is created once, completely, and empty.
+//! The blank mount namespace is created once, completely, and empty.
 
 mod common;
 
@@ -22,38 +22,38 @@ fn inode(namespace: &OwnedFd) -> u64 {
     fstat(namespace).unwrap().st_ino
 }
 
-/// Opens `path` in the template. A relative path is relative to /proc/self.
-fn inside(template: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+/// Opens `path` in the blank namespace. A relative path is relative to /proc/self.
+fn inside(blank: &OwnedFd, path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     sys::errand::fetch(|| {
         let this_process = openat(CWD, c"/proc/self", OFlags::PATH, Mode::empty())?;
-        sys::ns::join(template.as_fd(), CloneFlags::NEWNS)?;
+        sys::ns::join(blank.as_fd(), CloneFlags::NEWNS)?;
         openat(this_process, path, flags, Mode::RWXU)
     })
 }
 
-/// Returns the mount table of the template.
-fn mounts_inside(template: &OwnedFd) -> String {
-    let file = inside(template, c"mountinfo", OFlags::RDONLY).unwrap();
+/// Returns the mount table of the blank namespace.
+fn mounts_inside(blank: &OwnedFd) -> String {
+    let file = inside(blank, c"mountinfo", OFlags::RDONLY).unwrap();
     String::from_utf8(sys::fs::read_all(file).unwrap()).unwrap()
 }
 
-/// Requests the template again and again until no other process is creating it.
+/// Requests the blank namespace again and again until no other process is creating it.
 fn persist(cache: &Cache) -> OwnedFd {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        match cache.template() {
+        match cache.blank() {
             Err(Error::Busy) if Instant::now() < deadline => sleep(Duration::from_millis(1)),
             result => return result.unwrap(),
         }
     }
 }
 
-/// Not a test, but the code of a worker process: requests the template and prints the result.
+/// Not a test, but the code of a worker process: requests the blank namespace and prints the result.
 #[test]
 fn asks_for_template() {
     let Some(path) = work() else { return };
-    let answer = match Cache::open(&path).unwrap().template() {
-        Ok(template) => inode(&template).to_string(),
+    let answer = match Cache::open(&path).unwrap().blank() {
+        Ok(blank) => inode(&blank).to_string(),
         Err(error) => error.to_string(),
     };
     println!("<{answer}>");
@@ -69,15 +69,15 @@ fn answer(output: &[u8]) -> String {
 fn nothing_of_the_host_is_in_it() {
     in_namespace("nothing_of_the_host_is_in_it", || {
         let scratch = Scratch::new().unwrap();
-        let template = scratch.open().template().unwrap();
+        let blank = scratch.open().blank().unwrap();
 
-        let mountinfo = mounts_inside(&template);
+        let mountinfo = mounts_inside(&blank);
         assert_eq!(mountinfo.lines().count(), 1, "{mountinfo}");
         assert!(mountinfo.contains(" / / ro,nosuid,nodev,noexec"), "{mountinfo}");
         assert!(mountinfo.contains(" tmpfs dayfly ro,"), "{mountinfo}");
 
-        let root = inside(&template, c"/", OFlags::RDONLY).unwrap();
-        let up = inside(&template, c"/../..", OFlags::RDONLY).unwrap();
+        let root = inside(&blank, c"/", OFlags::RDONLY).unwrap();
+        let up = inside(&blank, c"/../..", OFlags::RDONLY).unwrap();
         assert_eq!(fstat(&root).unwrap().st_mode & 0o7777, 0o555);
         assert_eq!(fstat(&up).unwrap().st_ino, fstat(&root).unwrap().st_ino);
         let mut buffer = [MaybeUninit::uninit(); 512];
@@ -85,7 +85,7 @@ fn nothing_of_the_host_is_in_it() {
         assert_eq!(entries.next().unwrap().unwrap().file_name(), c".");
         assert_eq!(entries.next().unwrap().unwrap().file_name(), c"..");
         assert!(entries.next().is_none());
-        let new = inside(&template, c"/new", OFlags::CREATE | OFlags::WRONLY);
+        let new = inside(&blank, c"/new", OFlags::CREATE | OFlags::WRONLY);
         assert_eq!(new.unwrap_err(), Errno::ROFS);
     });
 }
@@ -95,10 +95,10 @@ fn it_is_made_once() {
     in_namespace("it_is_made_once", || {
         let scratch = Scratch::new().unwrap();
         let before = mounts().len();
-        let first = scratch.open().template().unwrap();
-        // The two new mounts are the tmpfs, and the template at its name in the tmpfs.
+        let first = scratch.open().blank().unwrap();
+        // The two new mounts are the tmpfs, and the blank namespace at its name in the tmpfs.
         assert_eq!(mounts().len(), before + 2);
-        assert_eq!(inode(&first), inode(&scratch.open().template().unwrap()));
+        assert_eq!(inode(&first), inode(&scratch.open().blank().unwrap()));
         assert_eq!(mounts().len(), before + 2);
     });
 }
@@ -108,11 +108,11 @@ fn what_is_not_a_mount_namespace_is_not_used() {
     in_namespace("what_is_not_a_mount_namespace_is_not_used", || {
         let scratch = Scratch::new().unwrap();
         let cache = scratch.open();
-        cache.template().unwrap();
-        let name = scratch.path.join("mounts/template");
+        cache.blank().unwrap();
+        let name = scratch.path.join("mounts/blank");
         rustix::mount::mount_bind("/proc/self/ns/net", name.to_str().unwrap()).unwrap();
-        let template = cache.template().unwrap();
-        assert_eq!(sys::nsfs::kind(template.as_fd()), Ok(CloneFlags::NEWNS));
+        let blank = cache.blank().unwrap();
+        assert_eq!(sys::nsfs::kind(blank.as_fd()), Ok(CloneFlags::NEWNS));
     });
 }
 
@@ -120,7 +120,7 @@ fn what_is_not_a_mount_namespace_is_not_used() {
 fn a_later_namespace_makes_its_own() {
     in_namespace("a_later_namespace_makes_its_own", || {
         let scratch = Scratch::new().unwrap();
-        let ours = scratch.open().template().unwrap();
+        let ours = scratch.open().blank().unwrap();
         let output = Command::new("unshare")
             .args(["-m", "--"])
             .arg(std::env::current_exe().unwrap())
@@ -131,7 +131,7 @@ fn a_later_namespace_makes_its_own() {
             .unwrap();
         let theirs: u64 = answer(&output.stdout).parse().unwrap();
         assert_ne!(theirs, inode(&ours));
-        assert_eq!(inode(&ours), inode(&scratch.open().template().unwrap()));
+        assert_eq!(inode(&ours), inode(&scratch.open().blank().unwrap()));
     });
 }
 
@@ -141,7 +141,7 @@ fn nothing_of_it_propagates() {
         let status = Command::new("mount").args(["--make-rshared", "/"]).status().unwrap();
         assert!(status.success());
         let scratch = Scratch::new().unwrap();
-        scratch.open().template().unwrap();
+        scratch.open().blank().unwrap();
         let ours: Vec<_> = mounts().into_iter().filter(|m| m.contains(scratch.path())).collect();
         assert_eq!(ours.len(), 2);
         assert!(!ours.iter().any(|mount| mount.contains(" shared:")), "{ours:?}");
@@ -155,7 +155,7 @@ fn it_is_made_on_whatever_cpu() {
         let cpus = rustix::thread::sched_getaffinity(None).unwrap();
         let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(4);
         let cpus: Vec<String> = cpus.map(|cpu| cpu.to_string()).collect();
-        // The caller's namespace is created on one CPU, and the template is requested on another.
+        // The caller's namespace is created on one CPU, and the blank namespace is requested on another.
         for (made, asked) in cpus.iter().flat_map(|a| cpus.iter().map(move |b| (a, b))) {
             for _ in 0..5 {
                 let asker = worker("asks_for_template", &scratch);
@@ -196,9 +196,9 @@ fn many_at_once_get_one_or_none() {
             let mut answers: Vec<_> = answers.collect();
             answers.sort_unstable();
             answers.dedup();
-            let template = inode(&scratch.open().template().unwrap()).to_string();
+            let blank = inode(&scratch.open().blank().unwrap()).to_string();
             answers.retain(|answer| *answer != Error::Busy.to_string());
-            assert_eq!(answers, [template]);
+            assert_eq!(answers, [blank]);
             assert_eq!(mounts().len(), before + 2);
         }
     });
@@ -223,9 +223,9 @@ fn a_killed_maker_leaves_nothing_half_made() {
             asker.kill().unwrap();
             asker.wait().unwrap();
             made += usize::from(mounts().len() > before.len());
-            let template = persist(&scratch.open());
+            let blank = persist(&scratch.open());
             assert_eq!(mounts().len(), before.len() + 2);
-            assert_eq!(mounts_inside(&template).lines().count(), 1);
+            assert_eq!(mounts_inside(&blank).lines().count(), 1);
             Cache::clear(scratch.path()).unwrap();
             assert_eq!(mounts(), before);
         }
@@ -240,17 +240,17 @@ fn clear_leaves_nothing() {
         let before = mounts();
         assert_eq!(Cache::clear(scratch.path()), Ok(()));
         let cache = scratch.open();
-        let template = cache.template().unwrap();
+        let blank = cache.blank().unwrap();
         Cache::clear(scratch.path()).unwrap();
         assert_eq!(mounts(), before);
         assert!(!scratch.path.exists());
-        // A start in progress can still use the open template, but cannot create a template in the removed cache.
-        inside(&template, c"/", OFlags::RDONLY).unwrap();
+        // A start in progress can still use the open blank, but cannot create a blank namespace in the removed cache.
+        inside(&blank, c"/", OFlags::RDONLY).unwrap();
         assert!(
-            matches!(cache.template(), Err(Error::System(error)) if error.errno == Errno::NOENT)
+            matches!(cache.blank(), Err(Error::System(error)) if error.errno == Errno::NOENT)
         );
         assert_eq!(mounts(), before);
-        scratch.open().template().unwrap();
+        scratch.open().blank().unwrap();
         fs::write(scratch.path.join("unknown"), "").unwrap();
         assert!(Cache::clear(scratch.path()).is_err());
         fs::remove_file(scratch.path.join("unknown")).unwrap();

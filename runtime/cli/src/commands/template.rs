@@ -1,0 +1,89 @@
+//! `template`: keeps warmed-up programs that fork the programs of containers.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
+
+use super::{create, is_json, print};
+use crate::definition::templates::{KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
+use crate::failure::Failure;
+use crate::format::{json, table};
+use crate::invocation::Invocation;
+
+/// The default of `--ready-within`.
+const READY: Duration = Duration::from_secs(60);
+
+pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    match *invocation.arguments {
+        ["create", name] => make(invocation, name),
+        ["ls"] => list(invocation),
+        ["rm", name] => remove(invocation, name),
+        ["create" | "rm"] => Err(Failure::new("template: no name is given")),
+        ["ls", ..] => Err(Failure::new("template: ls has no arguments")),
+        [other, ..] => Err(Failure::new(format_args!(
+            "template: unknown action {other:?}; actions are create, ls and rm"
+        ))),
+        [] => Err(Failure::new("template: no action is given: use create, ls or rm")),
+    }
+}
+
+fn make(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
+    let store = invocation.store()?;
+    let options = RunOptions {
+        create: CreateOptions {
+            template: Some(TemplateUse::Become),
+            ..create::options(invocation, name)?
+        },
+        detach: true,
+        keep: true,
+        no_subreaper: true,
+    };
+    invocation.trace.seal(invocation.args, options.create.fast_paths)?;
+    container::run(&store, &options)?;
+    let time = invocation
+        .values
+        .duration(&READY_WITHIN)
+        .map_or(READY, |nanoseconds| Duration::from_nanos(nanoseconds.max(0).unsigned_abs()));
+    store.await_template(name, time, options.create.warn)?;
+    Ok(())
+}
+
+fn list(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    let templates = invocation.store()?.templates()?;
+    if is_json(invocation.values.text(&LS_FORMAT), "table")? {
+        return print(&format!("{}\n", json(&templates)?));
+    }
+    let title = ["NAME", "PID", "STATUS", "CONTAINERS", "BUNDLE"].map(String::from);
+    let rows = templates.iter().map(|template| {
+        [
+            template.name.clone(),
+            template.pid.to_string(),
+            String::from(if template.serves { "ready" } else { "ended" }),
+            template.containers.to_string(),
+            template.bundle.clone(),
+        ]
+    });
+    print(&table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>()))
+}
+
+fn remove(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
+    let force = invocation.values.flag(&KILL_CHILDREN);
+    let warn = Warn(invocation.warn, invocation.tell);
+    match invocation.store()?.remove_template(name, force, warn)? {
+        Rest::Removed => Ok(()),
+        Rest::Containers(count) => {
+            let what = match count {
+                0 => "the parents of its containers have not reaped them".to_string(),
+                count => format!("{count} of its containers go on"),
+            };
+            (invocation.tell)(&format!(
+                "template {name} has ended, but {what}: use \"dayfly template rm {name}\" again \
+                 afterwards"
+            ));
+            Ok(())
+        }
+    }
+}

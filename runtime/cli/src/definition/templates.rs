@@ -1,0 +1,57 @@
+//! The command `template`.
+
+use super::Action::Run;
+use super::options::*;
+use super::{Argument, Command, Example, Opt};
+use crate::commands;
+
+/// The time within which a template must serve requests.
+pub static READY_WITHIN: Opt = Opt::new(
+    "ready-within",
+    super::Kind::Duration,
+    "TIME",
+    "create: end the template if it does not wait for requests after this time (default: 60s)",
+);
+/// Kills the containers that a template has forked.
+pub static KILL_CHILDREN: Opt =
+    Opt::flag("force", "rm: kill the containers that the template has forked, too").short('f');
+
+/// The format of the list.
+pub static LS_FORMAT: Opt =
+    Opt::text("format", "FORMAT", "ls: table (default) or json").choices(&["table", "json"]);
+
+/// The command `template`.
+pub(super) const TEMPLATE_COMMAND: Command = Command {
+    description: "\
+A template is a container whose program has loaded what it needs, and forks the
+programs of other containers. Such a program is at work in the time of a fork,
+not of its own warm-up. It waits for requests by a small library, such as
+dayfly_template.py for Python; an ordinary start of the program is not affected.
+
+\"template create NAME\" makes a template from a bundle, whose config.json needs
+new user, PID and mount namespaces, and returns when it waits for requests. \"run
+--template NAME\" and \"create --template NAME\" use it, and so do engines for
+containers with the annotation run.dayfly.template. The container has
+namespaces, cgroup, root filesystem, user, capabilities and seccomp filter of
+its own, as ever. Ids must be mapped as the template's are. If the template is
+gone or does not suit the container, the program is executed, with a warning.
+
+\"template ls\" lists templates. \"template rm NAME\" ends a template; containers
+that it has forked go on. A template and its containers share address-space
+layout and secrets of the warm-up: use one template per tenant.",
+    options: &[&BUNDLE, &CONFIG, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE],
+    arguments: &[Argument::new("ACTION"), Argument::new("NAME").optional()],
+    examples: &[
+        Example {
+            line: "template create --bundle /srv/resize resize",
+            does: "warm up the program of a bundle",
+        },
+        Example { line: "template ls", does: "list templates and the number of their containers" },
+        Example { line: "template rm resize", does: "end the template resize" },
+    ],
+    ..Command::new(
+        "template",
+        Run(commands::template::command),
+        "keep a warmed-up program that forks containers",
+    )
+};

@@ -1,0 +1,111 @@
+//! A container that becomes a template.
+
+use alloc::format;
+
+use plan::{Beginning, Request};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use spec::{NamespaceKind, Process, Spec, Str};
+use sys::Context;
+
+use super::{REQUESTS, VARIABLE, cgroups};
+use crate::directory::path_in;
+use crate::{CgroupDriver, CreateOptions, Error};
+
+/// The number of starts that may wait for a template at the same time.
+const BACKLOG: i32 = 128;
+
+/// The capabilities, within its user namespace, with which a template puts its children into their containers.
+const NEEDED: [&str; 6] = [
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_CHROOT",
+    "CAP_SETUID",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_DAC_OVERRIDE",
+];
+
+/// Turns the configuration of a container into that of a template for such containers: the program is root of its user
+/// namespace, and has neither a filter nor no_new_privs, because both are inherited and cannot be taken back. The
+/// children get what the configuration says.
+///
+/// # Errors
+/// If the configuration lacks a namespace that a template needs, or asks for a terminal.
+pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
+    let linux = spec.linux.as_mut().ok_or_else(|| lacks("user"))?;
+    for (kind, name) in [
+        (NamespaceKind::User, "user"),
+        (NamespaceKind::Pid, "pid"),
+        (NamespaceKind::Mount, "mount"),
+    ] {
+        if linux.namespace(kind).is_none_or(|namespace| namespace.path.is_some()) {
+            return Err(lacks(name));
+        }
+    }
+    linux.seccomp = None;
+    linux.cgroups_path = match options.cgroup_driver {
+        CgroupDriver::Cgroupfs => {
+            let configured = linux.cgroups_path.as_deref();
+            Some(cgroups::of_template(configured, options.id).into())
+        }
+        // The path in the configuration is that of a container.
+        CgroupDriver::Systemd | CgroupDriver::Disabled => None,
+    };
+    // With the mount option nsdelegate, a process cannot fork into a cgroup outside its cgroup namespace.
+    linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::Cgroup);
+    let Some(process) = &mut spec.process else { return Ok(()) };
+    if process.terminal {
+        return Err(Error::text("a template has no terminal: set process.terminal to false"));
+    }
+    process.user.uid = 0;
+    process.user.gid = 0;
+    process.user.additional_gids.clear();
+    process.no_new_privileges = false;
+    process.apparmor_profile = None;
+    process.selinux_label = None;
+    add_capabilities(process);
+    Ok(())
+}
+
+fn lacks(name: &str) -> Error {
+    Error::text(format!(
+        "a template needs a new {name} namespace: add {{\"type\": {name:?}}} to linux.namespaces"
+    ))
+}
+
+fn add_capabilities(process: &mut Process<'_>) {
+    let Some(sets) = &mut process.capabilities else { return };
+    for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
+        for name in NEEDED {
+            if !set.iter().any(|held| held.as_str() == name) {
+                set.push(Str::from(name));
+            }
+        }
+    }
+}
+
+/// The listening socket that a template's program inherits.
+pub(crate) struct Requests(OwnedFd);
+
+impl Requests {
+    /// Opens the socket, and tells the program its number. The number is the same in init.
+    pub(crate) fn open(request: &mut Request<'_>) -> Result<Self, Error> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .context("socket", REQUESTS)?;
+        request.beginning = Beginning::Reaped;
+        request.extra_env.push(format!("{VARIABLE}={}", socket.as_raw_fd()));
+        Ok(Self(socket))
+    }
+
+    /// Gives the socket its place in the container's directory.
+    pub(crate) fn listen_in(self, directory: BorrowedFd<'_>) -> Result<OwnedFd, sys::Error> {
+        let address =
+            SocketAddrUnix::new(path_in(directory, REQUESTS)).context("bind", REQUESTS)?;
+        bind(&self.0, &address).context("bind", REQUESTS)?;
+        listen(&self.0, BACKLOG).context("listen", REQUESTS)?;
+        Ok(self.0)
+    }
+}

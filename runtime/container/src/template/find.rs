@@ -1,0 +1,197 @@
+//! Finds the template that a start names, and checks that it suits the container.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write;
+
+use cgroup::Location;
+use plan::Caller;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, Uid, openat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+use rustix::process::Pid;
+use spec::{IdMapping, Linux, Namespace, NamespaceKind, Spec, Str};
+use sys::wait::{Deadline, ready};
+
+use super::{ANNOTATION, PROTOCOL, REQUESTS, Refusal, cgroups};
+use crate::directory::path_in;
+use crate::{CgroupDriver, Container, Store, identity};
+
+/// A template that serves requests, with a connection to it.
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub name: String,
+    pub connection: OwnedFd,
+    /// Its user and PID namespaces, which the new container's are made in.
+    user: OwnedFd,
+    pid: OwnedFd,
+    /// Its reaper.
+    reaper: OwnedFd,
+    /// Its bundle.
+    bundle: String,
+    /// Its cgroup, if dayfly manages the new container's, too.
+    pub cgroup: Option<Location>,
+    /// The uid on the host of the root of its user namespace.
+    pub root: Option<Uid>,
+}
+
+impl Template {
+    /// Connects to the template `name`, if it suits the container.
+    pub fn find(
+        store: &Store,
+        name: &str,
+        spec: &Spec<'_>,
+        driver: CgroupDriver,
+    ) -> Result<Self, Refusal> {
+        if Caller::probe(None).is_confined() {
+            return Err("can be used only by root of the host".into());
+        }
+        let linux = spec.linux.as_deref().ok_or("needs a new user namespace for each container")?;
+        suits(spec, linux)?;
+        let container = store.container(name).map_err(|_| "does not exist")?;
+        let connection = reach(&container).map_err(|errno| match errno {
+            Errno::NOENT => String::from("is a container, but no template"),
+            Errno::CONNREFUSED => String::from("has ended"),
+            errno => format!("does not answer: {}", sys::errno::describe(errno)),
+        })?;
+        let (pid, reaper) = container.init().ok_or("has ended")?;
+        if mappings(pid, "uid_map") != Some(text(&linux.uid_mappings))
+            || mappings(pid, "gid_map") != Some(text(&linux.gid_mappings))
+        {
+            return Err("maps other ids than this container".into());
+        }
+        let open = |kind| open_namespace(pid, kind).map_err(|_| "has ended");
+        let found = Self {
+            name: name.into(),
+            connection,
+            user: open("user")?,
+            pid: open("pid")?,
+            reaper,
+            bundle: container.record.bundle,
+            cgroup: container.record.cgroup.filter(|_| driver == CgroupDriver::Cgroupfs),
+            root: cgroups::root_of(&linux.uid_mappings),
+        };
+        // If the template is still alive now, its pid has not been reused.
+        sys::signal::send(found.reaper.as_fd(), 0).map_err(|_| "has ended")?;
+        Ok(found)
+    }
+
+    /// Returns whether the reaper has exited, and with it all processes in the template's PID namespace.
+    pub fn has_ended(&self) -> bool {
+        identity::has_exited(&self.reaper)
+    }
+
+    /// Puts the container into the template's user and PID namespaces: the user namespace is joined instead of created,
+    /// and the container's own PID namespace becomes a child of the template's.
+    pub fn enter(&self, spec: &mut Spec<'_>, id: &str, bundle: &str) {
+        let Some(linux) = &mut spec.linux else { return };
+        let path = |fd: &OwnedFd| Some(Str::from(format!("/proc/self/fd/{}", fd.as_raw_fd())));
+        for namespace in &mut linux.namespaces {
+            if namespace.kind == NamespaceKind::User {
+                namespace.path = path(&self.user);
+            }
+        }
+        linux.namespaces.push(Namespace { kind: NamespaceKind::Pid, path: path(&self.pid) });
+        // The path in the template's own bundle is the same for all containers of that bundle.
+        if bundle == self.bundle || linux.cgroups_path.as_deref().is_none_or(str::is_empty) {
+            let cgroup = self.cgroup.as_ref();
+            linux.cgroups_path =
+                cgroup.and_then(|cgroup| cgroups::of_child(cgroup, id)).map(Str::from);
+        }
+        spec.annotations.insert(ANNOTATION.into(), self.name.clone().into());
+    }
+}
+
+/// Connects to a template without waiting.
+pub(super) fn reach(container: &Container) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let path = path_in(container.directory.as_fd(), REQUESTS);
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Whether a template serves requests.
+pub(super) enum Greeting {
+    Serves,
+    /// It did not answer in time.
+    Silent,
+    /// Nobody listens any more.
+    Ended,
+}
+
+/// Asks a template whether it serves requests, and waits for the answer.
+pub(super) fn greet(container: &Container, deadline: Deadline) -> Greeting {
+    let asked = reach(container).and_then(|connection| {
+        send(&connection, &[b'H', PROTOCOL], SendFlags::NOSIGNAL).map(|_| connection)
+    });
+    let Ok(connection) = asked else { return Greeting::Ended };
+    let mut fds = [PollFd::new(&connection, PollFlags::IN)];
+    if ready(&mut fds, deadline) != Ok(true) {
+        return Greeting::Silent;
+    }
+    let mut answer = [0u8; 1];
+    match recv(&connection, &mut answer, RecvFlags::DONTWAIT) {
+        Ok((_, length)) if length > 0 => Greeting::Serves,
+        _ => Greeting::Ended,
+    }
+}
+
+/// Returns the reason why a forked program cannot have what the configuration asks for, if any.
+fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
+    for (kind, name) in [
+        (NamespaceKind::User, "user"),
+        (NamespaceKind::Pid, "PID"),
+        (NamespaceKind::Mount, "mount"),
+    ] {
+        if linux.namespace(kind).is_none_or(|namespace| namespace.path.is_some()) {
+            return Err(format!("needs a new {name} namespace for each container"));
+        }
+    }
+    let Some(process) = &spec.process else { return Ok(()) };
+    let unsuitable = [
+        (process.terminal, "a terminal"),
+        (process.scheduler.is_some(), "a scheduler"),
+        (process.io_priority.is_some(), "an I/O priority"),
+        (process.apparmor_profile.as_ref().is_some_and(|name| !name.is_empty()), "AppArmor"),
+        (process.selinux_label.as_ref().is_some_and(|label| !label.is_empty()), "SELinux"),
+        (linux.namespace(NamespaceKind::Time).is_some(), "a time namespace"),
+        (linux.memory_policy.is_some(), "a memory policy"),
+        (linux.personality.is_some(), "a personality"),
+    ];
+    match unsuitable.iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(format!("cannot fork a program with {what}")),
+        None => Ok(()),
+    }
+}
+
+/// Opens a namespace of a process.
+pub(super) fn open_namespace(pid: Pid, kind: &str) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero());
+    openat(CWD, path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Reads the id mappings of a process, one per line.
+fn mappings(pid: Pid, file: &str) -> Option<String> {
+    let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+    let map = sys::fs::read_text(path.as_str()).ok()?;
+    let mut lines = String::new();
+    for line in map.lines() {
+        let mut words = line.split_whitespace();
+        let _ = writeln!(lines, "{} {} {}", words.next()?, words.next()?, words.next()?);
+    }
+    Some(lines)
+}
+
+fn text(mappings: &[IdMapping]) -> String {
+    let mut lines = String::new();
+    for IdMapping { container_id, host_id, size } in mappings {
+        let _ = writeln!(lines, "{container_id} {host_id} {size}");
+    }
+    lines
+}

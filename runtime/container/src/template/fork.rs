@@ -1,0 +1,246 @@
+//! The exchange with a template and its child, over one connection per start.
+//!
+//! ```text
+//! runtime  → template  F  PID namespace, description of the     once init exists
+//!                         program, socket to the stand-in,
+//!                         filter, ways into the cgroup
+//! child    → runtime   B  I exist, in that PID namespace        the kernel adds the child's pidfd
+//! runtime  → child     C  streams, other namespaces             once init is ready
+//! child    → runtime   R  I am as described                     then verified; init gets the child's pidfd
+//! stand-in → child     G  go                                    in place of init's exec
+//! ```
+//!
+//! In place of B and R, E comes with an errno and the words of what failed. The template forks, and the child prepares
+//! itself, while init mounts.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use cgroup::Cgroup;
+use plan::Plan;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, PidfdGetfdFlags, pidfd_getfd};
+use sys::Context;
+use sys::clone::{Child, CloneFlags};
+use sys::wait::{Deadline, ready};
+
+use super::body::{Body, sealed};
+use super::find::open_namespace;
+use super::{PROTOCOL, Refusal, Template, cgroups, verify};
+use crate::Trace;
+use trace::Phase;
+
+/// The time within which a template and its child must have done their part.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The time in which a killed child exits.
+const DYING: Duration = Duration::from_secs(2);
+/// The name of a template's row in traces.
+const TEMPLATE: &str = "template";
+/// Says that the child is created in a cgroup v2 directory, which precedes the cgroup's files.
+const INTO_CGROUP: u8 = 1;
+/// Says that the first of the cgroup's files is that of cgroup v2.
+const HAS_UNIFIED: u8 = 2;
+/// Says that a seccomp filter follows the socket.
+const HAS_FILTER: u8 = 4;
+/// The longest message of a template or its child, in bytes.
+const LONGEST: usize = 256;
+
+/// The types of namespaces that the child joins if its own differs from init's, in this order: the mount namespace
+/// last, because it changes the root.
+const KINDS: [(CloneFlags, &str); 5] = [
+    (CloneFlags::NEWIPC, "ipc"),
+    (CloneFlags::NEWUTS, "uts"),
+    (CloneFlags::NEWNET, "net"),
+    (CloneFlags::NEWCGROUP, "cgroup"),
+    (CloneFlags::NEWNS, "mnt"),
+];
+
+/// A start whose program a template forks.
+pub(crate) struct Fork<'a> {
+    template: &'a Template,
+    deadline: Deadline,
+    /// The child's end of the socket on which its stand-in lets it go.
+    socket: OwnedFd,
+    init: Option<(Pid, OwnedFd)>,
+    child: Option<OwnedFd>,
+}
+
+impl<'a> Fork<'a> {
+    /// Returns a start from `template`, and the socket for init.
+    pub fn begin(template: &'a Template) -> Result<(Self, OwnedFd), sys::Error> {
+        let flags = SocketFlags::CLOEXEC;
+        let (socket, of_init) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .context("socketpair", "stand-in")?;
+        sys::sender::name_senders(&template.connection).context("setsockopt", "SO_PASSPIDFD")?;
+        let deadline = Deadline::after(PATIENCE);
+        Ok((Self { template, deadline, socket, init: None, child: None }, of_init))
+    }
+
+    /// Asks the template to fork, once init exists, and describes the program.
+    pub fn ask(
+        &mut self,
+        init: &Child,
+        plan: &Plan,
+        cgroup: Option<&cgroup::Location>,
+    ) -> Result<(), Refusal> {
+        let ask = || -> Result<(), sys::Error> {
+            let body = Body::of(plan).file()?;
+            let filter =
+                plan.filter.as_ref().map(|filter| sealed(c"filter", &filter.instructions()));
+            let filter = filter.transpose()?;
+            let namespace = open_namespace(init.pid, "pid").context("open", "PID namespace")?;
+            let Entrances { directory, unified, legacy } =
+                cgroup.map(|cgroup| self.entrances(cgroup)).transpose()?.unwrap_or_default();
+            let mut flags = if unified.is_some() { HAS_UNIFIED } else { 0 };
+            if directory.is_some() {
+                flags |= INTO_CGROUP;
+            }
+            if filter.is_some() {
+                flags |= HAS_FILTER;
+            }
+            let files: Vec<OwnedFd> = unified.into_iter().chain(legacy).collect();
+            let message = [b'F', PROTOCOL, flags, files.len() as u8];
+            let mut fds = alloc::vec![namespace.as_fd(), body.as_fd(), self.socket.as_fd()];
+            fds.extend(filter.iter().chain(&directory).chain(&files).map(AsFd::as_fd));
+            sys::fdpass::send_all(&self.template.connection, &message, &fds)
+                .context("send", "request")
+        };
+        ask().map_err(|error| error.to_string())?;
+        let pidfd = fcntl_dupfd_cloexec(&init.pidfd, 3).map_err(words)?;
+        self.init = Some((init.pid, pidfd));
+        Ok(())
+    }
+
+    /// Opens the ways into a cgroup.
+    fn entrances(&self, location: &cgroup::Location) -> Result<Entrances, sys::Error> {
+        let Template { cgroup: own, root, .. } = self.template;
+        let is_granted = own
+            .as_ref()
+            .zip(*root)
+            .is_some_and(|(own, root)| cgroups::grant_child(own, location, root));
+        let open = || -> Result<Entrances, cgroup::Error> {
+            let cgroup = Cgroup::open(location)?;
+            let directory = cgroup.dir_fd().filter(|_| is_granted);
+            Ok(Entrances {
+                directory: directory.and_then(|directory| fcntl_dupfd_cloexec(directory, 3).ok()),
+                unified: cgroup.unified_procs_fd()?,
+                legacy: cgroup.entrances(true)?,
+            })
+        };
+        open().map_err(|_| sys::Error::new("open", location.directory().to_string(), Errno::NOENT))
+    }
+
+    /// Lets the child into the container, once init is ready, and verifies that the child is as described. Returns its
+    /// pidfd. If this fails, the child is killed.
+    pub fn complete(mut self, plan: &Plan, trace: &Trace) -> Result<OwnedFd, Refusal> {
+        let result = self.try_complete(plan, trace);
+        if let (Err(_), Some(child)) = (&result, &self.child) {
+            let _ = sys::signal::send(child.as_fd(), 9);
+            sys::pidfd::wait_for_exit(child, DYING);
+        }
+        result
+    }
+
+    fn try_complete(&mut self, plan: &Plan, trace: &Trace) -> Result<OwnedFd, Refusal> {
+        let (init, init_pidfd) = self.init.as_ref().ok_or("was not asked")?;
+        let (template, deadline) = (self.template, self.deadline);
+        let await_answer = |step, kind| {
+            let answer = trace.wait(Phase::Sync, step, "", TEMPLATE, || {
+                Ok::<_, sys::Error>(answer(template, deadline, kind))
+            });
+            answer.map_err(|error| error.to_string())?
+        };
+        let born = await_answer("await fork", b'B')?;
+        self.child = Some(born);
+        let admit = || self.admit(*init, init_pidfd);
+        if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
+            // A child that has ended may have said why.
+            return Err(await_answer("await reason", b'E').err().unwrap_or(error.to_string()));
+        }
+        // Done while the child enters the container.
+        let since = trace.clock();
+        let pid = self.child.as_ref().ok_or("lost its child").map(verify::pid_of)??;
+        verify::match_limits(*init, pid)?;
+        let model = verify::Model::of(*init, plan);
+        trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
+        let child = await_answer("await forked program", b'R')?;
+        let since = trace.clock();
+        let pid = verify::pid_of(&child)?;
+        model.compare(pid)?;
+        trace.add(Phase::Security, "verify forked program", "", (since, trace.clock()));
+        // If the child is still alive now, its pid has not been reused.
+        match sys::signal::send(child.as_fd(), 0) {
+            Ok(()) => Ok(child),
+            Err(_) => Err("lost its child".into()),
+        }
+    }
+
+    /// Lets the child into the container that init has made: sends init's namespaces and standard streams.
+    fn admit(&self, init: Pid, pidfd: &OwnedFd) -> Result<(), sys::Error> {
+        let child = self.child.as_ref().and_then(|child| verify::pid_of(child).ok());
+        let mut message = alloc::vec![b'C'];
+        let mut namespaces = Vec::new();
+        for (kind, name) in KINDS {
+            if child.is_none_or(|child| !verify::shares(init, child, name)) {
+                message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
+                namespaces.push(open_namespace(init, name).context("open namespace", name)?);
+            }
+        }
+        // Init has replaced streams of the host that the container must not get (`own_standard_streams`).
+        let stream = |number| {
+            pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()).context("pidfd_getfd", "init")
+        };
+        let streams = [stream(0)?, stream(1)?, stream(2)?];
+        let fds: Vec<BorrowedFd<'_>> = streams.iter().chain(&namespaces).map(AsFd::as_fd).collect();
+        sys::fdpass::send_all(&self.template.connection, &message, &fds)
+            .context("send", "namespaces")
+    }
+}
+
+/// The ways into a cgroup.
+#[derive(Default)]
+struct Entrances {
+    /// The directory on cgroup v2, if the template may fork into it.
+    directory: Option<OwnedFd>,
+    /// cgroup.procs of cgroup v2.
+    unified: Option<OwnedFd>,
+    /// `tasks` of each v1 hierarchy.
+    legacy: Vec<OwnedFd>,
+}
+
+/// Waits for an answer of this kind; returns the pidfd of its sender.
+fn answer(template: &Template, deadline: Deadline, kind: u8) -> Result<OwnedFd, Refusal> {
+    let connection = &template.connection;
+    let mut bytes = [0u8; LONGEST];
+    let (length, sender) = loop {
+        match sys::sender::receive(connection, &mut bytes) {
+            Err(Errno::AGAIN) => {}
+            // The child has ended with a message unread.
+            Err(Errno::CONNRESET) => break (0, None),
+            result => break result.map_err(words)?,
+        }
+        let mut fds = [PollFd::new(connection, PollFlags::IN)];
+        if !ready(&mut fds, deadline).map_err(|error| error.to_string())? {
+            return Err(format!("did not answer within {} s", PATIENCE.as_secs()));
+        }
+    };
+    match bytes.get(..length).unwrap_or_default() {
+        [only] if *only == kind => sender.ok_or_else(|| "has an unknown child".into()),
+        [] => Err("ended before it had forked the program".into()),
+        [b'E', a, b, c, d, text @ ..] => {
+            let errno = Errno::from_raw_os_error(i32::from_le_bytes([*a, *b, *c, *d]));
+            let text = String::from_utf8_lossy(text);
+            Err(format!("refused: {text}: {}", sys::errno::describe(errno)))
+        }
+        _ => Err("sent an unknown answer".into()),
+    }
+}
+
+fn words(errno: Errno) -> Refusal {
+    sys::errno::describe(errno).into()
+}

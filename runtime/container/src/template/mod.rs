@@ -1,0 +1,67 @@
+//! Templates: containers whose warmed-up program forks the programs of other containers.
+//!
+//! A *template* is a container with a user namespace of its own. Its program loads what it needs, and then waits for
+//! requests on a socket that it has inherited (`create.rs`). A start that names the template creates a container as
+//! usual, inside the template's user and PID namespaces, up to the point at which init would execute the program. There
+//! the template's child takes over, and init remains as its *stand-in*: the first process of the container's PID
+//! namespace, which engines see and wait for (`init/src/actor/stand_in.rs`). The exchange is in `fork.rs`.
+//!
+//! Everything that needs rights on the host is done by init, for a forked program as for an executed one. The child
+//! only enters what init has made, and gives up what init has given up (`body.rs`). The runtime does not trust it to
+//! have done so: `verify.rs` compares both processes before the program begins. If anything fails up to this point, the
+//! container is removed, and made again outside the template, with an init that executes the program.
+
+mod body;
+mod cgroups;
+mod create;
+mod find;
+mod fork;
+mod list;
+mod verify;
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::Warn;
+
+pub(crate) use cgroups::{grant, tidy};
+pub(crate) use create::{Requests, prepare};
+pub(crate) use find::Template;
+pub(crate) use fork::Fork;
+pub use list::{Entry, Rest};
+
+/// The annotation that names the template of a container.
+pub const ANNOTATION: &str = "run.dayfly.template";
+/// The socket in a template's directory on which its program listens.
+pub(crate) const REQUESTS: &str = "requests";
+/// The environment variable that tells a program the number of that socket.
+const VARIABLE: &str = "DAYFLY_TEMPLATE";
+/// The version of the protocol.
+const PROTOCOL: u8 = 1;
+
+/// The relation of a new container to a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TemplateUse<'a> {
+    /// The container becomes a template.
+    Become,
+    /// A template forks the container's program.
+    From {
+        /// The template's name.
+        name: &'a str,
+        /// Arguments of the program that follow those of the configuration.
+        args: &'a [&'a str],
+    },
+    /// The program is executed, whatever an annotation says: a template could not fork it.
+    Ignored {
+        /// Arguments of the program that follow those of the configuration.
+        args: &'a [&'a str],
+    },
+}
+
+/// Tells that the program is executed, because the template cannot fork it.
+pub(crate) fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
+    (warn.1)(&format!("template {name} {reason}: the program is executed instead"));
+}
+
+/// The reason why a template does not fork the program; a sentence without its subject.
+pub(crate) type Refusal = String;

@@ -1,0 +1,139 @@
+//! The sender of a message on a Unix socket, as the kernel names it (unix(7), SCM_PIDFD; Linux 6.5).
+//!
+//! A pid in a message could be a lie, or belong to another process by the time it is read. A pidfd that the kernel
+//! attaches to the message is neither.
+
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+const SOL_SOCKET: u32 = 1;
+const SO_PASSPIDFD: usize = 76;
+const SCM_RIGHTS: u32 = 1;
+const SCM_PIDFD: u32 = 4;
+const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+const MSG_DONTWAIT: usize = 0x40;
+
+/// Asks the kernel to attach the sender's pidfd to each message that this socket receives from now on.
+///
+/// # Errors
+/// ENOPROTOOPT before Linux 6.5.
+pub fn name_senders(socket: impl AsFd) -> Result<(), Errno> {
+    let on = 1i32;
+    // SAFETY: the option's value is four bytes, as the last argument says.
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::SETSOCKOPT,
+            [
+                socket.as_fd().as_raw_fd() as usize,
+                SOL_SOCKET as usize,
+                SO_PASSPIDFD,
+                (&raw const on).addr(),
+                4,
+            ],
+        )
+    }
+    .map(drop)
+}
+
+#[repr(C)]
+struct Vector {
+    base: usize,
+    length: usize,
+}
+
+/// `struct msghdr` of a 64-bit kernel.
+#[repr(C)]
+struct Header {
+    name: usize,
+    name_length: usize,
+    vectors: usize,
+    vector_count: usize,
+    control: usize,
+    control_length: usize,
+    flags: usize,
+}
+
+/// Receives a message and its sender's pidfd. Closes all descriptors that the sender has passed. Does not block.
+///
+/// # Errors
+/// Those of recvmsg(2): EAGAIN if no message is pending.
+pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    // Aligned for `struct cmsghdr`: a length of 8 bytes, level and type of 4 each, then the descriptors.
+    let mut control = [0u64; 72];
+    let vector = Vector { base: payload.as_mut_ptr().addr(), length: payload.len() };
+    let mut header = Header {
+        name: 0,
+        name_length: 0,
+        vectors: (&raw const vector).addr(),
+        vector_count: 1,
+        control: control.as_mut_ptr().addr(),
+        control_length: size_of_val(&control),
+        flags: 0,
+    };
+    let length = loop {
+        // SAFETY: the header refers to one buffer and one control area of the lengths given.
+        let received = unsafe {
+            crate::raw::call(
+                crate::raw::nr::RECVMSG,
+                [
+                    socket.as_fd().as_raw_fd() as usize,
+                    (&raw mut header).addr(),
+                    MSG_CMSG_CLOEXEC | MSG_DONTWAIT,
+                ],
+            )
+        };
+        match received {
+            Err(Errno::INTR) => {}
+            result => break result?,
+        }
+    };
+    let words = control.get(..header.control_length / 8).unwrap_or_default();
+    Ok((length, pidfd_in(words)))
+}
+
+/// Returns the pidfd of SCM_PIDFD in a control area, and closes the descriptors of SCM_RIGHTS.
+fn pidfd_in(mut words: &[u64]) -> Option<OwnedFd> {
+    let mut pidfd = None;
+    while let [length, kind, rest @ ..] = words {
+        let data = (*length as usize).saturating_sub(16);
+        let (level, kind) = (*kind as u32, (*kind >> 32) as u32);
+        let numbers = rest.iter().flat_map(|word| [*word as u32 as i32, (*word >> 32) as i32]);
+        if level == SOL_SOCKET && (kind == SCM_RIGHTS || kind == SCM_PIDFD) {
+            // A negative number is an errno in place of a pidfd.
+            for number in numbers.take(data / 4).filter(|number| *number >= 0) {
+                // SAFETY: the kernel has just installed this descriptor for this process.
+                let fd = unsafe { OwnedFd::from_raw_fd(number) };
+                if kind == SCM_PIDFD {
+                    pidfd = Some(fd);
+                }
+            }
+        }
+        words = rest.get(data.div_ceil(8)..).unwrap_or_default();
+    }
+    pidfd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn the_kernel_names_the_sender() {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let mut payload = [0; 8];
+        assert_eq!(receive(&ours, &mut payload).unwrap_err(), Errno::AGAIN);
+        if name_senders(&ours) == Err(Errno::NOPROTOOPT) {
+            eprintln!("skipped: SO_PASSPIDFD requires Linux 6.5");
+            return;
+        }
+        crate::fdpass::send(&theirs, b"P", ours.as_fd()).unwrap();
+        let (length, pidfd) = receive(&ours, &mut payload).unwrap();
+        assert_eq!(payload.get(..length), Some(&b"P"[..]));
+        let link = format!("/proc/self/fdinfo/{}", pidfd.unwrap().as_raw_fd());
+        let info = std::fs::read_to_string(link).unwrap();
+        assert!(info.contains(&format!("Pid:\t{}\n", std::process::id())), "{info}");
+    }
+}

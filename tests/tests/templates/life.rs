@@ -1,0 +1,200 @@
+//! The commands on a container that a template has forked, and the life of the template.
+
+use super::{PROGRAM, bundle, call, children, fork, lacking, other, template};
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::leak::Host;
+use dayfly_tests::runner::Case;
+use dayfly_tests::wait;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(statuses).needs(lacking).unlike_runc(),
+    case!(signals).needs(lacking).unlike_runc(),
+    case!(commands).needs(lacking).unlike_runc(),
+    case!(orphans_are_reaped).needs(lacking).unlike_runc(),
+    case!(outlives_its_template).needs(lacking).unlike_runc(),
+    case!(outlives_a_killed_program).needs(lacking).unlike_runc(),
+    case!(removed_by_force).needs(lacking).unlike_runc(),
+    case!(a_killed_start_leaves_nothing).needs(lacking).unlike_runc(),
+    case!(a_hundred_at_once).needs(lacking).unlike_runc().alone(),
+];
+
+/// Returns a detached container in which a template has forked this code.
+fn running<'a>(template: &Container<'a>, code: &str) -> Container<'a> {
+    let c = other(template, |config: &mut Value| {
+        config["process"]["args"] = json!(["/usr/bin/python3", "-B", "/app.py", code]);
+    });
+    c.run_with(&["--detach", "--template", &template.id]).ok();
+    c
+}
+
+const SLEEP: &str = "time.sleep(1000)";
+
+fn statuses(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    fork(&template, "").ok();
+    fork(&template, "sys.exit(7)").exits(7);
+    fork(&template, "os._exit(255)").exits(255);
+    fork(&template, "os.kill(os.getpid(), signal.SIGKILL)").exits(137);
+    fork(&template, "signal.raise_signal(signal.SIGTERM)").exits(143);
+    fork(&template, "os.abort()").exits(134);
+    let error = fork(&template, "raise ValueError('no')").exits(1);
+    assert!(error.raw_stderr().contains("ValueError: no"), "{error}");
+}
+
+/// Signals reach the program, although the record names its stand-in.
+fn signals(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let code = "signal.signal(signal.SIGTERM, lambda *a: sys.exit(5))\n\
+        print('ready', flush=True)\ntime.sleep(1000)";
+    let (run, id) = call(&template, &[], code);
+    let run = run.spawn();
+    wait::until_true("the program", || run.stdout().contains("ready"));
+    bed.call(&["kill", &id, "TERM"]).run().ok();
+    run.wait().exits(5);
+    let (run, _) = call(&template, &[], code);
+    let run = run.spawn();
+    wait::until_true("the program", || run.stdout().contains("ready"));
+    run.signal(Signal::TERM);
+    run.wait().exits(5);
+    let c = running(&template, SLEEP);
+    let program = children(c.pid());
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    assert!(
+        program.iter().all(|pid| dayfly_tests::leak::state(*pid).is_none_or(|state| state == 'Z'))
+    );
+    c.delete().ok();
+}
+
+fn commands(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let c = running(&template, SLEEP);
+    assert_eq!(c.status(), "running");
+    assert_eq!(
+        c.sh("echo $$; cat /proc/2/comm; hostname").ok().lines()[1..],
+        ["python3", "dayfly-test"]
+    );
+    c.id_call("pause", &[], &[]).run().ok();
+    assert_eq!(c.status(), "paused");
+    c.id_call("resume", &[], &[]).run().ok();
+    let listed = c.id_call("ps", &[], &["-o", "pid,args"]).run().ok();
+    assert!(listed.stdout.contains("/app.py"), "{listed}");
+    c.id_call("events", &["--stats"], &[]).run().ok();
+    c.delete().fails("not stopped");
+    c.delete_force().ok();
+    // The template goes on.
+    fork(&template, "").ok();
+}
+
+fn orphans_are_reaped(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let code = "import subprocess\n\
+        subprocess.run(['/bin/sh', '-c', '(sleep 0.05) & (sleep 0.05) &'])\n\
+        time.sleep(1000)";
+    let c = running(&template, code);
+    wait::until_true("no orphan is left", || {
+        let left = children(c.pid());
+        left.len() == 1 && !dayfly_tests::leak::is_zombie(left[0])
+    });
+}
+
+fn outlives_its_template(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let c = running(&template, SLEEP);
+    let (run, _) = call(&template, &[], "time.sleep(1.5); sys.exit(9)");
+    let run = run.spawn();
+    let entry = |name: &str| {
+        let text = bed.call(&["template", "ls", "--format", "json"]).run().ok().stdout;
+        let list: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        list.into_iter().find(|entry| entry["name"] == name)
+    };
+    wait::until_true("two containers", || {
+        entry(&template.id).is_some_and(|entry| entry["containers"] == 2)
+    });
+    let rest = bed.call(&["template", "rm", &template.id]).run().ok();
+    assert!(rest.log().contains("2 of its containers go on"), "{rest}");
+    let ended = entry(&template.id).expect("template");
+    assert_eq!((&ended["serves"], &ended["containers"]), (&json!(false), &json!(2)));
+    assert_eq!(c.status(), "running");
+    c.sh("true").ok();
+    // New containers are executed.
+    let executed = fork(&template, "print(os.getpid())").ok();
+    assert!(executed.log().contains("has ended"), "{executed}");
+    // A forked program's status is known without its parent.
+    run.wait().exits(9);
+    c.delete_force().ok();
+    // The reaper exits once the parents of the containers have reaped them.
+    wait::until_true("the template is removed", || {
+        let _ = bed.call(&["template", "rm", &template.id]).run();
+        entry(&template.id).is_none()
+    });
+    template.assert_gone("the template");
+}
+
+fn outlives_a_killed_program(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let c = running(&template, SLEEP);
+    let program = children(template.pid());
+    let [program] = program[..] else { panic!("{program:?}") };
+    let program = rustix::process::Pid::from_raw(program).expect("pid");
+    rustix::process::kill_process(program, Signal::KILL).expect("kill");
+    wait::until_true("the template has ended", || fork(&template, "").log().contains("has ended"));
+    assert_eq!(c.status(), "running");
+    assert_eq!(template.status(), "running", "its reaper");
+    c.kill("TERM").ok();
+    c.wait_status("stopped");
+    template.wait_status("stopped");
+    c.delete().ok();
+    template.delete().ok();
+    template.assert_gone("the template");
+}
+
+fn removed_by_force(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let c = running(&template, SLEEP);
+    bed.call(&["template", "rm", "--force", &template.id]).run().ok();
+    c.wait_status("stopped");
+    c.delete().ok();
+    template.assert_gone("the template");
+}
+
+/// A start that is killed at any point leaves what `delete --force` removes, and the template goes on.
+fn a_killed_start_leaves_nothing(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    for millisecond in 0..30 {
+        let (run, id) = call(&template, &[], SLEEP);
+        let run = run.spawn();
+        std::thread::sleep(std::time::Duration::from_millis(millisecond));
+        run.signal(Signal::KILL);
+        let _ = run.wait();
+        bed.call(&["delete", "--force", &id]).run().ok();
+        assert!(!bed.root().join(&id).exists());
+    }
+    wait::until_true("no child is left", || children(template.pid()).len() == 1);
+    fork(&template, "sys.exit(4)").exits(4);
+}
+
+fn a_hundred_at_once(bed: &Bed) {
+    let template = template(bundle(bed, PROGRAM));
+    let host = Host::look();
+    for round in 0..4 {
+        let runs: Vec<_> = (0..25)
+            .map(|number| {
+                let code = format!("time.sleep(0.05); sys.exit({number})");
+                call(&template, &[], &code).0.spawn()
+            })
+            .collect();
+        for (number, run) in runs.into_iter().enumerate() {
+            let outcome = run.wait();
+            assert_eq!(outcome.code(), number as i32, "round {round}: {outcome}");
+        }
+    }
+    wait::until_none("nothing is left", || host.changes());
+    assert_eq!(children(template.pid()).len(), 1);
+}
