@@ -29,12 +29,13 @@ What a program must know:
 - The state of random numbers is new in each child for the modules random, ssl and tempfile.
   Other libraries must be seeded again by a callable that is registered with register(). A callable
   is called in the child right before wait() returns. A library that notices a fork by the process
-  id or by pthread_atfork(3) may not notice it here: a child may have the same id as the template, in
-  another namespace, and may be the result of clone3(2).
+  id or by pthread_atfork(3) may not notice it here: a child may have the same id as the template,
+  in another namespace, and may be made by clone3(2).
 - All children of a template share one seed of hash(), as with PYTHONHASHSEED. Do not rely on
   hash() to be different in each container, or secret.
 - Variables that the interpreter reads at its start (PYTHONPATH, LC_ALL ...) have their effect in
-  the template only. TZ has its effect in the child.
+  the template only. TZ has its effect in the child. A child has no variables that the warm-up has
+  set.
 - /proc/self/cmdline, /proc/self/environ and /proc/self/exe are those of the template.
 """
 
@@ -630,12 +631,27 @@ class _Program:
         self.last = len(self.command) - len(_ARGUMENTS) - 1
         if self.last < 1 or self.command[self.last + 1:] != _ARGUMENTS:
             raise RuntimeError("sys.argv has been changed: import dayfly_template before that")
+        self.locale = self._find_locale()
 
     @staticmethod
     def _read_command():
         """Reads the command line where Python does not tell it (before 3.10)."""
         with open("/proc/self/cmdline", "rb") as file:
             return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+
+    @staticmethod
+    def _find_locale():
+        """Returns LC_CTYPE if the interpreter has set it (PEP 538), otherwise None."""
+        with open("/proc/self/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+        is_given = any(entry.startswith(b"LC_CTYPE=") for entry in entries)
+        return None if is_given else os.environb.get(b"LC_CTYPE")
+
+    def complete(self, environment):
+        """Adds to an environment what the interpreter would add at its start."""
+        locale = environment.get(b"LC_CTYPE") or environment.get(b"LANG") or b"C"
+        if self.locale and locale in (b"C", b"POSIX") and not environment.get(b"LC_ALL"):
+            environment[b"LC_CTYPE"] = self.locale
 
     def verify(self, arguments):
         """Verifies that a command line starts the same script by the same interpreter."""
@@ -655,7 +671,7 @@ class _Program:
 
 
 class _Plan:
-    """What the program of a container is like. All of it is read before the child does any of it."""
+    """What the program of a container is like. It is all read before the child does any of it."""
 
     def __init__(self, body, stub, instructions):
         self.filter = instructions
@@ -917,6 +933,9 @@ class _Child:
 
     def _take_program(self):
         plan = self.plan
+        if plan.home_of is not None:
+            plan.environment[b"HOME"] = b"/"
+        self.template.program.complete(plan.environment)
         self.system.clear_environment()
         try:
             # clear() copies the list of names for each name.
@@ -925,8 +944,6 @@ class _Child:
             os.environb.update(plan.environment)
         except ValueError as error:
             raise _Failure(errno.EINVAL, "environment: %s" % error) from None
-        if plan.home_of is not None:
-            os.environb[b"HOME"] = b"/"
         self.template.program.assume(plan.arguments)
 
     def _confine(self):
@@ -953,8 +970,8 @@ class _Child:
     def _find_home(self):
         """Sets HOME from the container's own passwd(5), where the configuration does not say it.
 
-        The image may have anything in the place of this file. An open without these flags would wait
-        for the writer of a FIFO, or make a terminal that of the session.
+        The image may have anything in the place of this file. Without these flags, open() would
+        wait for the writer of a FIFO, or make a terminal that of the session.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         wanted = b"%d" % self.plan.home_of

@@ -555,12 +555,14 @@ class Programs(Case):
 
     def test_command_and_environment(self):
         zone = "TZ=XYZ-3"
-        entries = ["A=1", "A=2", "B=x=y", "EMPTY=", "none", "=x", "BYTES=\udcff\u00e4", zone]
+        entries = ["A=1", "A=2", "B=x=y", "EMPTY=", "none", "=x", "BYTES=\udcff\u00e4", zone,
+                   "LC_ALL=C"]
         child, report = self.run_child("one", "zwei \u00e4", env=entries, cwd="/usr", umask=0o77)
         self.assertEqual(report["argv"], [self.command[-1], "one", "zwei \u00e4"])
         if sys.version_info >= (3, 10):
             self.assertEqual(report["orig_argv"], [*self.command, "one", "zwei \u00e4"])
-        expected = {"A": "1", "B": "x=y", "EMPTY": "", "BYTES": "\udcff\u00e4", "TZ": "XYZ-3"}
+        expected = {"A": "1", "B": "x=y", "EMPTY": "", "BYTES": "\udcff\u00e4", "TZ": "XYZ-3",
+                    "LC_ALL": "C"}
         self.assertEqual(report["env"], expected)
         self.assertEqual(report["zone"], 3)
         self.assertEqual(report["cwd"], "/usr")
@@ -568,6 +570,21 @@ class Programs(Case):
         self.assertEqual(report["pid"], report["sid"])
         self.assertEqual(report["called"], [["one", "zwei \u00e4"]])
         self.assertEqual(report["status"], 3)
+
+    def test_locale(self):
+        """The interpreter sets LC_CTYPE in the locale C, as it does in an ordinary start."""
+        code = "import json, os; print(json.dumps(dict(os.environ)))"
+        for variables in ({}, {"LANG": "C"}, {"LANG": "C.UTF-8"}, {"LC_ALL": "C"},
+                          {"LC_ALL": "", "LC_CTYPE": "POSIX"}, {"LC_CTYPE": "C.UTF-8"}):
+            with self.subTest(variables):
+                ordinary = subprocess.run([sys.executable, "-c", code], env=variables, timeout=20,
+                                          stdout=subprocess.PIPE)
+                entries = ["%s=%s" % entry for entry in variables.items()]
+                _, report = self.run_child(env=entries)
+                self.assertEqual(report["env"], json.loads(ordinary.stdout.decode()))
+                _, report = self.run_child(env=entries, homeOf=70000)
+                self.assertEqual(report["env"].pop("HOME"), "/")
+                self.assertEqual(report["env"], json.loads(ordinary.stdout.decode()))
 
     def test_streams(self):
         child, report = self.run_child()
@@ -600,7 +617,7 @@ class Programs(Case):
     def test_home(self):
         """HOME is that of the container's own passwd(5)."""
         entry = "other:x:123:1:::\nuser:x:1234:1::%s:/bin/sh"
-        find = {"homeOf": 1234, "env": ["A=1"]}
+        find = {"homeOf": 1234, "env": ["LC_ALL=C"]}
         user = {"uid": 5, "gid": 5, "capabilities": None}
         for content, change, expected in (
             (entry % "/home/user", {}, "/home/user"),
@@ -621,12 +638,12 @@ class Programs(Case):
         ):
             with self.subTest((content, change)):
                 _, report = self.run_child(files={"/etc/passwd": content}, **{**find, **change})
-                self.assertEqual(report["env"], {"A": "1", "HOME": expected})
+                self.assertEqual(report["env"], {"LC_ALL": "C", "HOME": expected})
         _, report = self.run_child(files={"/etc/group": ""}, **find)
-        self.assertEqual(report["env"], {"A": "1", "HOME": "/"})
+        self.assertEqual(report["env"], {"LC_ALL": "C", "HOME": "/"})
         files = {"/etc/passwd": entry % "/home/user"}
-        _, report = self.run_child(files=files, env=["HOME=/own"])
-        self.assertEqual(report["env"], {"HOME": "/own"})
+        _, report = self.run_child(files=files, env=["LC_ALL=C", "HOME=/own"])
+        self.assertEqual(report["env"], {"LC_ALL": "C", "HOME": "/own"})
 
     def test_zone(self):
         """The time zone is that of the container."""
@@ -1064,8 +1081,8 @@ class Starts(unittest.TestCase):
                           self.run_python(code, DAYFLY_TEMPLATE=value))
 
 
-STEPS = ["_leave_template", "_prepare", "_begin_session", "_join", "_take_streams",
-         "_change_user", "_take_capabilities", "_confine"]
+STEPS = ["_leave_template", "_prepare", "_join_keyring", "_join", "_take_streams", "_change_user",
+         "_take_capabilities", "_take_files", "_confine"]
 
 # The real runtime sends C when init is ready, which is mostly within 1 ms of B.
 DELAYS_MS = (0, 0.3, 1, 3)
@@ -1073,7 +1090,7 @@ DELAYS_MS = (0, 0.3, 1, 3)
 
 def measure(runs):
     """Prints how long children take, as medians in microseconds."""
-    print("C to R: when C comes so many ms after B. Faults: those of the child, when C comes at once.")
+    print("C to R, when C comes so many ms after B. Faults: of the memory, when C comes at once.")
     print("%-30s %7s %s %7s" % (
         "", "F to B", " ".join("%7s" % ("%g ms" % delay) for delay in DELAYS_MS), "faults"))
     for size in (0, 40):

@@ -278,7 +278,8 @@ fn without_a_template(bed: &Bed) {
 fn executed_where_it_does_not_suit(bed: &Bed) {
     let template = template(bundle(bed, PROGRAM));
     let code = json!(["/usr/bin/python3", "-B", "/app.py", "print(os.getpid())"]);
-    let unsuitable: [(&str, fn(&mut Value)); 4] = [
+    type Change = fn(&mut Value);
+    let unsuitable: [(&str, Change); 4] = [
         ("maps other ids than this container", |config| {
             config["linux"]["gidMappings"][0]["size"] = json!(65_535);
         }),
@@ -311,7 +312,8 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
 }
 
 fn configurations_of_no_template(bed: &Bed) {
-    let refused: [(&str, fn(Bundle<'_>) -> Bundle<'_>); 4] = [
+    type Change = fn(Bundle<'_>) -> Bundle<'_>;
+    let refused: [(&str, Change); 4] = [
         ("a template needs a new user namespace", |bundle| {
             let bundle = bundle.without_namespace("user");
             bundle.unset("/linux/uidMappings").unset("/linux/gidMappings")

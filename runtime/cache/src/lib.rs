@@ -24,6 +24,7 @@
 
 extern crate alloc;
 
+mod blank;
 mod clear;
 mod device;
 mod directory;
@@ -33,7 +34,6 @@ mod filter;
 mod hash;
 mod mounts;
 mod program;
-mod blank;
 
 pub use directory::{Cache, DEFAULT_PATH};
 pub use entries::{Bound, trim};

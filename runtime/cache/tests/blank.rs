@@ -246,9 +246,7 @@ fn clear_leaves_nothing() {
         assert!(!scratch.path.exists());
         // A start in progress can still use the open blank, but cannot create a blank namespace in the removed cache.
         inside(&blank, c"/", OFlags::RDONLY).unwrap();
-        assert!(
-            matches!(cache.blank(), Err(Error::System(error)) if error.errno == Errno::NOENT)
-        );
+        assert!(matches!(cache.blank(), Err(Error::System(error)) if error.errno == Errno::NOENT));
         assert_eq!(mounts(), before);
         scratch.open().blank().unwrap();
         fs::write(scratch.path.join("unknown"), "").unwrap();

@@ -29,7 +29,7 @@ use crate::namespaces::Namespaces;
 use crate::path::{absolute, c_str, c_string, in_root};
 use crate::process::{self, Around};
 use crate::program;
-use crate::request::{Console, Request};
+use crate::request::{Beginning, Console, Request};
 use crate::state;
 use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
@@ -71,6 +71,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     // The filter's agent may keep init waiting right before the program. Meanwhile, other processes may already enter
     // the container, so init must not share the parent's memory.
     if !request.wait_for_start && filter.as_ref().is_some_and(seccomp::Program::has_listener) {
+        context.birth.memory = Memory::Copied;
+    }
+    // An init that stays after the program's begin must not use the memory of a command that ends.
+    if request.beginning != Beginning::Executed {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());

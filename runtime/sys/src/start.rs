@@ -7,7 +7,7 @@
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use core::{ptr, slice};
 
 /// The auxiliary vector as pairs of type and value, set when the program starts.
@@ -40,6 +40,24 @@ pub fn page_size() -> usize {
     }
 }
 
+/// The strings of the process's arguments, which are adjacent, and their length in bytes.
+static TITLE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+static TITLE_LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// Overwrites the process's arguments, which everybody who sees the process can read in /proc/PID/cmdline, with this
+/// text. The arguments of a command can name files of the host.
+///
+/// # Safety
+/// The process has its own copy of the memory, and reads its arguments no more.
+pub unsafe fn set_title(title: &[u8]) {
+    let (start, length) = (TITLE.load(Ordering::Relaxed), TITLE_LENGTH.load(Ordering::Relaxed));
+    let bytes = title.iter().copied().chain(core::iter::repeat(0));
+    for (offset, byte) in bytes.take(length.saturating_sub(1)).enumerate() {
+        // SAFETY: the kernel has put `length` writable bytes here, and nobody else uses them, by the caller's promise.
+        unsafe { start.add(offset).write_volatile(byte) };
+    }
+}
+
 /// The kernel's data on the initial stack (execve(2), "Process memory"): arguments and environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Args {
@@ -64,6 +82,12 @@ impl Args {
                 envc += 1;
             }
             AUXILIARY.store(envp.add(envc + 1).cast_mut().cast(), Ordering::Relaxed);
+            if argc > 0 {
+                TITLE.store((*argv).cast_mut().cast(), Ordering::Relaxed);
+                let last = CStr::from_ptr(*argv.add(argc - 1)).to_bytes_with_nul();
+                let length = last.as_ptr_range().end.addr() - (*argv).addr();
+                TITLE_LENGTH.store(length, Ordering::Relaxed);
+            }
             Self {
                 argv: slice::from_raw_parts(argv, argc),
                 envp: slice::from_raw_parts(envp, envc),

@@ -3,9 +3,9 @@
 //! The device files are the machine's own, so the attacks set the mode and owner that the files already have.
 
 use super::{Evidence, WAYS, falls, holds, with_blank};
+use crate::blank::with_capabilities;
 use crate::exec::streams::with_null_output;
 use crate::security::copy_of_runtime;
-use crate::blank::with_capabilities;
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;

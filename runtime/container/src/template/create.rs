@@ -7,7 +7,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
-use spec::{NamespaceKind, Process, Spec, Str};
+use spec::{NamespaceKind, Spec};
 use sys::Context;
 
 use super::{REQUESTS, VARIABLE, cgroups};
@@ -17,19 +17,9 @@ use crate::{CgroupDriver, CreateOptions, Error};
 /// The number of starts that may wait for a template at the same time.
 const BACKLOG: i32 = 128;
 
-/// The capabilities, within its user namespace, with which a template puts its children into their containers.
-const NEEDED: [&str; 6] = [
-    "CAP_SYS_ADMIN",
-    "CAP_SYS_CHROOT",
-    "CAP_SETUID",
-    "CAP_SETGID",
-    "CAP_SETPCAP",
-    "CAP_DAC_OVERRIDE",
-];
-
 /// Turns the configuration of a container into that of a template for such containers: the program is root of its user
-/// namespace, and has neither a filter nor no_new_privs, because both are inherited and cannot be taken back. The
-/// children get what the configuration says.
+/// namespace with all capabilities there, since a child can only give capabilities up. It has neither a filter nor
+/// no_new_privs, because both are inherited and cannot be taken back. The children get what the configuration says.
 ///
 /// # Errors
 /// If the configuration lacks a namespace that a template needs, or asks for a terminal.
@@ -65,7 +55,7 @@ pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Resul
     process.no_new_privileges = false;
     process.apparmor_profile = None;
     process.selinux_label = None;
-    add_capabilities(process);
+    process.capabilities = None;
     Ok(())
 }
 
@@ -73,17 +63,6 @@ fn lacks(name: &str) -> Error {
     Error::text(format!(
         "a template needs a new {name} namespace: add {{\"type\": {name:?}}} to linux.namespaces"
     ))
-}
-
-fn add_capabilities(process: &mut Process<'_>) {
-    let Some(sets) = &mut process.capabilities else { return };
-    for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
-        for name in NEEDED {
-            if !set.iter().any(|held| held.as_str() == name) {
-                set.push(Str::from(name));
-            }
-        }
-    }
 }
 
 /// The listening socket that a template's program inherits.

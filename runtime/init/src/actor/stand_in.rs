@@ -54,13 +54,16 @@ impl Init<'_> {
         rustix::net::send(socket, GO, SendFlags::NOSIGNAL).op("send")?;
         // Closes the channel: to the parent, this is the exec of the program.
         core::mem::forget((self.channel.take(), self.starter.take()));
-        keep_only(&[&signals, &program]).op("close_range")?;
+        keep_only(&[&signals, &program], b"dayfly: stand-in of a forked program")
+            .op("close_range")?;
         attend(&signals, &program)
     }
 }
 
-/// Closes all descriptors but these.
-fn keep_only(kept: &[&OwnedFd; 2]) -> Result<(), Errno> {
+/// Leaves nothing of the command visible: closes all descriptors but these, and replaces the arguments by this text.
+fn keep_only(kept: &[&OwnedFd; 2], title: &[u8]) -> Result<(), Errno> {
+    // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and does not return.
+    unsafe { sys::start::set_title(title) };
     sys::exec::close_all_but(0, &kept.map(AsRawFd::as_raw_fd))
 }
 
@@ -89,7 +92,7 @@ fn attend(signals: &OwnedFd, program: &OwnedFd) -> ! {
 /// end of this process would end the containers of the template's children, whose PID namespaces are inside this one.
 fn reap(program: &Child) -> ! {
     let Ok(signals) = signalfd(SignalSet::ALL) else { sys::start::exit(1) };
-    if keep_only(&[&signals, &program.pidfd]).is_err() {
+    if keep_only(&[&signals, &program.pidfd], b"dayfly: reaper of a template").is_err() {
         sys::start::exit(1)
     }
     let mut status = 0;

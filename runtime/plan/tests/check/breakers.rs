@@ -127,6 +127,17 @@ pub const BREAKERS: &[Breaker] = &[
         || Case::new().reaped(),
         |plan| before(&mut plan.init, "become reaper", "close descriptors*"),
     ),
+    (
+        "own-memory-to-stay",
+        || Case::new().reaped(),
+        |plan| {
+            with_clone(plan, |clone| {
+                if let ParentStep::Clone { memory, .. } = clone {
+                    *memory = Memory::Shared;
+                }
+            });
+        },
+    ),
     ("exec-last", Case::new, |plan| before(&mut plan.init, "exec", "await start")),
     (
         "oom-score-back-last",

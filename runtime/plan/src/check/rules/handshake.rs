@@ -1,10 +1,10 @@
 //! The messages between the two actors, and the steps that must precede them.
 
 use crate::check::Rule;
-use crate::check::law::Law;
+use crate::check::law::{Finding, Law, Look};
 use crate::check::pick::{container_hooks, enters_root};
 use crate::check::pick::{executes, fills, init, parent, start_hooks};
-use crate::step::{InitStep, ParentStep};
+use crate::step::{InitStep, Memory, ParentStep};
 
 /// The rules.
 pub const RULES: &[Rule] = &[
@@ -129,6 +129,12 @@ pub const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "own-memory-to-stay",
+        what: "an init that stays as reaper or stand-in has a copy of the parent's memory",
+        why: "the parent frees and changes its memory once the program has begun",
+        laws: &[Law::Own(own_memory_to_stay)],
+    },
+    Rule {
         name: "exec-last",
         what: "init's last step executes the program",
         why: "init does not exist afterwards",
@@ -144,3 +150,15 @@ pub const RULES: &[Rule] = &[
         )],
     },
 ];
+
+fn own_memory_to_stay(look: &Look<'_>, finding: &mut Finding) {
+    let stays = look.first(init!(InitStep::BecomeReaper | InitStep::StandIn));
+    let Some(stays) = stays else { return };
+    finding.applies = true;
+    // With an intermediate, this is the memory of the intermediate; init has a copy in any case.
+    let of_parent = parent!(ParentStep::Clone { memory: Memory::Shared, intermediate: None, .. });
+    if let Some(clone) = look.first(of_parent) {
+        finding.blame(clone);
+        finding.blame(stays);
+    }
+}

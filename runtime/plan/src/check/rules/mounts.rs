@@ -16,9 +16,7 @@ pub const RULES: &[Rule] = &[
         why: "otherwise every mount would propagate to the host",
         laws: &[Law::Needs(
             init!(InitStep::AttachRoot { .. }),
-            init!(
-                InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::BLANK, .. }
-            ),
+            init!(InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::BLANK, .. }),
         )],
     },
     Rule {
