@@ -773,11 +773,12 @@ class _Child:
         self._send(b"B", self.connection)
         plan = self._read_plan(request)
         self._leave_template(request)
-        if not _is_readable(self.connection, 0):
-            self.template.rehearse()
         self.plan = plan
         self._prepare()
         self._begin_session()
+        # Last, as message C often comes before this, and then a rehearsal would only take time.
+        if not _is_readable(self.connection, 0):
+            self.template.rehearse()
         plan.enter(*_attempt("recvmsg: C", _receive, self.connection, 64))
         self._join_keyring()
         self._join()

@@ -32,7 +32,7 @@ pub use pipes::Pipes;
 /// The shim's program, beside the runtime under test.
 pub const NAME: &str = "containerd-shim-dayfly-v2";
 /// The containerd namespace of all containers.
-const NAMESPACE: &str = "tests";
+pub const NAMESPACE: &str = "tests";
 
 /// Returns the path of the shim's program, if it exists.
 #[must_use]

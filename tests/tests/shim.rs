@@ -26,6 +26,8 @@ pub mod settings;
 pub mod starts;
 #[path = "shim/task.rs"]
 mod task;
+#[path = "shim/templates.rs"]
+pub mod templates;
 #[path = "shim/upgrade.rs"]
 pub mod upgrade;
 
