@@ -77,6 +77,9 @@ _HAS_FILTER = 4
 # A peer that connects and then says nothing delays all others: the template serves one at a time.
 _PATIENCE_MS = 1000
 
+# The runtime gives up a child after this time.
+_LAST_WORDS_MS = 5000
+
 # The interpreter notes what it has looked up when it has run the same code a few times.
 _REHEARSALS = 8
 
@@ -128,7 +131,8 @@ def wait():
             goes_on = template.is_original()
             if not goes_on:
                 _send_failure(template.connection, error)
-                _await_end(template.connection)
+                if template.expects_container:
+                    _await_end(template.connection)
         except BaseException:
             goes_on = False
         if not goes_on:
@@ -184,7 +188,6 @@ class _System:
         self._prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
         self._capset = library.capset
         self._unshare = library.unshare
-        self._clearenv = library.clearenv
         self._madvise = library.madvise
         self._madvise.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
         self._syscall = library.syscall
@@ -307,10 +310,6 @@ class _System:
         """Verifies that the process has one thread: what limits a thread does not limit others."""
         self._check(self._unshare(0x10000))  # CLONE_THREAD, which changes nothing
 
-    def clear_environment(self):
-        """Empties the environment of libc, which may have entries that Python does not know."""
-        self._clearenv()
-
     def join_keyring(self, name):
         """Joins a session keyring of this name."""
         # A buffer of another length would be of another type, and making a type takes long.
@@ -389,10 +388,10 @@ def _send_failure(connection, error):
 def _await_end(connection):
     """Waits until the runtime has closed the connection, or kills the process.
 
-    If the process ended at once, a message C that it has not received would make the kernel discard
-    the message that says what failed.
+    If the process ended at once, the runtime could not send message C, and would not read what
+    has failed.
     """
-    while connection.recv(64):
+    while _is_readable(connection, _LAST_WORDS_MS) and connection.recv(64):
         pass
 
 
@@ -456,6 +455,7 @@ class _Template:
         self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.identity = self._identify()
         self.is_child = False
+        self.expects_container = False
         self.dumpable = int(self.system.prctl(3) == 1)  # PR_GET_DUMPABLE
         self.connection = None
         # The kernel reaps the children. What a program in its warm-up wanted is for the children.
@@ -642,8 +642,11 @@ class _Program:
     @staticmethod
     def _find_locale():
         """Returns LC_CTYPE if the interpreter has set it (PEP 538), otherwise None."""
-        with open("/proc/self/environ", "rb") as file:
-            entries = file.read().split(b"\0")
+        try:
+            with open("/proc/self/environ", "rb") as file:
+                entries = file.read().split(b"\0")
+        except OSError:
+            return None
         is_given = any(entry.startswith(b"LC_CTYPE=") for entry in entries)
         return None if is_given else os.environb.get(b"LC_CTYPE")
 
@@ -771,6 +774,7 @@ class _Child:
         """Becomes the program. Returns when the new container says so."""
         self._enter_cgroups(request.procs)
         self._send(b"B", self.connection)
+        self.template.expects_container = True
         plan = self._read_plan(request)
         self._leave_template(request)
         self.plan = plan
@@ -779,10 +783,14 @@ class _Child:
         # Last, as message C often comes before this, and then a rehearsal would only take time.
         if not _is_readable(self.connection, 0):
             self.template.rehearse()
-        plan.enter(*_attempt("recvmsg: C", _receive, self.connection, 64))
+        message, descriptors = _attempt("recvmsg: C", _receive, self.connection, 64)
+        self.template.expects_container = False
+        plan.enter(message, descriptors)
         self._join_keyring()
         self._join()
         self._take()
+        self._take_files()
+        self._confine()
         self._await_go()
 
     def rehearse(self, plan):
@@ -790,7 +798,10 @@ class _Child:
         self.plan = plan
         if self.template.is_original():
             self._prepare()
+            # In a child, libc would note the zone by the name of TZ, but from the template's files.
+            self._take_files()
         self._take()
+        self._confine()
 
     def _prepare(self):
         """Does what does not depend on the container, which the runtime still makes."""
@@ -800,12 +811,10 @@ class _Child:
         self._take_program()
 
     def _take(self):
-        """Takes what is left of the plan, in the container, and says that the child is ready."""
+        """Takes the streams, the user and the capabilities, in the container."""
         self._take_streams()
         self._change_user()
         self._take_capabilities()
-        self._take_files()
-        self._confine()
 
     @staticmethod
     def _enter_cgroups(files):
@@ -937,7 +946,6 @@ class _Child:
         if plan.home_of is not None:
             plan.environment[b"HOME"] = b"/"
         self.template.program.complete(plan.environment)
-        self.system.clear_environment()
         try:
             # clear() copies the list of names for each name.
             for name in list(os.environb):
@@ -946,20 +954,6 @@ class _Child:
         except ValueError as error:
             raise _Failure(errno.EINVAL, "environment: %s" % error) from None
         self.template.program.assume(plan.arguments)
-
-    def _confine(self):
-        """Loads the filter, and says that the child is ready.
-
-        The filter may forbid most calls. What follows it are capset, send, recv and close.
-        """
-        plan = self.plan
-        plan.close_descriptors()
-        _attempt("unshare: the process has several threads", self.system.verify_one_thread)
-        if plan.filter is not None:
-            _attempt("seccomp", self.system.load_filter, plan.filter_flags, plan.filter)
-            if plan.sets is not None and self._keeps_sys_admin():
-                _attempt("capset", self.system.capset, *plan.sets)
-        self._send(b"R", self.connection)
 
     def _take_files(self):
         """Takes what the files of the container say, as its user."""
@@ -991,6 +985,20 @@ class _Child:
         except (OSError, ValueError):
             # HOME stays what it is for a user without an entry.
             pass
+
+    def _confine(self):
+        """Loads the filter, and says that the child is ready.
+
+        The filter may forbid most calls. What follows it are capset, send, recv and close.
+        """
+        plan = self.plan
+        plan.close_descriptors()
+        _attempt("unshare: the process has several threads", self.system.verify_one_thread)
+        if plan.filter is not None:
+            _attempt("seccomp", self.system.load_filter, plan.filter_flags, plan.filter)
+            if plan.sets is not None and self._keeps_sys_admin():
+                _attempt("capset", self.system.capset, *plan.sets)
+        self._send(b"R", self.connection)
 
     def _await_go(self):
         try:

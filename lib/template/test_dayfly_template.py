@@ -60,7 +60,6 @@ libc = ctypes.CDLL(None)
 socket.setdefaulttimeout(0.0001)
 signal.signal(signal.SIGUSR1, lambda *_: None)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
-os.putenv("HIDDEN", "4")
 opened = os.open("/dev/null", os.O_RDONLY)
 
 def session_keyring():
@@ -133,7 +132,7 @@ report = {
         tempfile._get_candidate_names()),
     "priority": attempt(os.getpriority, os.PRIO_PROCESS, 0),
     "reopened": attempt(lambda: os.close(os.open("/proc/self/fd/2", os.O_WRONLY))),
-    "status": attempt(lambda: subprocess.call(["/bin/sh", "-c", "exit ${HIDDEN:-3}"])),
+    "status": attempt(lambda: subprocess.call(["/bin/sh", "-c", "exit 3"])),
     "files": sorted({int(name) for name in os.listdir("/proc/self/fd")} - {opened}),
     "signals": {name: status[name] for name in ("SigPnd", "SigBlk", "SigIgn", "SigCgt")},
     "dumpable": libc.prctl(3, 0, 0, 0, 0), "keyrings": [keyring, session_keyring()],
@@ -482,6 +481,8 @@ class Case(unittest.TestCase):
 
     module = False
     variables = {}
+    # The time from message B to message C.
+    delay = 0
     refused = 0
 
     @classmethod
@@ -524,6 +525,7 @@ class Case(unittest.TestCase):
         """Starts a child. Returns it with its report."""
         child = self.start(*arguments, **changes)
         self.assertEqual(child.born(), b"B")
+        time.sleep(self.delay)
         child.enter()
         self.assertEqual(child.ready(), b"R")
         return child, child.go()
@@ -650,8 +652,9 @@ class Programs(Case):
         block = b"TZif2" + bytes(15) + struct.pack(">6I", 0, 0, 0, 0, 1, 4)
         block += struct.pack(">lBB", 3 * 3600, 0, 0) + b"XYZ\0"
         zone = (block * 2 + b"\nXYZ-3\n").decode("latin-1")
-        _, report = self.run_child(files={"/etc/localtime": zone})
-        self.assertEqual(report["zone"], 3)
+        for path, entries in (("/etc/localtime", []), ("/etc/zone", ["TZ=:/etc/zone"])):
+            _, report = self.run_child(files={path: zone}, env=entries)
+            self.assertEqual(report["zone"], 3)
 
     def test_root_with_a_filter(self):
         code = make_filter([(GETPRIORITY, ERRNO | errno.ENOTSUP)], ALLOW)
@@ -719,6 +722,12 @@ class Programs(Case):
         child.stub.close()
         self.assertTrue(child.end())
         self.assertEqual(os.read(child.stdout, 10), b"")
+
+
+class Rehearsed(Programs):
+    """Children that wait for their container, and rehearse meanwhile."""
+
+    delay = 0.01
 
 
 class Signals(Case):
@@ -1073,6 +1082,15 @@ class Starts(unittest.TestCase):
             code = "import sys; sys.argv.%s; import dayfly_template; dayfly_template.wait()"
             self.assertIn("RuntimeError: sys.argv has been changed: import dayfly_template before "
                           "that", self.run_python(code % change, DAYFLY_TEMPLATE="N"))
+
+    def test_exceptions(self):
+        """An exception ends a template, as the handler of a signal may want."""
+        code = ("import dayfly_template, signal\n"
+                "signal.signal(signal.SIGALRM, lambda *_: print('stop') or 1 / 0)\n"
+                "signal.setitimer(signal.ITIMER_REAL, 0.3)\n"
+                "try:\n    dayfly_template.wait()\n"
+                "except ZeroDivisionError as error:\n    print(error)")
+        self.assertEqual(self.run_python(code, DAYFLY_TEMPLATE="N"), "stop\ndivision by zero\n")
 
     def test_no_socket(self):
         code = "import dayfly_template; dayfly_template.wait()"
