@@ -13,6 +13,8 @@ mod ground;
 pub mod labels;
 #[path = "faults/layers.rs"]
 pub mod layers;
+#[path = "faults/templates.rs"]
+pub mod templates;
 #[path = "faults/users.rs"]
 pub mod users;
 #[path = "faults/walk.rs"]
@@ -36,7 +38,8 @@ const CASES: &[Case] = &[
 ];
 
 /// The cases whose steps count for [`every_kind_of_step`], which runs last.
-const WALKS: [&[Case]; 4] = [create::CASES, commands::CASES, users::CASES, layers::CASES];
+const WALKS: [&[Case]; 5] =
+    [create::CASES, commands::CASES, users::CASES, layers::CASES, templates::CASES];
 
 /// The number of cases of [`WALKS`] that have finished.
 static WALKED: AtomicUsize = AtomicUsize::new(0);

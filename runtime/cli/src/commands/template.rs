@@ -8,6 +8,7 @@ use core::time::Duration;
 use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
 
 use super::{create, is_json, print};
+use crate::definition::NAME;
 use crate::definition::templates::{KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
 use crate::failure::Failure;
 use crate::format::{json, table};
@@ -18,7 +19,8 @@ const READY: Duration = Duration::from_secs(60);
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     match *invocation.arguments {
-        ["create", name] => make(invocation, name),
+        ["create", name] => make(invocation, name)
+            .map_err(|failure| failure.of(format_args!("{NAME} template create"))),
         ["ls"] => list(invocation),
         ["rm", name] => remove(invocation, name),
         ["create" | "rm"] => Err(Failure::new("template: no name is given")),

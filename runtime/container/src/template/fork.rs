@@ -35,7 +35,7 @@ use super::{PROTOCOL, Refusal, Template, cgroups, verify};
 use crate::Trace;
 use trace::Phase;
 
-/// The time within which a template and its child must have done their part.
+/// The time within which a template and its child must have done their part once init is ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time in which a killed child exits.
 const DYING: Duration = Duration::from_secs(2);
@@ -63,7 +63,6 @@ const KINDS: [(CloneFlags, &str); 5] = [
 /// A start whose program a template forks.
 pub(crate) struct Fork<'a> {
     template: &'a Template,
-    deadline: Deadline,
     /// The child's end of the socket on which its stand-in lets it go.
     socket: OwnedFd,
     init: Option<(Pid, OwnedFd)>,
@@ -77,8 +76,7 @@ impl<'a> Fork<'a> {
         let (socket, of_init) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .context("socketpair", "stand-in")?;
         sys::sender::name_senders(&template.connection).context("setsockopt", "SO_PASSPIDFD")?;
-        let deadline = Deadline::after(PATIENCE);
-        Ok((Self { template, deadline, socket, init: None, child: None }, of_init))
+        Ok((Self { template, socket, init: None, child: None }, of_init))
     }
 
     /// Asks the template to fork, once init exists, and describes the program.
@@ -148,7 +146,8 @@ impl<'a> Fork<'a> {
 
     fn try_complete(&mut self, plan: &Plan, trace: &Trace) -> Result<OwnedFd, Refusal> {
         let (init, init_pidfd) = self.init.as_ref().ok_or("was not asked")?;
-        let (template, deadline) = (self.template, self.deadline);
+        // Hooks may have taken any time until now.
+        let (template, deadline) = (self.template, Deadline::after(PATIENCE));
         let await_answer = |step, kind| {
             let answer = trace.wait(Phase::Sync, step, "", TEMPLATE, || {
                 Ok::<_, sys::Error>(answer(template, deadline, kind))

@@ -117,7 +117,8 @@ impl Model {
             return Err(differs("its root"));
         }
         let (model, status) = (&self.status, read(child, "status"));
-        for field in ["Umask", "Uid", "Gid", "Groups", "NoNewPrivs", "CapInh", "CapBnd"] {
+        for field in ["Umask", "Uid", "Gid", "Groups", "Threads", "NoNewPrivs", "CapInh", "CapBnd"]
+        {
             if value(model, field).is_none() || value(model, field) != value(&status, field) {
                 return Err(differs(field));
             }
