@@ -1014,12 +1014,27 @@ class _Child:
 
 
 def _renew(stream):
-    """Makes a standard stream forget what it knew of its old file, such as whether it can seek."""
-    raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    if type(raw) is io.FileIO and not raw.closefd and raw.fileno() <= 2:
-        name = raw.name
-        raw.__init__(raw.fileno(), raw.mode, closefd=False)
-        raw.name = name
+    """Makes a standard stream forget what it knew of its old file, such as whether it can seek.
+
+    The objects stay the same: loggers and others have references to them.
+    """
+    if type(stream) is not io.TextIOWrapper:
+        return
+    # With PYTHONUNBUFFERED, there is no buffer, and its place has the file itself.
+    buffer = stream.buffer
+    raw = getattr(buffer, "raw", buffer)
+    if type(raw) is not io.FileIO or raw.closefd or raw.fileno() > 2 or not raw.seekable():
+        return
+    fresh = io.FileIO(raw.fileno(), raw.mode, closefd=False)
+    fresh.name = raw.name
+    if buffer is raw:
+        buffer = fresh
+    else:
+        buffer.__init__(fresh)
+    stream.__init__(
+        buffer, stream.encoding, stream.errors, None if raw.readable() else "\n",
+        stream.line_buffering, stream.write_through,
+    )
 
 
 def _reseed():

@@ -284,6 +284,8 @@ impl Making<'_> {
             None if template.has_ended() => "has ended".into(),
             None => return error,
         };
+        let now = self.trace.clock();
+        self.trace.add(Phase::Bootstrap, "refused by template", &reason, (now, now));
         let name = template.name.clone();
         let hooks = &self.spec.hooks;
         let lists = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];

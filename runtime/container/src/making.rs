@@ -99,7 +99,11 @@ impl<'a> Making<'a> {
                 template.enter(spec, options.id, &self.bundle.path);
                 self.template = Some(template);
             }
-            Err(reason) => template::fall_back(options.warn, &name, &reason),
+            Err(reason) => {
+                let now = self.trace.clock();
+                self.trace.add(Phase::Configuration, "refused by template", &reason, (now, now));
+                template::fall_back(options.warn, &name, &reason);
+            }
         }
         Ok(())
     }
