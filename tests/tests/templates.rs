@@ -279,7 +279,7 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
     let template = template(bundle(bed, PROGRAM));
     let code = json!(["/usr/bin/python3", "-B", "/app.py", "print(os.getpid())"]);
     type Change = fn(&mut Value);
-    let unsuitable: [(&str, Change); 4] = [
+    let unsuitable: [(&str, Change); 7] = [
         ("maps other ids than this container", |config| {
             config["linux"]["gidMappings"][0]["size"] = json!(65_535);
         }),
@@ -292,6 +292,17 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
             namespaces.retain(|namespace| namespace["type"] != "user");
             config["linux"]["uidMappings"] = json!([]);
             config["linux"]["gidMappings"] = json!([]);
+        }),
+        ("cannot fork a program with CAP_SYS_ADMIN", |config| {
+            config["process"]["capabilities"]["bounding"] = json!(["CAP_SYS_ADMIN"]);
+        }),
+        ("cannot fork a program with CAP_SYS_ADMIN", |config| {
+            config["process"].as_object_mut().expect("process").remove("capabilities");
+        }),
+        ("whose seccomp filter has a listener", |config| {
+            config["linux"]["seccomp"] = json!({ "defaultAction": "SCMP_ACT_ALLOW",
+                "listenerPath": "/nowhere",
+                "syscalls": [{ "names": ["getppid"], "action": "SCMP_ACT_NOTIFY" }] });
         }),
         // The library refuses: only its own program is warm.
         ("refused: the program is /usr/bin/python3 -B /bin/none.py", |config| {
@@ -309,6 +320,9 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
             assert_eq!(outcome.stdout, "1\n", "{outcome}");
         }
     }
+    let c = other(&template, |config| config["process"]["args"] = code.clone());
+    let outcome = c.run_with(&["--preserve-fds", "1", "--template", &template.id]);
+    assert!(outcome.log().contains("with descriptors of the caller"), "{outcome}");
 }
 
 fn configurations_of_no_template(bed: &Bed) {

@@ -96,6 +96,12 @@ impl Making<'_> {
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         let blank = self.look_up(&cache, &mut request)?;
+        if let (Some(template), Some(filter)) = (&self.template, &request.filter)
+            && filter.has_listener()
+        {
+            let reason = "cannot fork a program whose seccomp filter has a listener".into();
+            return Err(Error::NotForked { template: template.name.clone(), reason });
+        }
         // The plan is leaked: an init that shares our memory reads the plan until its execve(2).
         let plan: &'static Plan =
             Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {

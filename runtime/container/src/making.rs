@@ -13,7 +13,7 @@ use crate::console::{Console, Receiver};
 use crate::layered::{self, Prepared};
 use crate::notify::Manager;
 use crate::options::CreateOptions;
-use crate::request::{place, request};
+use crate::request::{listen_fds, place, request};
 use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
 use crate::template::{self, Refusal, Template};
@@ -90,9 +90,13 @@ impl<'a> Making<'a> {
                 None => return Ok(()),
             },
         };
+        let passes = options.preserve_fds > 0 || listen_fds(options.env) > 0;
         let found =
             self.trace.work(Phase::Configuration, "find template container", &name, || {
-                Ok::<_, Error>(Template::find(store, &name, spec, options.cgroup_driver))
+                Ok::<_, Error>(match passes {
+                    true => Err("cannot fork a program with descriptors of the caller".into()),
+                    false => Template::find(store, &name, spec, options.cgroup_driver),
+                })
             })?;
         match found {
             Ok(template) => {

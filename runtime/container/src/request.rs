@@ -152,7 +152,7 @@ fn without_cgroup(
 
 /// Returns the number of descriptors that a service manager has passed to this process (sd_listen_fds(3)), or 0 if they
 /// were passed to an ancestor.
-fn listen_fds(env: sys::Args) -> u32 {
+pub(crate) fn listen_fds(env: sys::Args) -> u32 {
     let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
     let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
     match number("LISTEN_FDS") {

@@ -9,6 +9,7 @@ use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::leak::Host;
 use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use serde_json::{Value, json};
 use std::fs;
@@ -20,6 +21,7 @@ const CASES: &[Case] = &[
     case!(a_template_that_does_not_answer).needs(lacking).unlike_runc(),
     case!(children_that_are_not_as_configured).needs(lacking).unlike_runc(),
     case!(more_than_was_asked_for).needs(lacking).unlike_runc(),
+    case!(the_cgroup_leads_nowhere).needs(lacking).unlike_runc(),
     case!(the_stand_in_is_out_of_reach).needs(lacking).unlike_runc(),
     case!(a_child_sees_only_itself).needs(lacking).unlike_runc(),
 ];
@@ -136,9 +138,7 @@ fn more_than_was_asked_for(bed: &Bed) {
     first.delete_force().ok();
     let host = Host::look();
     for change in [
-        // An answer twice, or with descriptors.
-        "own = _Child._send; _Child._send = staticmethod(lambda message, connection: \
-         (own(message, connection), own(message, connection)) if message == b'P' else own(message, connection))",
+        // An answer with descriptors.
         "_Child._send = staticmethod(lambda message, connection: socket.send_fds(connection, [message], \
          [0, 1, 2] * 20, socket.MSG_NOSIGNAL))",
         // Another process that goes on in the container's PID namespace.
@@ -155,6 +155,38 @@ fn more_than_was_asked_for(bed: &Bed) {
         template.delete_force().ok();
     }
     wait::until_none("nothing is left", || host.changes());
+}
+
+/// The descriptor of the cgroup into which the template forks leads to nothing else on the host, and cannot be written
+/// through.
+fn the_cgroup_leads_nowhere(bed: &Bed) {
+    let attack = "own = _Template._start
+    def attack(self, request):
+        def attempt(*arguments, **keywords):
+            try:
+                return os.open(*arguments, **keywords)
+            except OSError as error:
+                return -error.errno
+        directory, said = request.cgroup, []
+        if directory is not None:
+            up = attempt('../../../../../..', os.O_PATH, dir_fd=directory)
+            here = os.fstat(directory)
+            said = [attempt('etc/passwd', os.O_RDONLY, dir_fd=up), os.fstat(up).st_ino == here.st_ino,
+                    attempt('cgroup.procs', os.O_WRONLY, dir_fd=directory)]
+        for file in request.procs:
+            said.append(attempt('..', os.O_PATH, dir_fd=file))
+        open('/tmp/said', 'w').write(repr(said))
+        return own(self, request)
+    _Template._start = attack";
+    let template = changed(bed, attack);
+    run(&template, "");
+    let said = fs::read_to_string(template.bundle.join("rootfs/tmp/said")).expect("attack");
+    let words: Vec<&str> = said.trim_matches(['[', ']']).split(", ").collect();
+    // In the v1 view, cgroup v2 is not mounted.
+    let (directory, files) = words.split_at(if bed.view == View::V1 { 0 } else { 3 });
+    // ENOENT, EROFS; ENOTDIR of each file.
+    assert!(directory.is_empty() || directory == ["-2", "True", "-30"], "{said}");
+    assert!(files.iter().all(|errno| *errno == "-20"), "{said}");
 }
 
 /// The stand-in of a container is visible to its template, but the template can neither trace it nor see its memory,

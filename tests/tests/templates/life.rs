@@ -86,6 +86,9 @@ fn commands(bed: &Bed) {
     let listed = c.id_call("ps", &[], &["-o", "pid,args"]).run().ok();
     assert!(listed.stdout.contains("/app.py"), "{listed}");
     c.id_call("events", &["--stats"], &[]).run().ok();
+    c.id_call("checkpoint", &["--image-path", &c.bundle.join("images").to_string_lossy()], &[])
+        .run()
+        .fails("whose program a template has forked, is not supported yet");
     c.delete().fails("not stopped");
     c.delete_force().ok();
     // The template goes on.

@@ -79,6 +79,7 @@ fn remove(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
         Rest::Containers(count) => {
             let what = match count {
                 0 => "the parents of its containers have not reaped them".to_string(),
+                1 => "one of its containers goes on".to_string(),
                 count => format!("{count} of its containers go on"),
             };
             (invocation.tell)(&format!(

@@ -190,6 +190,9 @@ impl Container {
         if self.record.layered.as_ref().is_some_and(|layered| !layered.image.is_empty()) {
             return refuse(WHAT, "a container of an image (run --image)");
         }
+        if self.is_template() || self.is_forked() {
+            return refuse(WHAT, "a template, or a container whose program a template has forked,");
+        }
         if self.record.agent.is_some() {
             return refuse(WHAT, "a seccomp filter with a listener");
         }

@@ -10,7 +10,7 @@ use rustix::net::{
 use spec::{NamespaceKind, Spec};
 use sys::Context;
 
-use super::{REQUESTS, VARIABLE, cgroups};
+use super::{REQUESTS, VARIABLE, cgroups, find};
 use crate::directory::path_in;
 use crate::{CgroupDriver, CreateOptions, Error};
 
@@ -24,6 +24,9 @@ const BACKLOG: i32 = 128;
 /// # Errors
 /// If the configuration lacks a namespace that a template needs, or asks for a terminal.
 pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
+    if let Some(lack) = find::lack() {
+        return Err(Error::text(format!("a template {lack}")));
+    }
     let linux = spec.linux.as_mut().ok_or_else(|| lacks("user"))?;
     for (kind, name) in [
         (NamespaceKind::User, "user"),

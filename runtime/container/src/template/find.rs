@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::fmt::Write;
 
 use cgroup::Location;
-use plan::Caller;
+use plan::{Caller, Kernel};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, Uid, openat};
@@ -15,12 +15,15 @@ use rustix::net::{
     send, socket_with,
 };
 use rustix::process::Pid;
-use spec::{IdMapping, Linux, Namespace, NamespaceKind, Spec, Str};
+use spec::{IdMapping, Linux, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::wait::{Deadline, ready};
 
-use super::{ANNOTATION, PROTOCOL, REQUESTS, Refusal, cgroups};
+use super::{FORKED, PROTOCOL, REQUESTS, Refusal, cgroups};
 use crate::directory::path_in;
 use crate::{CgroupDriver, Container, Store, identity};
+
+/// The first version that tells the status of a process that another one has reaped (`sys::exit_info`).
+const NEEDED: (u32, u32) = (6, 15);
 
 /// A template that serves requests, with a connection to it.
 #[derive(Debug)]
@@ -50,6 +53,9 @@ impl Template {
     ) -> Result<Self, Refusal> {
         if Caller::probe(None).is_confined() {
             return Err("can be used only by root of the host".into());
+        }
+        if let Some(lack) = lack() {
+            return Err(lack);
         }
         let linux = spec.linux.as_deref().ok_or("needs a new user namespace for each container")?;
         suits(spec, linux)?;
@@ -103,7 +109,7 @@ impl Template {
             linux.cgroups_path =
                 cgroup.and_then(|cgroup| cgroups::of_child(cgroup, id)).map(Str::from);
         }
-        spec.annotations.insert(ANNOTATION.into(), self.name.clone().into());
+        spec.annotations.insert(FORKED.into(), self.name.clone().into());
     }
 }
 
@@ -161,6 +167,8 @@ fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
         (process.apparmor_profile.as_ref().is_some_and(|name| !name.is_empty()), "AppArmor"),
         (process.selinux_label.as_ref().is_some_and(|label| !label.is_empty()), "SELinux"),
         (linux.namespace(NamespaceKind::Time).is_some(), "a time namespace"),
+        (linux.intel_rdt.is_some(), "linux.intelRdt"),
+        (has_admin(process), "CAP_SYS_ADMIN"),
         (linux.memory_policy.is_some(), "a memory policy"),
         (linux.personality.is_some(), "a personality"),
     ];
@@ -168,6 +176,24 @@ fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
         Some((_, what)) => Err(format!("cannot fork a program with {what}")),
         None => Ok(()),
     }
+}
+
+/// Returns whether a process has CAP_SYS_ADMIN. In the user namespace that all containers of a template share, it would
+/// lead to the template and to all of them (file handles of namespaces, Linux 6.18).
+fn has_admin(process: &Process<'_>) -> bool {
+    let Some(sets) = &process.capabilities else { return process.user.uid == 0 };
+    let mut all = sets.bounding.iter().chain(&sets.permitted).chain(&sets.effective);
+    all.any(|name| name.as_str() == "CAP_SYS_ADMIN")
+}
+
+/// Returns what the kernel lacks for templates, if anything.
+pub(super) fn lack() -> Option<Refusal> {
+    let (major, minor) = Kernel::probe().version;
+    let is_old = (major, minor) < NEEDED;
+    is_old.then(|| {
+        let (wanted, least) = NEEDED;
+        format!("needs Linux {wanted}.{least}; this is {major}.{minor}")
+    })
 }
 
 /// Opens a namespace of a process.

@@ -23,10 +23,12 @@ use plan::Plan;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdGetfdFlags, pidfd_getfd};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::wait::{Deadline, ready};
 
 use super::body::{Body, sealed};
@@ -123,9 +125,8 @@ impl<'a> Fork<'a> {
             .is_some_and(|(own, root)| cgroups::grant_child(own, location, root));
         let open = || -> Result<Entrances, cgroup::Error> {
             let cgroup = Cgroup::open(location)?;
-            let directory = cgroup.dir_fd().filter(|_| is_granted);
             Ok(Entrances {
-                directory: directory.and_then(|directory| fcntl_dupfd_cloexec(directory, 3).ok()),
+                directory: cgroup.dir_fd().filter(|_| is_granted).and_then(alone),
                 unified: cgroup.unified_procs_fd()?,
                 legacy: cgroup.entrances(true)?,
             })
@@ -163,14 +164,16 @@ impl<'a> Fork<'a> {
         }
         // Done while the child enters the container.
         let since = trace.clock();
-        let pid = self.child.as_ref().ok_or("lost its child").map(verify::pid_of)??;
-        verify::match_limits(*init, pid)?;
+        let born = self.child.as_ref().ok_or("lost its child").map(verify::pid_of)??;
+        verify::match_limits(*init, born)?;
         let model = verify::Model::of(*init, plan);
         trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
         let child = await_answer("await forked program", b'R')?;
         let since = trace.clock();
-        let pid = verify::pid_of(&child)?;
-        model.compare(pid)?;
+        if verify::pid_of(&child)? != born {
+            return Err("has two children".into());
+        }
+        model.compare(born)?;
         trace.add(Phase::Security, "verify forked program", "", (since, trace.clock()));
         // If the child is still alive now, its pid has not been reused.
         match sys::signal::send(child.as_fd(), 0) {
@@ -210,6 +213,18 @@ struct Entrances {
     unified: Option<OwnedFd>,
     /// `tasks` of each v1 hierarchy.
     legacy: Vec<OwnedFd>,
+}
+
+/// Returns the directory on a mount of its own, read-only and attached nowhere. From the directory on the host's mount,
+/// the template could walk up to the host's root. For CLONE_INTO_CGROUP, the mount does not matter.
+fn alone(directory: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(directory, c"", flags).ok()?;
+    let set = attr::RDONLY | attr::NOSUID | attr::NODEV | attr::NOEXEC;
+    mount_setattr(tree.as_fd(), false, &MountAttr { set, ..MountAttr::default() }).ok()?;
+    Some(tree)
 }
 
 /// Waits for an answer of this kind; returns the pidfd of its sender.

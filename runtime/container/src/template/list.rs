@@ -8,11 +8,12 @@ use core::time::Duration;
 use cgroup::Cgroup;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, statat};
+use rustix::process::Pid;
 use serde::Serialize;
 use sys::wait::Deadline;
 
 use super::find::Greeting;
-use super::{ANNOTATION, REQUESTS, find};
+use super::{FORKED, REQUESTS, find};
 use crate::container::SIGKILL;
 use crate::{Container, Error, Status, Store, Warn, identity};
 
@@ -59,8 +60,7 @@ impl Store {
                 continue;
             }
             let of_it = states.iter().filter(|other| {
-                other.status != Status::Stopped
-                    && other.annotations.get(ANNOTATION) == Some(&state.id)
+                other.status != Status::Stopped && other.annotations.get(FORKED) == Some(&state.id)
             });
             entries.push(Entry {
                 name: state.id.clone(),
@@ -138,6 +138,11 @@ impl Store {
 }
 
 impl Container {
+    /// Returns whether a template has forked the container's program.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.record.annotations.iter().any(|(key, _)| key == FORKED)
+    }
+
     /// Returns whether the container is a template.
     pub fn is_template(&self) -> bool {
         statat(&self.directory, REQUESTS, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -146,10 +151,9 @@ impl Container {
     /// Kills the program of a template: all processes of its cgroup except the reaper.
     fn end_program(&self) {
         let Some((reaper, _)) = self.init() else { return };
-        let Some(cgroup) = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok()) else {
-            return;
-        };
-        for pid in cgroup.pids().unwrap_or_default() {
+        let cgroup = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok());
+        let pids = cgroup.and_then(|cgroup| cgroup.pids().ok());
+        for pid in pids.unwrap_or_else(|| children(reaper)) {
             if let Ok(pidfd) =
                 rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
                 && pid != reaper
@@ -159,6 +163,14 @@ impl Container {
             }
         }
     }
+}
+
+/// Returns the children of a process (proc_pid_task_children(5)).
+fn children(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_nonzero();
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = sys::fs::read_text(path.as_str()).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 fn no_template(name: &str) -> Error {

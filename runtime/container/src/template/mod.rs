@@ -32,6 +32,8 @@ pub use list::{Entry, Rest};
 
 /// The annotation that names the template of a container.
 pub const ANNOTATION: &str = "run.dayfly.template";
+/// The annotation by which dayfly marks a container whose program a template has forked: the template's name.
+pub(crate) const FORKED: &str = "run.dayfly.forked-by";
 /// The socket in a template's directory on which its program listens.
 pub(crate) const REQUESTS: &str = "requests";
 /// The environment variable that tells a program the number of that socket.

@@ -84,6 +84,7 @@ pub(super) fn match_limits(init: Pid, child: Pid) -> Result<(), Refusal> {
 pub(super) struct Model {
     init: Pid,
     root: Option<(u64, u64)>,
+    directory: Option<(u64, u64)>,
     cgroup: String,
     status: String,
     /// The capabilities that the program has in the end, if the configuration names them.
@@ -96,7 +97,8 @@ impl Model {
     pub(super) fn of(init: Pid, plan: &Plan) -> Self {
         Self {
             init,
-            root: root(init),
+            root: place(init, "root"),
+            directory: place(init, "cwd"),
             cgroup: read(init, "cgroup"),
             status: read(init, "status"),
             capabilities: Body::of(plan).capabilities,
@@ -113,8 +115,11 @@ impl Model {
         if self.cgroup.is_empty() || self.cgroup != read(child, "cgroup") {
             return Err(differs("its cgroup"));
         }
-        if self.root.is_none() || self.root != root(child) {
+        if self.root.is_none() || self.root != place(child, "root") {
             return Err(differs("its root"));
+        }
+        if self.directory.is_none() || self.directory != place(child, "cwd") {
+            return Err(differs("its working directory"));
         }
         let (model, status) = (&self.status, read(child, "status"));
         for field in ["Umask", "Uid", "Gid", "Groups", "Threads", "NoNewPrivs", "CapInh", "CapBnd"]
@@ -145,9 +150,10 @@ fn read(pid: Pid, file: &str) -> String {
     sys::fs::read_text(path.as_str()).unwrap_or_default()
 }
 
-fn root(pid: Pid) -> Option<(u64, u64)> {
-    let root = stat(format!("/proc/{}/root", pid.as_raw_nonzero()).as_str()).ok()?;
-    Some((root.st_dev, root.st_ino))
+/// Identifies the root or working directory of a process.
+fn place(pid: Pid, link: &str) -> Option<(u64, u64)> {
+    let place = stat(format!("/proc/{}/{link}", pid.as_raw_nonzero()).as_str()).ok()?;
+    Some((place.st_dev, place.st_ino))
 }
 
 /// Returns the value of a field of /proc/PID/status (proc_pid_status(5)).
