@@ -80,7 +80,7 @@ fn templates_that_fail(bed: &Bed) {
                  _Failure(errno.ENOMEM, 'fork')) or False",
                 "refused: fork: cannot allocate memory",
             ),
-            ("_Child._begin_session = lambda self: os._exit(1)", "ended before it had forked"),
+            ("_Child._begin_session = lambda self: os._exit(1)", "is executed instead"),
             ("_Child._take = lambda self: 1 / 0", "refused: ZeroDivisionError"),
             ("_Child._confine = lambda self: self._send(b'B', self.connection)", "unknown answer"),
         ],
