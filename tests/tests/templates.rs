@@ -244,10 +244,23 @@ fn arguments_of_the_command_line(bed: &Bed) {
     assert_eq!(unnamed.ok().stdout, "1\n");
 }
 
+/// An annotation counts only for containers that the template is for: users who can set the one may not be able to set
+/// the other.
 fn by_annotation(bed: &Bed) {
-    let template = template(bundle(bed, PROGRAM));
+    let template = bundle(bed, PROGRAM).make();
+    create(&template, &["--for", "tenant=one"]).ok();
+    for (tenant, output) in [("two", "1\n"), ("one", "2\n")] {
+        let c = other(&template, |config| {
+            config["annotations"] = json!({ "run.dayfly.template": template.id, "tenant": tenant });
+            config["process"]["args"] =
+                json!(["/usr/bin/python3", "-B", "/app.py", "print(os.getpid())"]);
+        });
+        let outcome = c.run().ok();
+        assert_eq!(outcome.stdout, output, "{outcome}");
+        assert_eq!(outcome.log().contains("is not for this container"), tenant == "two");
+    }
     let c = other(&template, |config| {
-        config["annotations"] = json!({ "run.dayfly.template": template.id });
+        config["annotations"] = json!({ "run.dayfly.template": template.id, "tenant": "one" });
         config["process"]["args"] =
             json!(["/usr/bin/python3", "-B", "/app.py", "print(os.getpid()); time.sleep(100)"]);
     });
@@ -279,7 +292,7 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
     let template = template(bundle(bed, PROGRAM));
     let code = json!(["/usr/bin/python3", "-B", "/app.py", "print(os.getpid())"]);
     type Change = fn(&mut Value);
-    let unsuitable: [(&str, Change); 7] = [
+    let unsuitable: [(&str, Change); 8] = [
         ("maps other ids than this container", |config| {
             config["linux"]["gidMappings"][0]["size"] = json!(65_535);
         }),
@@ -292,6 +305,9 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
             namespaces.retain(|namespace| namespace["type"] != "user");
             config["linux"]["uidMappings"] = json!([]);
             config["linux"]["gidMappings"] = json!([]);
+        }),
+        ("cannot fork a program with hooks inside the container", |config| {
+            config["hooks"]["startContainer"] = json!([{ "path": "/bin/true" }]);
         }),
         ("cannot fork a program with CAP_SYS_ADMIN", |config| {
             config["process"]["capabilities"]["bounding"] = json!(["CAP_SYS_ADMIN"]);
@@ -327,7 +343,13 @@ fn executed_where_it_does_not_suit(bed: &Bed) {
 
 fn configurations_of_no_template(bed: &Bed) {
     type Change = fn(Bundle<'_>) -> Bundle<'_>;
-    let refused: [(&str, Change); 4] = [
+    let refused: [(&str, Change); 6] = [
+        ("do not include the host's root", |bundle| {
+            bundle.set("/linux/gidMappings", json!([{ "containerID": 0, "hostID": 0, "size": 1 }]))
+        }),
+        ("a template has neither an AppArmor profile", |bundle| {
+            bundle.set("/process/apparmorProfile", json!("unconfined"))
+        }),
         ("a template needs a new user namespace", |bundle| {
             let bundle = bundle.without_namespace("user");
             bundle.unset("/linux/uidMappings").unset("/linux/gidMappings")

@@ -34,7 +34,7 @@ use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::snapshot::Snapshot;
 use crate::store::Claim;
-use crate::template::{self, Fork, Refusal, Requests};
+use crate::template::{self, Fork, Refusal, Requests, Template};
 use crate::{Container, Error, TemplateUse, Trace, hooks, pid_file, time};
 
 /// A container that was launched.
@@ -90,7 +90,7 @@ impl Making<'_> {
         let mut request = Request { rootfs, ..request };
         let network = self.begin_network(&mut request)?;
         let requests = match self.options.template {
-            Some(TemplateUse::Become) => Some(Requests::open(&mut request)?),
+            Some(TemplateUse::Become { .. }) => Some(Requests::open(&mut request)?),
             _ => None,
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
@@ -240,23 +240,23 @@ impl Making<'_> {
                 let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
                 trace.point("write", directory::RECORD)?;
                 header = Some(draft.complete(child.pid, identity)?);
-                if options.template == Some(TemplateUse::Become)
+                if let Some(TemplateUse::Become { .. }) = options.template
                     && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
                 {
                     template::grant(cgroup, &linux.uid_mappings);
                 }
                 if let Some(fork) = &mut fork {
                     let asked = fork.ask(child, plan, request.cgroup.as_ref());
-                    asked.map_err(|reason| self.give_up_template(reason))?;
+                    asked.map_err(|reason| self.give_up_template(reason, fork))?;
                 }
                 announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
             }
             // Closes this command's descriptor of the lock. Init holds a duplicate until its execve(2), so that other
             // commands see the container once its program begins.
             Turn::GoesOn(forked) => {
-                if let Some(fork) = fork.take() {
+                if let Some(mut fork) = fork.take() {
                     let program = fork.complete(plan, trace);
-                    let program = program.map_err(|reason| self.give_up_template(reason))?;
+                    let program = program.map_err(|reason| self.give_up_template(reason, &fork))?;
                     *forked.borrow_mut() = Some(program);
                 }
                 *lock = None;
@@ -274,8 +274,12 @@ impl Making<'_> {
 
     /// Keeps the reason why the template does not fork the program; returns the error that ends the launch.
     #[cold]
-    fn give_up_template(&self, reason: Refusal) -> sys::Error {
-        *self.refusal.borrow_mut() = Some(reason);
+    fn give_up_template(&self, reason: Refusal, fork: &Fork<'_>) -> sys::Error {
+        // If another command has killed init, the container is to be gone, not to be made again.
+        let is_killed = fork.has_lost_init();
+        if !is_killed || self.template.as_ref().is_some_and(Template::has_ended) {
+            *self.refusal.borrow_mut() = Some(reason);
+        }
         let name = self.template.as_ref().map(|template| template.name.clone());
         sys::Error::new("fork", name.unwrap_or_default(), sys::Errno::CANCELED)
     }

@@ -16,7 +16,7 @@ use crate::options::CreateOptions;
 use crate::request::{listen_fds, place, request};
 use crate::snapshot::{self, Snapshot};
 use crate::start_cpus::StartCpus;
-use crate::template::{self, Refusal, Template};
+use crate::template::{self, NamedBy, Refusal, Template};
 use crate::{Error, Store, TemplateUse, Trace};
 
 /// The data of a creation, which takes place in four stages: `begin`, `console`, `ask`, and `make`
@@ -75,18 +75,20 @@ impl<'a> Making<'a> {
     /// configuration.
     pub fn find_template(&mut self) -> Result<(), Error> {
         let Self { store, options, spec, .. } = self;
-        let name = match options.template {
-            Some(TemplateUse::Become) => return template::prepare(spec, options),
+        let (name, by) = match options.template {
+            Some(TemplateUse::Become { allowed }) => {
+                return template::prepare(spec, options, allowed);
+            }
             Some(TemplateUse::From { name, args }) => {
                 add_arguments(spec, args);
-                name.to_string()
+                (name.to_string(), NamedBy::Option)
             }
             Some(TemplateUse::Ignored { args }) => {
                 add_arguments(spec, args);
                 return Ok(());
             }
             None => match spec.annotations.get(template::ANNOTATION) {
-                Some(name) => name.to_string(),
+                Some(name) => (name.to_string(), NamedBy::Annotation),
                 None => return Ok(()),
             },
         };
@@ -95,7 +97,7 @@ impl<'a> Making<'a> {
             self.trace.work(Phase::Configuration, "find template container", &name, || {
                 Ok::<_, Error>(match passes {
                     true => Err("cannot fork a program with descriptors of the caller".into()),
-                    false => Template::find(store, &name, spec, options.cgroup_driver),
+                    false => Template::find(store, &name, spec, by, options.cgroup_driver),
                 })
             })?;
         match found {

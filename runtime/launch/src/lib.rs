@@ -26,6 +26,7 @@ mod starter;
 
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::time::Duration;
 
 use init::{Place, Slots};
 use plan::step::{ParentStep, Slot};
@@ -70,6 +71,9 @@ pub struct Given {
     /// The network namespace, if the caller has started its creation.
     pub network: Option<Network>,
 }
+
+/// The time that a killed init has to exit.
+const DYING: Duration = Duration::from_secs(10);
 
 /// Returns a duplicate of the connection to the console socket, if a step of the plan made this connection.
 #[cold]
@@ -136,7 +140,10 @@ pub fn launch<'a>(
         (result, child) => {
             if let Some(child) = child {
                 let _ = sys::signal::send(child.pidfd.as_fd(), 9);
-                let _ = wait(&child.pidfd);
+                // An init whose PID namespace has a process that a template does not reap does not exit.
+                if sys::pidfd::wait_for_exit(&child.pidfd, DYING) {
+                    let _ = wait(&child.pidfd);
+                }
             }
             let missing = sys::Error::new("launch", "plan without a clone", sys::Errno::CHILD);
             let error = result.err().unwrap_or(Error::Parent(missing));

@@ -1,7 +1,8 @@
 //! The sender of a message on a Unix socket, as the kernel names it (unix(7), SCM_PIDFD; Linux 6.5).
 //!
 //! A pid in a message could be a lie, or belong to another process by the time it is read. A pidfd that the kernel
-//! attaches to the message is neither.
+//! attaches to the message refers to one process for ever. Only a sender with CAP_SYS_ADMIN over its PID namespace may
+//! choose another process there (SCM_CREDENTIALS).
 
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -18,7 +19,10 @@ const MSG_DONTWAIT: usize = 0x40;
 /// # Errors
 /// ENOPROTOOPT before Linux 6.5.
 pub fn name_senders(socket: impl AsFd) -> Result<(), Errno> {
-    let on = 1i32;
+    set(socket, SO_PASSPIDFD, 1)
+}
+
+fn set(socket: impl AsFd, option: usize, value: i32) -> Result<(), Errno> {
     // SAFETY: the option's value is four bytes, as the last argument says.
     unsafe {
         crate::raw::call(
@@ -26,13 +30,20 @@ pub fn name_senders(socket: impl AsFd) -> Result<(), Errno> {
             [
                 socket.as_fd().as_raw_fd() as usize,
                 SOL_SOCKET as usize,
-                SO_PASSPIDFD,
-                (&raw const on).addr(),
+                option,
+                (&raw const value).addr(),
                 4,
             ],
         )
     }
     .map(drop)
+}
+
+/// Makes the kernel refuse messages with descriptors to this socket (SO_PASSRIGHTS, Linux 6.16). Best effort: on older
+/// kernels, [`receive`] closes such descriptors.
+pub fn refuse_descriptors(socket: impl AsFd) {
+    const SO_PASSRIGHTS: usize = 83;
+    let _ = set(socket, SO_PASSRIGHTS, 0);
 }
 
 #[repr(C)]

@@ -22,10 +22,11 @@ fn forked(bed: &Bed) {
     let template = bundle(bed, PROGRAM).make();
     let dir = template.bundle.to_string_lossy().into_owned();
     let of_root = |args: &[&str]| bed.call_bare(&[&["--root", &root], args].concat()).run();
-    of_root(&["template", "create", "--bundle", &dir, &template.id]).ok();
+    let flags = ["--for", "engine=shim", "--bundle", &dir];
+    of_root(&[&["template", "create"], &flags[..], &[&template.id]].concat()).ok();
     let made = |code: &str| {
         other(&template, |config| {
-            config["annotations"] = json!({ "run.dayfly.template": template.id });
+            config["annotations"] = json!({ "run.dayfly.template": template.id, "engine": "shim" });
             config["process"]["args"] = json!(["/usr/bin/python3", "-B", "/app.py", code]);
         })
     };

@@ -82,6 +82,18 @@ fn templates_that_fail(bed: &Bed) {
             ),
             ("_Child._begin_session = lambda self: os._exit(1)", "is executed instead"),
             ("_Child._take = lambda self: 1 / 0", "refused: ZeroDivisionError"),
+            // No errno, and an escape sequence for the terminal.
+            (
+                "_Template._start = lambda self, request: _send_failure(request.connection, \
+                 _Failure(-70000, 'a\\x1b[2Jb\\nc')) or False",
+                "refused: a?[2Jb?c: input/output error",
+            ),
+            // Another process than the sender: the container's init.
+            (
+                "_Child._send = staticmethod(lambda message, connection: connection.sendmsg([message], \
+                 [(socket.SOL_SOCKET, 2, struct.pack('=3i', 1, 0, 0))]))",
+                "has an unknown child",
+            ),
             ("_Child._confine = lambda self: self._send(b'B', self.connection)", "unknown answer"),
         ],
     );
@@ -138,9 +150,13 @@ fn more_than_was_asked_for(bed: &Bed) {
     first.delete_force().ok();
     let host = Host::look();
     for change in [
-        // An answer with descriptors.
-        "_Child._send = staticmethod(lambda message, connection: socket.send_fds(connection, [message], \
-         [0, 1, 2] * 20, socket.MSG_NOSIGNAL))",
+        // An answer with descriptors, which Linux 6.16 refuses to deliver.
+        "def send(message, connection):
+        try:
+            socket.send_fds(connection, [message], [0, 1, 2] * 20, socket.MSG_NOSIGNAL)
+        except PermissionError:
+            connection.send(message)
+    _Child._send = staticmethod(send)",
         // Another process that goes on in the container's PID namespace.
         "def confine(self, own=_Child._confine):
         if not self.template.is_original():

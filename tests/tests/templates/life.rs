@@ -1,6 +1,6 @@
 //! The commands on a container that a template has forked, and the life of the template.
 
-use super::{PROGRAM, bundle, call, children, fork, lacking, other, template};
+use super::{LIBRARY, PROGRAM, bundle, call, children, fork, lacking, other, template};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
@@ -20,6 +20,7 @@ const CASES: &[Case] = &[
     case!(outlives_its_template).needs(lacking).unlike_runc(),
     case!(outlives_a_killed_program).needs(lacking).unlike_runc(),
     case!(removed_by_force).needs(lacking).unlike_runc(),
+    case!(a_start_that_is_deleted_stays_away).needs(lacking).unlike_runc(),
     case!(a_killed_start_leaves_nothing).needs(lacking).unlike_runc(),
     case!(a_hundred_at_once).needs(lacking).unlike_runc().alone(),
 ];
@@ -165,6 +166,25 @@ fn removed_by_force(bed: &Bed) {
     c.wait_status("stopped");
     c.delete().ok();
     template.assert_gone("the template");
+}
+
+/// `delete --force` of a container whose program is still being forked: it is not made again.
+fn a_start_that_is_deleted_stays_away(bed: &Bed) {
+    let bundle = bundle(bed, PROGRAM);
+    let library = format!(
+        "{LIBRARY}\n\nif _VARIABLE in os.environ:\n    _Child._begin_session = lambda self: time.sleep(3)\n"
+    );
+    std::fs::write(bundle.rootfs().join("dayfly_template.py"), library).expect("write library");
+    let template = template(bundle);
+    let (run, id) = call(&template, &[], SLEEP);
+    let run = run.spawn();
+    let record = bed.root().join(&id).join("record");
+    wait::until_true("init", || std::fs::metadata(&record).is_ok_and(|file| file.len() > 0));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    bed.call(&["delete", "--force", &id]).run().ok();
+    let outcome = run.wait();
+    assert!(outcome.code() != 0, "{outcome}");
+    assert!(!bed.root().join(&id).exists());
 }
 
 /// A start that is killed at any point leaves what `delete --force` removes, and the template goes on.

@@ -9,7 +9,7 @@ use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
 
 use super::{create, is_json, print};
 use crate::definition::NAME;
-use crate::definition::templates::{KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
+use crate::definition::templates::{FOR, KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
 use crate::failure::Failure;
 use crate::format::{json, table};
 use crate::invocation::Invocation;
@@ -36,7 +36,7 @@ fn make(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
     let store = invocation.store()?;
     let options = RunOptions {
         create: CreateOptions {
-            template: Some(TemplateUse::Become),
+            template: Some(TemplateUse::Become { allowed: invocation.values.text(&FOR) }),
             ..create::options(invocation, name)?
         },
         detach: true,

@@ -12,6 +12,12 @@ pub static READY_WITHIN: Opt = Opt::new(
     "TIME",
     "create: end the template if it does not wait for requests after this time (default: 60s)",
 );
+/// The containers that may name the template by an annotation.
+pub static FOR: Opt = Opt::text(
+    "for",
+    "KEY=VALUE",
+    "create: containers with this annotation may name the template by the annotation run.dayfly.template; without it, only --template can",
+);
 /// Kills the containers that a template has forked.
 pub static KILL_CHILDREN: Opt =
     Opt::flag("force", "rm: kill the containers that the template has forked, too").short('f');
@@ -31,15 +37,16 @@ dayfly_template.py for Python; an ordinary start of the program is not affected.
 \"template create NAME\" makes a template from a bundle, whose config.json needs
 new user, PID and mount namespaces, and returns when it waits for requests. \"run
 --template NAME\" and \"create --template NAME\" use it, and so do engines for
-containers with the annotation run.dayfly.template. The container has
-namespaces, cgroup, root filesystem, user, capabilities and seccomp filter of
-its own, as ever. Ids must be mapped as the template's are. If the template is
-gone or does not suit the container, the program is executed, with a warning.
+containers with the annotation run.dayfly.template, if --for allows it. The
+container has namespaces, cgroup, root filesystem, user, capabilities and
+seccomp filter of its own, as ever. Ids must be mapped as the template's are. If
+the template is gone or does not suit the container, the program is executed,
+with a warning.
 
 \"template ls\" lists templates. \"template rm NAME\" ends a template; containers
 that it has forked go on. A template and its containers share address-space
 layout and secrets of the warm-up: use one template per tenant.",
-    options: &[&BUNDLE, &CONFIG, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE],
+    options: &[&BUNDLE, &CONFIG, &FOR, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE],
     arguments: &[Argument::new("ACTION"), Argument::new("NAME").optional()],
     examples: &[
         Example {

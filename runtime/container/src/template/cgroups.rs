@@ -32,7 +32,8 @@ pub(super) fn of_template(configured: Option<&str>, name: &str) -> String {
 /// in the usual place.
 pub(super) fn of_child(template: &Location, id: &str) -> Option<String> {
     let path = template.unified.as_ref().or(template.legacy.first().map(|legacy| &legacy.place));
-    let above = path?.path().strip_suffix(PROGRAM).filter(|_| template.unit.is_none())?;
+    let is_usual = template.unit.is_none() && id != PROGRAM;
+    let above = path?.path().strip_suffix(PROGRAM).filter(|_| is_usual)?;
     Some(format!("{above}{id}"))
 }
 

@@ -1,8 +1,9 @@
 //! A container that becomes a template.
 
 use alloc::format;
+use alloc::string::ToString;
 
-use plan::{Beginning, Request};
+use plan::{Beginning, Caller, Request};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -10,7 +11,7 @@ use rustix::net::{
 use spec::{NamespaceKind, Spec};
 use sys::Context;
 
-use super::{REQUESTS, VARIABLE, cgroups, find};
+use super::{FOR, REQUESTS, VARIABLE, cgroups, find};
 use crate::directory::path_in;
 use crate::{CgroupDriver, CreateOptions, Error};
 
@@ -23,7 +24,14 @@ const BACKLOG: i32 = 128;
 ///
 /// # Errors
 /// If the configuration lacks a namespace that a template needs, or asks for a terminal.
-pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
+pub(crate) fn prepare(
+    spec: &mut Spec<'_>,
+    options: &CreateOptions<'_>,
+    allowed: Option<&str>,
+) -> Result<(), Error> {
+    if Caller::probe(None).is_confined() {
+        return Err(Error::text("a template can be made only by root of the host"));
+    }
     if let Some(lack) = find::lack() {
         return Err(Error::text(format!("a template {lack}")));
     }
@@ -37,6 +45,9 @@ pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Resul
             return Err(lacks(name));
         }
     }
+    if let Some(reason) = find::maps_root(linux) {
+        return Err(Error::text(format!("a template {reason}")));
+    }
     linux.seccomp = None;
     linux.cgroups_path = match options.cgroup_driver {
         CgroupDriver::Cgroupfs => {
@@ -48,6 +59,12 @@ pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Resul
     };
     // With the mount option nsdelegate, a process cannot fork into a cgroup outside its cgroup namespace.
     linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::Cgroup);
+    if let Some(allowed) = allowed {
+        if !allowed.contains('=') {
+            return Err(Error::text("--for: must be KEY=VALUE, an annotation of containers"));
+        }
+        spec.annotations.insert(FOR.into(), allowed.to_string().into());
+    }
     let Some(process) = &mut spec.process else { return Ok(()) };
     if process.terminal {
         return Err(Error::text("a template has no terminal: set process.terminal to false"));
@@ -56,8 +73,12 @@ pub(crate) fn prepare(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Resul
     process.user.gid = 0;
     process.user.additional_gids.clear();
     process.no_new_privileges = false;
-    process.apparmor_profile = None;
-    process.selinux_label = None;
+    let labels = [&process.apparmor_profile, &process.selinux_label];
+    if labels.iter().any(|label| label.as_ref().is_some_and(|label| !label.is_empty())) {
+        return Err(Error::text(
+            "a template has neither an AppArmor profile nor an SELinux label: remove them from process",
+        ));
+    }
     process.capabilities = None;
     Ok(())
 }

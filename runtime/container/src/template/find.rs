@@ -18,9 +18,9 @@ use rustix::process::Pid;
 use spec::{IdMapping, Linux, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::wait::{Deadline, ready};
 
-use super::{FORKED, PROTOCOL, REQUESTS, Refusal, cgroups};
+use super::{FOR, FORKED, PROTOCOL, REQUESTS, Refusal, cgroups};
 use crate::directory::path_in;
-use crate::{CgroupDriver, Container, Store, identity};
+use crate::{CgroupDriver, Container, Store};
 
 /// The first version that tells the status of a process that another one has reaped (`sys::exit_info`).
 const NEEDED: (u32, u32) = (6, 15);
@@ -31,10 +31,10 @@ pub(crate) struct Template {
     pub name: String,
     pub connection: OwnedFd,
     /// Its user and PID namespaces, which the new container's are made in.
-    user: OwnedFd,
+    pub user: OwnedFd,
     pid: OwnedFd,
-    /// Its reaper.
-    reaper: OwnedFd,
+    /// Its directory in the state root.
+    directory: OwnedFd,
     /// Its bundle.
     bundle: String,
     /// Its cgroup, if dayfly manages the new container's, too.
@@ -49,6 +49,7 @@ impl Template {
         store: &Store,
         name: &str,
         spec: &Spec<'_>,
+        by: NamedBy,
         driver: CgroupDriver,
     ) -> Result<Self, Refusal> {
         if Caller::probe(None).is_confined() {
@@ -60,6 +61,9 @@ impl Template {
         let linux = spec.linux.as_deref().ok_or("needs a new user namespace for each container")?;
         suits(spec, linux)?;
         let container = store.container(name).map_err(|_| "does not exist")?;
+        if by == NamedBy::Annotation && !is_for(&container, spec) {
+            return Err("is not for this container (\"template create --for\")".into());
+        }
         let connection = reach(&container).map_err(|errno| match errno {
             Errno::NOENT => String::from("is a container, but no template"),
             Errno::CONNREFUSED => String::from("has ended"),
@@ -77,19 +81,20 @@ impl Template {
             connection,
             user: open("user")?,
             pid: open("pid")?,
-            reaper,
+            directory: container.directory,
             bundle: container.record.bundle,
             cgroup: container.record.cgroup.filter(|_| driver == CgroupDriver::Cgroupfs),
             root: cgroups::root_of(&linux.uid_mappings),
         };
         // If the template is still alive now, its pid has not been reused.
-        sys::signal::send(found.reaper.as_fd(), 0).map_err(|_| "has ended")?;
+        sys::signal::send(reaper.as_fd(), 0).map_err(|_| "has ended")?;
         Ok(found)
     }
 
-    /// Returns whether the reaper has exited, and with it all processes in the template's PID namespace.
+    /// Returns whether the template's program has ended. The reaper's exit would be no sign of that: it waits for the
+    /// processes in its PID namespace, also for an init that this command has not reaped.
     pub fn has_ended(&self) -> bool {
-        identity::has_exited(&self.reaper)
+        reach_in(&self.directory).is_err()
     }
 
     /// Puts the container into the template's user and PID namespaces: the user namespace is joined instead of created,
@@ -113,12 +118,36 @@ impl Template {
     }
 }
 
+/// Who has named a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The command line.
+    Option,
+    /// The container's configuration, which may come from a user who owns neither the host nor the template.
+    Annotation,
+}
+
+/// Returns whether a template was made for containers with one of this container's annotations.
+fn is_for(template: &Container, spec: &Spec<'_>) -> bool {
+    let mut own = template.record.annotations.iter();
+    let wanted = own.find(|(key, _)| key == FOR).and_then(|(_, value)| value.split_once('='));
+    wanted.is_some_and(|(key, value)| {
+        spec.annotations.get(key).is_some_and(|found| found.as_str() == value)
+    })
+}
+
 /// Connects to a template without waiting.
 pub(super) fn reach(container: &Container) -> Result<OwnedFd, Errno> {
+    reach_in(&container.directory)
+}
+
+fn reach_in(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    let path = path_in(container.directory.as_fd(), REQUESTS);
+    let path = path_in(directory.as_fd(), REQUESTS);
     connect(&socket, &SocketAddrUnix::new(path)?)?;
+    // The close of a descriptor that the template passes could take any time (SO_LINGER).
+    sys::sender::refuse_descriptors(&socket);
     Ok(socket)
 }
 
@@ -159,6 +188,14 @@ fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
             return Err(format!("needs a new {name} namespace for each container"));
         }
     }
+    if let Some(reason) = maps_root(linux) {
+        return Err(reason.into());
+    }
+    // A hook in the container's PID namespace is dumpable after its exec, so the template could trace it; before
+    // pivot_root(2), its root is the host's.
+    if !spec.hooks.create_container.is_empty() || !spec.hooks.start_container.is_empty() {
+        return Err("cannot fork a program with hooks inside the container".into());
+    }
     let Some(process) = &spec.process else { return Ok(()) };
     let unsuitable = [
         (process.terminal, "a terminal"),
@@ -184,6 +221,14 @@ fn has_admin(process: &Process<'_>) -> bool {
     let Some(sets) = &process.capabilities else { return process.user.uid == 0 };
     let mut all = sets.bounding.iter().chain(&sets.permitted).chain(&sets.effective);
     all.any(|name| name.as_str() == "CAP_SYS_ADMIN")
+}
+
+/// Returns a reason if the host's root is among the mapped ids: as that user, a template could write files of the host
+/// once it has removed the mounts that protect them, which its user namespace owns.
+pub(super) fn maps_root(linux: &Linux<'_>) -> Option<&'static str> {
+    let mut all = linux.uid_mappings.iter().chain(&linux.gid_mappings);
+    let is_root = |mapping: &IdMapping| mapping.host_id == 0 && mapping.size > 0;
+    all.any(is_root).then_some("needs ids that do not include the host's root")
 }
 
 /// Returns what the kernel lacks for templates, if anything.

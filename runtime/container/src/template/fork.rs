@@ -22,6 +22,7 @@ use cgroup::Cgroup;
 use plan::Plan;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -33,8 +34,8 @@ use sys::wait::{Deadline, ready};
 
 use super::body::{Body, sealed};
 use super::find::open_namespace;
-use super::{PROTOCOL, Refusal, Template, cgroups, verify};
-use crate::Trace;
+use super::{PROTOCOL, Refusal, Template, cgroups, printable, verify};
+use crate::{Trace, identity};
 use trace::Phase;
 
 /// The time within which a template and its child must have done their part once init is ready.
@@ -79,6 +80,12 @@ impl<'a> Fork<'a> {
             .context("socketpair", "stand-in")?;
         sys::sender::name_senders(&template.connection).context("setsockopt", "SO_PASSPIDFD")?;
         Ok((Self { template, socket, init: None, child: None }, of_init))
+    }
+
+    /// Returns whether init has exited, or is about to: it waits for the other processes of its PID namespace.
+    pub fn has_lost_init(&self) -> bool {
+        let lost = |(pid, init): &(Pid, OwnedFd)| identity::has_exited(init) || verify::ends(*pid);
+        self.init.as_ref().is_some_and(lost)
     }
 
     /// Asks the template to fork, once init exists, and describes the program.
@@ -136,7 +143,7 @@ impl<'a> Fork<'a> {
 
     /// Lets the child into the container, once init is ready, and verifies that the child is as described. Returns its
     /// pidfd. If this fails, the child is killed.
-    pub fn complete(mut self, plan: &Plan, trace: &Trace) -> Result<OwnedFd, Refusal> {
+    pub fn complete(&mut self, plan: &Plan, trace: &Trace) -> Result<OwnedFd, Refusal> {
         let result = self.try_complete(plan, trace);
         if let (Err(_), Some(child)) = (&result, &self.child) {
             let _ = sys::signal::send(child.as_fd(), 9);
@@ -156,6 +163,10 @@ impl<'a> Fork<'a> {
             answer.map_err(|error| error.to_string())?
         };
         let born = await_answer("await fork", b'B')?;
+        // A sender with capabilities in its PID namespace may name another process there, even init.
+        if verify::pid_of(&born)? == *init {
+            return Err("has an unknown child".into());
+        }
         self.child = Some(born);
         let admit = || self.admit(*init, init_pidfd);
         if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
@@ -190,7 +201,9 @@ impl<'a> Fork<'a> {
         for (kind, name) in KINDS {
             if child.is_none_or(|child| !verify::shares(init, child, name)) {
                 message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
-                namespaces.push(open_namespace(init, name).context("open namespace", name)?);
+                let namespace = open_namespace(init, name).context("open namespace", name)?;
+                self.check_owner(&namespace).context("pass namespace", name)?;
+                namespaces.push(namespace);
             }
         }
         // Init has replaced streams of the host that the container must not get (`own_standard_streams`).
@@ -201,6 +214,18 @@ impl<'a> Fork<'a> {
         let fds: Vec<BorrowedFd<'_>> = streams.iter().chain(&namespaces).map(AsFd::as_fd).collect();
         sys::fdpass::send_all(&self.template.connection, &message, &fds)
             .context("send", "namespaces")
+    }
+}
+
+impl Fork<'_> {
+    /// Checks that a namespace belongs to the template's user namespace: it may not get one of the host.
+    fn check_owner(&self, namespace: &OwnedFd) -> Result<(), Errno> {
+        let number = |fd: &OwnedFd| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
+        let owner = sys::nsfs::owner(namespace.as_fd())?;
+        match number(&owner)? == number(&self.template.user)? {
+            true => Ok(()),
+            false => Err(Errno::PERM),
+        }
     }
 }
 
@@ -247,8 +272,12 @@ fn answer(template: &Template, deadline: Deadline, kind: u8) -> Result<OwnedFd, 
         [only] if *only == kind => sender.ok_or_else(|| "has an unknown child".into()),
         [] => Err("ended before it had forked the program".into()),
         [b'E', a, b, c, d, text @ ..] => {
-            let errno = Errno::from_raw_os_error(i32::from_le_bytes([*a, *b, *c, *d]));
-            let text = String::from_utf8_lossy(text);
+            let number = i32::from_le_bytes([*a, *b, *c, *d]);
+            let errno = match number {
+                1..4096 => Errno::from_raw_os_error(number),
+                _ => Errno::IO,
+            };
+            let text = printable(&String::from_utf8_lossy(text));
             Err(format!("refused: {text}: {}", sys::errno::describe(errno)))
         }
         _ => Err("sent an unknown answer".into()),

@@ -82,7 +82,10 @@ impl Store {
             Error::NotFound(_) => no_template(name),
             error => error,
         })?;
-        Ok(container.record.bundle)
+        match container.is_template() {
+            true => Ok(container.record.bundle),
+            false => Err(Error::Text(format!("{name} is a container, but no template"))),
+        }
     }
 
     /// Waits until a new template serves requests. Removes the template if it does not within `time`.
@@ -152,8 +155,9 @@ impl Container {
     fn end_program(&self) {
         let Some((reaper, _)) = self.init() else { return };
         let cgroup = self.record.cgroup.as_ref().and_then(|at| Cgroup::open(at).ok());
-        let pids = cgroup.and_then(|cgroup| cgroup.pids().ok());
-        for pid in pids.unwrap_or_else(|| children(reaper)) {
+        let pids = cgroup.and_then(|cgroup| cgroup.pids().ok()).unwrap_or_default();
+        // The program may have left its cgroup.
+        for pid in pids.into_iter().chain(program_of(reaper)) {
             if let Ok(pidfd) =
                 rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
                 && pid != reaper
@@ -165,12 +169,21 @@ impl Container {
     }
 }
 
-/// Returns the children of a process (proc_pid_task_children(5)).
-fn children(parent: Pid) -> Vec<Pid> {
-    let parent = parent.as_raw_nonzero();
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let text = sys::fs::read_text(path.as_str()).unwrap_or_default();
-    text.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+/// Returns the program of a template: the first child of its reaper (proc_pid_task_children(5)), if its pid in the PID
+/// namespace is the program's. After the program's end, forked programs of containers are the reaper's children.
+fn program_of(reaper: Pid) -> Option<Pid> {
+    let reaper = reaper.as_raw_nonzero();
+    let read = |path: String| sys::fs::read_text(path.as_str()).unwrap_or_default();
+    let children = read(format!("/proc/{reaper}/task/{reaper}/children"));
+    let first = children.split_whitespace().next()?;
+    let status = read(format!("/proc/{first}/status"));
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let own: Vec<&str> = pids.split_whitespace().collect();
+    let reapers = read(format!("/proc/{reaper}/status"));
+    let depth = reapers.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    // A forked program is one PID namespace deeper.
+    let is_program = own.len() == depth.split_whitespace().count();
+    is_program.then(|| Pid::from_raw(first.parse().ok()?)).flatten()
 }
 
 fn no_template(name: &str) -> Error {

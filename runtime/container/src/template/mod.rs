@@ -26,7 +26,7 @@ use crate::Warn;
 
 pub(crate) use cgroups::{grant, tidy};
 pub(crate) use create::{Requests, prepare};
-pub(crate) use find::Template;
+pub(crate) use find::{NamedBy, Template};
 pub(crate) use fork::Fork;
 pub use list::{Entry, Rest};
 
@@ -34,6 +34,8 @@ pub use list::{Entry, Rest};
 pub const ANNOTATION: &str = "run.dayfly.template";
 /// The annotation by which dayfly marks a container whose program a template has forked: the template's name.
 pub(crate) const FORKED: &str = "run.dayfly.forked-by";
+/// The annotation of a template that says for which containers it is: `KEY=VALUE` of another annotation.
+const FOR: &str = "run.dayfly.template-for";
 /// The socket in a template's directory on which its program listens.
 pub(crate) const REQUESTS: &str = "requests";
 /// The environment variable that tells a program the number of that socket.
@@ -45,7 +47,11 @@ const PROTOCOL: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplateUse<'a> {
     /// The container becomes a template.
-    Become,
+    Become {
+        /// `KEY=VALUE`: an annotation of containers that may name this template by an annotation. If `None`, only the
+        /// command line can name it.
+        allowed: Option<&'a str>,
+    },
     /// A template forks the container's program.
     From {
         /// The template's name.
@@ -62,7 +68,12 @@ pub enum TemplateUse<'a> {
 
 /// Tells that the program is executed, because the template cannot fork it.
 pub(crate) fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
-    (warn.1)(&format!("template {name} {reason}: the program is executed instead"));
+    (warn.1)(&format!("template {} {reason}: the program is executed instead", printable(name)));
+}
+
+/// Returns a text from a tenant without control characters, for a line on a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 /// The reason why a template does not fork the program; a sentence without its subject.

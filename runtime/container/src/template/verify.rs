@@ -80,6 +80,15 @@ pub(super) fn match_limits(init: Pid, child: Pid) -> Result<(), Refusal> {
     sched_setaffinity(Some(child), &cpus).map_err(|errno| failed("affinity", errno))
 }
 
+/// Returns whether a process is exiting, or has a SIGKILL pending.
+pub(super) fn ends(pid: Pid) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    let status = read(pid, "status");
+    let pending = value(&status, "ShdPnd").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    // An exiting process has no memory any more.
+    value(&status, "VmSize").is_none() || pending.is_none_or(|mask| mask & SIGKILL != 0)
+}
+
 /// What the child of a template must be like: what init is like.
 pub(super) struct Model {
     init: Pid,

@@ -86,6 +86,9 @@ pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
     // With a umask of 0, modes given to mkdir(2) and mknod(2) apply unchanged. The step `SetUmask` sets the program's
     // umask later.
     rustix::process::umask(Mode::empty());
+    if job.slots.get(Slot::STAND_IN).is_some() {
+        stand_in::hide_arguments();
+    }
     let done = job.intermediate.map_or(0, |intermediate| intermediate.steps);
     let mut init = Init::new(job, Some(channel));
     if init.catch_up(job) {

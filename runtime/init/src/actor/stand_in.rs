@@ -60,6 +60,12 @@ impl Init<'_> {
     }
 }
 
+/// Overwrites the arguments of the command, which a template can read while init makes the container.
+pub(super) fn hide_arguments() {
+    // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and reads no arguments.
+    unsafe { sys::start::set_title(b"dayfly: init of a forked program") };
+}
+
 /// Leaves nothing of the command visible: closes all descriptors but these, and replaces the arguments by this text.
 fn keep_only(kept: &[&OwnedFd; 2], title: &[u8]) -> Result<(), Errno> {
     // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and does not return.

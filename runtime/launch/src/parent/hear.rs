@@ -4,17 +4,23 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::ffi::CStr;
 
+use core::time::Duration;
 use init::hooks;
 use plan::step::InitStep;
 use plan::{CgroupPlan, Labelled, Plan, purpose};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use sys::Context;
+use sys::wait::{Deadline, ready};
 
 use super::{Parent, no_child};
 use crate::Error;
 use crate::error::words;
 use init::channel::{self, Message, Word};
+
+/// The time in which an init that a template could stop sends its next message.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 impl Parent<'_> {
     pub(super) fn say(&self, word: Word) -> Result<(), Error> {
@@ -39,12 +45,31 @@ impl Parent<'_> {
 
     pub(super) fn await_message(&self, expected: &Message) -> Result<(), Error> {
         let channel = self.channel.as_ref().ok_or_else(no_child)?;
+        let in_template = self.plan.init.iter().any(|step| matches!(step, InitStep::StandIn));
+        if in_template {
+            self.await_one_in_a_template(channel)?;
+        }
         await_message(self.plan, channel, expected, || self.death())
+    }
+
+    /// Waits for a message from an init that a template could stop: it is root of init's user namespace.
+    fn await_one_in_a_template(&self, channel: &OwnedFd) -> Result<(), Error> {
+        let mut fds = [PollFd::new(channel, PollFlags::IN)];
+        match ready(&mut fds, Deadline::after(LONGEST_SILENCE))? {
+            true => Ok(()),
+            false => {
+                Err(sys::Error::new("read", "init (stopped by its template?)", Errno::TIMEDOUT)
+                    .into())
+            }
+        }
     }
 
     /// Returns the error for an init that exited without reporting a failure.
     pub(super) fn death(&self) -> Error {
-        let status = self.child.as_ref().and_then(|child| hooks::wait(&child.pidfd).ok());
+        let exits =
+            |child: &&sys::clone::Child| sys::pidfd::wait_for_exit(&child.pidfd, LONGEST_SILENCE);
+        let child = self.child.as_ref().filter(exits);
+        let status = child.and_then(|child| hooks::wait(&child.pidfd).ok());
         Error::death(status.and_then(|status| status.terminating_signal()))
     }
 }
