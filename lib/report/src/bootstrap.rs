@@ -4,7 +4,7 @@
 //! The random number generator has a fixed seed, so that the same samples give the same report.
 
 use crate::random::Random;
-use crate::statistics::{lower_quartile, median, quantile};
+use crate::statistics::{lower_quartile, median, percentile_99, quantile};
 use serde::Serialize;
 
 /// The number of resamples.
@@ -68,6 +68,13 @@ pub fn middle(samples: &[f64]) -> Option<Estimate> {
     estimate(samples, samples, Pairing::Paired, median, |middle, _| middle)
 }
 
+/// Returns the 99th percentile of `samples`. Returns `None` if there are too few samples. The interval cannot exceed the
+/// largest sample, so it is too narrow if there are fewer than some hundred samples.
+#[must_use]
+pub fn p99(samples: &[f64]) -> Option<Estimate> {
+    estimate(samples, samples, Pairing::Paired, percentile_99, |high, _| high)
+}
+
 fn estimate(
     these: &[f64],
     those: &[f64],
@@ -116,6 +123,16 @@ mod tests {
         assert!(middle.low > 35.0 && middle.low < 51.0, "{middle:?}");
         assert!(middle.high > 51.0 && middle.high < 67.0, "{middle:?}");
         assert_eq!(super::middle(&samples[..5]), None);
+    }
+
+    #[test]
+    fn the_99th_percentile_lies_in_its_interval() {
+        let samples: Vec<f64> = (1..=1001).map(f64::from).collect();
+        let high = p99(&samples).expect("enough");
+        assert_eq!(high.value, 991.0);
+        assert!(high.low > 975.0 && high.low < 991.0, "{high:?}");
+        assert!(high.high > 991.0 && high.high <= 1001.0, "{high:?}");
+        assert_eq!(p99(&samples[..5]), None);
     }
 
     /// Draws a number around `mean` from an approximately normal distribution, as the sum of twelve uniform numbers.

@@ -69,6 +69,13 @@ pub fn lower_quartile(samples: &mut [f64]) -> f64 {
     quantile(samples, 0.25)
 }
 
+/// Returns the 99th percentile of `samples`, or NaN if `samples` is empty. Reorders `samples`.
+#[must_use]
+pub fn percentile_99(samples: &mut [f64]) -> f64 {
+    samples.sort_unstable_by(f64::total_cmp);
+    quantile(samples, 0.99)
+}
+
 /// Returns the `q` quantile of sorted samples, by linear interpolation between neighbours (type 7 of Hyndman and Fan),
 /// or NaN if there are no samples.
 #[must_use]
