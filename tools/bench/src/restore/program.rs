@@ -131,6 +131,7 @@ impl Program {
                 add_mount(config, &source, directory, &["bind", "ro"]);
             }
         }
+        leave_out_cgroups(config);
     }
 }
 
@@ -138,6 +139,16 @@ impl Program {
 pub(super) fn settle_shell(config: &mut Value, out: &Path) {
     config["process"]["args"] = shell(&format!("echo >{OUT}/{READY}; exec sleep 100000"));
     add_mount(config, out, OUT, &["bind"]);
+    leave_out_cgroups(config);
+}
+
+/// Removes the mount of cgroups from a container in a user namespace: criu 4.2 may not mount them there.
+fn leave_out_cgroups(config: &mut Value) {
+    if config["linux"]["uidMappings"].is_array()
+        && let Some(mounts) = config["mounts"].as_array_mut()
+    {
+        mounts.retain(|mount| mount["type"] != "cgroup");
+    }
 }
 
 /// Returns a command line for the shell. The standard streams are opened in the container's own

@@ -9,6 +9,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -25,9 +26,12 @@ impl Reports {
     /// Makes the directory.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// Those of mkdir(2) and chmod(2).
     pub(super) fn make(directory: PathBuf) -> Result<Self, Error> {
         fs::create_dir(&directory).map_err(Error::at("make", &directory))?;
+        // Root of a user namespace is another user here.
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))
+            .map_err(Error::at("chmod", &directory))?;
         Ok(Self { directory })
     }
 
