@@ -1,5 +1,7 @@
 //! `dayfly bench`: what interrupted and killed experiments leave behind on the host, and the report.
 
+pub mod templates;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
@@ -395,7 +397,8 @@ fn report_goes_on(bed: &Bed) {
 /// Returns the JSON output of `bench`.
 fn measured(bed: &Bed, words: &[&str]) -> Value {
     let call = bed.call_bare(&[&["bench"][..], words, &["--json"]].concat());
-    let outcome = call.env("TMPDIR", bed.dir.to_str().expect("path")).run().ok();
+    let call = call.env("TMPDIR", bed.dir.to_str().expect("path"));
+    let outcome = call.within(Duration::from_secs(120)).run().ok();
     serde_json::from_str(&outcome.stdout).expect("JSON")
 }
 

@@ -1,6 +1,7 @@
 //! One container of one runtime, and the commands that are timed.
 
 mod detached;
+mod forked;
 mod saved;
 
 use crate::Error;
@@ -52,6 +53,8 @@ pub struct Container<'a> {
     /// The id of the container.
     pub id: String,
     bundle: PathBuf,
+    /// The template that forks the container's program, if any.
+    template: Option<String>,
     /// Whether a runtime was asked to make the container, and has not yet removed the container successfully.
     made: Cell<bool>,
     /// The pid of the container's program, from the container's creation until the program has been waited for.
@@ -93,6 +96,7 @@ impl<'a> Container<'a> {
             entrant,
             id,
             bundle,
+            template: None,
             made: Cell::new(false),
             pid: Cell::new(None),
             way: Cell::new(Way::Timed),
@@ -270,8 +274,9 @@ impl<'a> Container<'a> {
     #[must_use]
     pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
         let own = self.entrant.start_options.iter().map(AsRef::as_ref);
+        let template = self.template.iter().flat_map(|name| ["--template".as_ref(), name.as_ref()]);
         let bundle = ["--bundle".as_ref(), self.bundle.as_os_str(), self.id.as_ref()];
-        std::iter::once(step.as_ref()).chain(own).chain(bundle).collect()
+        std::iter::once(step.as_ref()).chain(own).chain(template).chain(bundle).collect()
     }
 
     fn call(&self, step: &'static str, arguments: &[&OsStr]) -> Result<Sample, Fault> {
@@ -291,6 +296,7 @@ impl<'a> Container<'a> {
             }
             way => weigh::weigh(&command, errors, way, FOLLOWED * deadline),
         });
+        let sample = sample.and_then(|sample| self.check_fork().map(|()| sample));
         sample.map_err(|failure| self.fault(step, failure))
     }
 

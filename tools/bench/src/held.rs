@@ -32,6 +32,16 @@ pub(crate) fn held(pids: &[i32]) -> Held {
     sum
 }
 
+/// Returns the processes in the PID namespace of the process `first`, including it; none if it has ended. Processes in
+/// namespaces inside this one are not among them.
+pub(crate) fn namespace(first: i32) -> Vec<i32> {
+    let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let Some(own) = of(first) else { return Vec::new() };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| of(*pid).as_ref() == Some(&own)).collect()
+}
+
 /// Returns the number that follows a field's name.
 fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -48,5 +58,12 @@ mod tests {
         assert!(one.private_kib > 0.0 && one.pss_kib > one.private_kib / 2.0, "{one:?}");
         assert!(one.threads >= 1.0 && one.descriptors >= 3.0, "{one:?}");
         assert_eq!(held(&[i32::MAX]), Held::default());
+    }
+
+    #[test]
+    fn this_process_is_in_its_namespace() {
+        let own = std::process::id().cast_signed();
+        assert!(namespace(own).contains(&own));
+        assert_eq!(namespace(i32::MAX), Vec::<i32>::new());
     }
 }

@@ -7,7 +7,7 @@
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`], `engine` | the bundle for all runtimes; root filesystems from layers |
-//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`templates`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
 //! | [`mod@scale`] | a simulation of larger nodes and clusters, from results of the other experiments |
@@ -47,6 +47,7 @@ pub mod options;
 pub mod pools;
 pub mod probe;
 pub mod process;
+mod python;
 pub mod race;
 pub mod report;
 pub mod restore;
@@ -60,6 +61,7 @@ pub mod spaced;
 pub mod staircase;
 pub mod stand;
 pub mod start;
+pub mod templates;
 pub mod trace;
 pub mod unshare;
 pub mod view;

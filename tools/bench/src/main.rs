@@ -9,7 +9,7 @@ use dayfly_bench::view::View;
 use dayfly_bench::{
     Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, kubernetes,
     layers, learned, leftover, lookups, memory, mounts, pools, restore, rootfs, runtime, scale,
-    session, shim, spaced, staircase, start, trace, unshare,
+    session, shim, spaced, staircase, start, templates, trace, unshare,
 };
 use report::interrupt::{self, Second};
 use std::fs;
@@ -119,6 +119,13 @@ fn execute(command: Command) -> Result<(), Error> {
             let options = options.settled();
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 restore::experiment(&options, stand, entrants)
+            })
+        }
+        Command::Templates(options) => {
+            let options = options.settled();
+            let entrants = templates::entrants(&own(&options.common)?, &options)?;
+            session::run(&options.common, entrants, |stand, entrants| {
+                templates::experiment(&options, stand, entrants)
             })
         }
         Command::Shim(options) => {

@@ -17,6 +17,7 @@ mod report;
 mod restore;
 mod scale;
 mod shim;
+mod templates;
 mod trace;
 
 pub use common::{Common, Forms, Timing};
@@ -28,6 +29,7 @@ pub use report::{FavorDynmods, Lookups, Report, Unshare};
 pub use restore::{Restore, Warmed};
 pub use scale::{Given, MOST_PODS, Scale};
 pub use shim::{Measured, Shim, ShimDaemon};
+pub use templates::{Provision, Question, Templates};
 pub use trace::{Kind, Output, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and evaluates the samples.
@@ -130,6 +132,12 @@ pub enum Command {
     /// container, restores the saved container, and starts a container with a shell. The last start
     /// shows for which warm-up times a restore is faster.
     Restore(Restore),
+    /// Compare containers whose program a template forks with cold, restored and warm containers
+    ///
+    /// The program is a Python function that imports 26 modules, and then answers requests. The time of an answer is
+    /// from before the command until the answer arrives; for a started container, from the request on. Only the first
+    /// runtime takes part, and it must be dayfly. Forks need Linux 6.15.
+    Templates(Templates),
     /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
     /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `program` | the programs |
 //! | `ready` | waits until a program is ready |
+//! | `saved` | a saved container |
 //! | `statistics` | criu's own statistics |
 //!
 //! Each runtime saves a container of each program once. In every round, each runtime starts such a
@@ -13,7 +14,11 @@
 
 mod program;
 mod ready;
+mod saved;
 mod statistics;
+
+pub(crate) use program::Program;
+pub(crate) use saved::Saved;
 
 use crate::Error;
 use crate::container::{Container, Fault};
@@ -24,17 +29,15 @@ use crate::results::{self, Row, compare};
 use crate::runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use program::Program;
 use proto::messages::criu_stats::RestoreStatistics;
 use ready::Reports;
 use report::Table;
 use report::interrupt;
 use serde::Serialize;
 use statistics::{Parts, Wait};
-use std::cell::RefCell;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -57,13 +60,7 @@ pub fn experiment(
     stand: &Stand,
     entrants: &mut [Entrant],
 ) -> Result<Outcome, Error> {
-    let criu = options.criu.clone().or_else(|| runtime::known("criu")).ok_or_else(|| {
-        Error::Unfit(
-            "no criu in $PATH: \"scripts/peers criu\" installs criu; --criu names another path"
-                .to_owned(),
-        )
-    })?;
-    find_criu(&criu, entrants)?;
+    find_criu(options.criu.as_deref(), entrants)?;
     let (mut series, mut parts, mut pays) = (Vec::new(), Vec::new(), Vec::new());
     let first = entrants.first().map_or_else(String::new, |entrant| entrant.name.clone());
     let mut missing = String::new();
@@ -102,9 +99,18 @@ pub fn experiment(
     })
 }
 
-/// Puts criu's directory first in the runtimes' PATH.
-fn find_criu(criu: &Path, entrants: &mut [Entrant]) -> Result<(), Error> {
-    let criu = fs::canonicalize(criu).map_err(Error::at("find criu", criu))?;
+/// Puts the directory of `criu`, or of the criu that is found, first in the runtimes' PATH.
+///
+/// # Errors
+/// There is no criu.
+pub(crate) fn find_criu(criu: Option<&Path>, entrants: &mut [Entrant]) -> Result<(), Error> {
+    let criu = criu.map(Path::to_owned).or_else(|| runtime::known("criu")).ok_or_else(|| {
+        Error::Unfit(
+            "no criu in $PATH: \"scripts/peers criu\" installs criu; --criu names another path"
+                .to_owned(),
+        )
+    })?;
+    let criu = fs::canonicalize(&criu).map_err(Error::at("find criu", &criu))?;
     let own = criu.parent().map(|parent| parent.to_string_lossy().into_owned());
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", own.unwrap_or_default());
@@ -149,6 +155,7 @@ fn measure(
             Ok(_) => saved.restore()?,
             Err(fault) => return Ok(Err(fault.to_string())),
         };
+        saved.container.discard();
         let bare = start(stand, &racers[at], None)?;
         let all = cold.and_then(|cold| Ok([cold, restored?, bare?]));
         Ok(all.map_err(|fault| fault.to_string()))
@@ -186,56 +193,6 @@ fn started<'a>(
     let learn = |end| container.started(end).map(drop);
     let sample = reports.time(&container, "run", stand.deadline, begin, learn)?;
     Ok((container, sample.map(|sample| (reports, sample))))
-}
-
-/// A saved container of a program.
-struct Saved<'a> {
-    container: Container<'a>,
-    reports: Reports,
-    images: PathBuf,
-    work: PathBuf,
-    deadline: Duration,
-    runtime: String,
-    statistics: RefCell<Vec<RestoreStatistics>>,
-}
-
-impl<'a> Saved<'a> {
-    /// Starts a container of the program, and saves the container as soon as the program is ready.
-    fn save(
-        stand: &'a Stand,
-        racer: &'a Entrant,
-        program: &Program,
-    ) -> Result<Result<Self, Fault>, Error> {
-        let (container, started) = started(stand, racer, Some(program))?;
-        let reports = match started {
-            Ok((reports, _)) => reports,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let (images, work) = (stand.new_directory(), stand.new_directory());
-        fs::create_dir(&work).map_err(Error::at("make", &work))?;
-        if let Err(fault) = container.checkpoint(&images) {
-            return Ok(Err(fault));
-        }
-        container.discard();
-        let (runtime, statistics) = (racer.name.clone(), RefCell::default());
-        let deadline = stand.deadline;
-        Ok(Ok(Self { container, reports, images, work, deadline, runtime, statistics }))
-    }
-
-    /// Restores the container, waits until its program is ready, and removes the container.
-    fn restore(&self) -> Result<Result<Sample, Fault>, Error> {
-        let begin = || self.container.begin_restore(&self.images, &self.work);
-        let learn = |end| self.container.restored(end);
-        let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn)?;
-        self.container.discard();
-        self.statistics.borrow_mut().extend(statistics::read(&self.work));
-        Ok(sample)
-    }
-
-    fn into_told(self) -> OfCriu {
-        let waits = statistics::waits(&self.work);
-        OfCriu { runtime: self.runtime, statistics: self.statistics.into_inner(), waits }
-    }
 }
 
 impl Program {

@@ -3,9 +3,10 @@
 use super::{Container, Fault};
 use crate::process::Failure;
 use rustix::process::Pid;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use sys::rusage::End;
 
 impl Container<'_> {
@@ -15,13 +16,41 @@ impl Container<'_> {
     /// # Errors
     /// The runtime can't be executed.
     pub fn begin_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Child, Fault> {
-        self.made.set(true);
         let file = self.pid_file();
+        let options = ["--detach".as_ref(), "--pid-file".as_ref(), file.as_os_str()];
+        self.spawn("run", self.run_with(&options, stdin, stdout))
+    }
+
+    /// Returns the command `run` in the foreground, to be started in a process group of its own. `stdin` and `stdout`
+    /// are those of the container's program. Call [`Self::gone`] when the command ends.
+    ///
+    /// # Errors
+    /// Those of creating a file.
+    pub fn attached_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Command, Fault> {
+        let mut command = self.run_with(&[], stdin, stdout);
+        let errors = File::create(self.errors());
+        command.stderr(errors.map_err(|error| self.fault("run", Failure::Spawn(error)))?);
+        command.process_group(0);
+        Ok(command)
+    }
+
+    /// Records the end of a `run` in the foreground, after which the container is gone.
+    ///
+    /// # Errors
+    /// The runtime's failure, or the program's exit status if it is not 0.
+    pub fn gone(&self, end: End) -> Result<(), Fault> {
+        self.check("run", end)?;
+        self.made.set(false);
+        Ok(())
+    }
+
+    fn run_with(&self, options: &[&OsStr], stdin: Stdio, stdout: Stdio) -> Command {
+        self.made.set(true);
         let mut arguments = self.with_bundle("run");
-        arguments.splice(1..1, ["--detach".as_ref(), "--pid-file".as_ref(), file.as_os_str()]);
+        arguments.splice(1..1, options.iter().copied());
         let mut command = self.command(&arguments);
         command.stdin(stdin).stdout(stdout);
-        self.spawn("run", command)
+        command
     }
 
     /// Returns the pid of the program started by a `run --detach` that ended with `end`.
@@ -69,11 +98,7 @@ impl Container<'_> {
         self.fault(step, failure)
     }
 
-    pub(super) fn spawn(
-        &self,
-        step: &'static str,
-        mut command: std::process::Command,
-    ) -> Result<Child, Fault> {
+    pub(super) fn spawn(&self, step: &'static str, mut command: Command) -> Result<Child, Fault> {
         let failed = |error| self.fault(step, Failure::Spawn(error));
         let errors = File::create(self.errors()).map_err(failed)?;
         command.stderr(errors).process_group(0).spawn().map_err(failed)
@@ -81,7 +106,7 @@ impl Container<'_> {
 
     pub(super) fn check(&self, step: &'static str, end: End) -> Result<(), Fault> {
         match end {
-            End::Exited(0) => Ok(()),
+            End::Exited(0) => self.check_fork().map_err(|failure| self.fault(step, failure)),
             end => Err(self.fault(step, Failure::Ended(end))),
         }
     }

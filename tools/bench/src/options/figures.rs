@@ -1,6 +1,6 @@
 //! The options of `first-use`, `staircase`, `learned`, `memory` and `bulk`.
 
-use super::{Common, Faas, Forms, Restore, Timing, some};
+use super::{Common, Faas, Forms, Restore, Templates, Timing, some};
 use crate::race::Operation;
 use clap::{Args, ValueEnum};
 use report::size;
@@ -153,4 +153,4 @@ macro_rules! settled {
         }
     )* };
 }
-settled!(Steps, Learned, Memory, Bulk, Faas, Restore);
+settled!(Steps, Learned, Memory, Bulk, Faas, Restore, Templates);

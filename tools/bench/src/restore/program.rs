@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::options::Warmed;
 use crate::process;
+use crate::python::{IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, mount_host};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +13,12 @@ use std::time::Duration;
 
 /// The directory in the container in which a program reports that it is ready.
 const OUT: &str = "/out";
-/// The directory in the container with the program's source.
-const SOURCE: &str = "/source";
 /// The file that reports that a program is ready, in [`OUT`].
 pub(super) const READY: &str = "ready";
 /// The time that the Java compiler may take.
 const COMPILER: Duration = Duration::from_secs(60);
 
 const PYTHON: &str = "\
-import argparse, asyncio, base64, concurrent.futures, csv, dataclasses, datetime, decimal, email.message
-import hashlib, html.parser, http.client, http.server, inspect, json, logging.config, multiprocessing
-import random, sqlite3, ssl, statistics, unittest, urllib.request, uuid, xml.etree.ElementTree
 import os, time
 while True:
     if not os.path.exists('/out/ready'):
@@ -66,7 +62,7 @@ public class Warm {
 
 /// A program, ready to be run in containers.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// The name of the program in reports.
     pub name: &'static str,
     /// The command. Its standard streams are not files of the host, because criu could not save
@@ -82,9 +78,9 @@ impl Program {
     /// # Errors
     /// The inner error is the reason why this host cannot run the program. The outer error is one of the harness
     /// itself.
-    pub(super) fn prepare(kind: Warmed, directory: &Path) -> Result<Result<Self, String>, Error> {
+    pub(crate) fn prepare(kind: Warmed, directory: &Path) -> Result<Result<Self, String>, Error> {
         let (name, executable, package) = match kind {
-            Warmed::Python => ("Python", "/usr/bin/python3", "python3"),
+            Warmed::Python => ("Python", INTERPRETER, "python3"),
             Warmed::Java => ("Java", "/usr/bin/java", "openjdk-17-jdk-headless"),
             Warmed::Node => ("Node.js", "/usr/bin/node", "nodejs"),
         };
@@ -99,7 +95,7 @@ impl Program {
         fs::create_dir(&source).map_err(Error::at("make", &source))?;
         let program = match kind {
             Warmed::Python => {
-                write("warm.py", PYTHON)?;
+                write("warm.py", &format!("{IMPORTS}{PYTHON}"))?;
                 format!("-B {SOURCE}/warm.py")
             }
             Warmed::Node => {
@@ -124,13 +120,8 @@ impl Program {
     /// Makes a container run this program, with the host's libraries, and report in the directory `out`.
     pub(super) fn settle(&self, config: &mut Value, out: &Path) {
         config["process"]["args"] = shell(&self.command);
-        add_mount(config, &self.source, SOURCE, &["bind", "ro"]);
+        mount_host(config, &self.source);
         add_mount(config, out, OUT, &["bind"]);
-        for directory in ["/usr", "/lib", "/lib64", "/etc"] {
-            if let Ok(source) = fs::canonicalize(directory) {
-                add_mount(config, &source, directory, &["bind", "ro"]);
-            }
-        }
         leave_out_cgroups(config);
     }
 }
@@ -155,16 +146,4 @@ fn leave_out_cgroups(config: &mut Value) {
 /// /dev, so that none of them is a file of the host.
 fn shell(command: &str) -> Value {
     json!(["/bin/sh", "-c", format!("exec </dev/null >/dev/null 2>&1; {command}")])
-}
-
-fn add_mount(config: &mut Value, source: &Path, destination: &str, options: &[&str]) {
-    let mount = json!({
-        "destination": destination,
-        "type": "bind",
-        "source": source,
-        "options": options,
-    });
-    if let Some(mounts) = config["mounts"].as_array_mut() {
-        mounts.push(mount);
-    }
 }

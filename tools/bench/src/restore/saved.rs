@@ -1,0 +1,80 @@
+//! A container that is saved once, and restored any number of times.
+
+use super::program::Program;
+use super::ready::Reports;
+use super::{OfCriu, started, statistics};
+use crate::Error;
+use crate::container::{Container, Fault};
+use crate::process::Sample;
+use crate::stand::{Entrant, Stand};
+use proto::messages::criu_stats::RestoreStatistics;
+use std::cell::RefCell;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A saved container of a program.
+pub(crate) struct Saved<'a> {
+    /// The container, which exists only after [`Self::restore`].
+    pub(crate) container: Container<'a>,
+    reports: Reports,
+    images: PathBuf,
+    work: PathBuf,
+    deadline: Duration,
+    runtime: String,
+    statistics: RefCell<Vec<RestoreStatistics>>,
+}
+
+impl<'a> Saved<'a> {
+    /// Starts a container of the program, and saves the container as soon as the program is ready.
+    ///
+    /// # Errors
+    /// Errors of the harness itself. The inner error is the runtime's.
+    pub(crate) fn save(
+        stand: &'a Stand,
+        racer: &'a Entrant,
+        program: &Program,
+    ) -> Result<Result<Self, Fault>, Error> {
+        let (container, started) = started(stand, racer, Some(program))?;
+        let reports = match started {
+            Ok((reports, _)) => reports,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let (images, work) = (stand.new_directory(), stand.new_directory());
+        fs::create_dir(&work).map_err(Error::at("make", &work))?;
+        if let Err(fault) = container.checkpoint(&images) {
+            return Ok(Err(fault));
+        }
+        container.discard();
+        let (runtime, statistics) = (racer.name.clone(), RefCell::default());
+        let deadline = stand.deadline;
+        Ok(Ok(Self { container, reports, images, work, deadline, runtime, statistics }))
+    }
+
+    /// Restores the container, and waits until its program is ready. The container stays.
+    ///
+    /// # Errors
+    /// Errors of the harness itself. The inner error is the runtime's.
+    pub(crate) fn restore(&self) -> Result<Result<Sample, Fault>, Error> {
+        let begin = || self.container.begin_restore(&self.images, &self.work);
+        let learn = |end| self.container.restored(end);
+        let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn)?;
+        self.statistics.borrow_mut().extend(statistics::read(&self.work));
+        Ok(sample)
+    }
+
+    /// Kills the restored program, and removes the container. Unlike [`Container::discard`], any thread may do this.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub(crate) fn end(&self) -> Result<(), Fault> {
+        self.container.kill()?;
+        self.container.exit()?;
+        self.container.delete().map(drop)
+    }
+
+    pub(super) fn into_told(self) -> OfCriu {
+        let waits = statistics::waits(&self.work);
+        OfCriu { runtime: self.runtime, statistics: self.statistics.into_inner(), waits }
+    }
+}
