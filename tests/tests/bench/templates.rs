@@ -1,4 +1,4 @@
-//! `dayfly bench templates`.
+//! `dayfly bench templates`, and the policy `template` of `dayfly bench faas`.
 
 use super::{bench, bench_and_criu, left, measured};
 use crate::templates;
@@ -13,6 +13,7 @@ dayfly_tests::subject!(Tools, CASES);
 const CASES: &[Case] = &[
     case!(ways_are_compared).needs(lacking).unlike_runc(),
     case!(restored_functions_answer).needs(bench_and_criu).unlike_runc(),
+    case!(functions_are_forked).needs(lacking).unlike_runc(),
 ];
 
 fn lacking() -> Result<(), String> {
@@ -90,5 +91,24 @@ fn restored_functions_answer(bed: &Bed) {
     assert_eq!(count(&result["bursts"][0]["latencies_us"]), Some(2));
     assert_eq!(result["memory"][0]["idle_pss_kib"], 0.0);
     assert!(result["memory"][0]["running_pss_kib"].as_f64() > Some(1000.0), "{result:#}");
+    nothing_left(bed);
+}
+
+/// Templates serve all invocations, and their time and memory are counted.
+fn functions_are_forked(bed: &Bed) {
+    let runtime = bed.runtime().to_str().expect("path");
+    let words = ["faas", "--runtime", runtime, "--policy", "keep-alive,template"];
+    let functions = ["--function", "a=200ms/0", "--function", "b=500ms/20ms", "--duration", "1s"];
+    let result = measured(bed, &[&words[..], &functions].concat());
+    assert_eq!(result["failures"], json!([]), "{result:#}");
+    for policy in ["keep-alive", "template"] {
+        let row = row(&result["rows"], "policy", policy);
+        assert_eq!((count(&row["latencies_us"]), &row["failed"]), (Some(7), &json!(0)), "{row}");
+    }
+    let forked = row(&result["rows"], "policy", "template");
+    assert_eq!(forked["started"], 7, "{forked}");
+    // Two templates for a second.
+    assert!(forked["container_s"].as_f64() > Some(2.0), "{forked}");
+    assert!(forked["memory_mib_s"].as_f64() > Some(2.0), "{forked}");
     nothing_left(bed);
 }

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `schedule`, `azure`, `csv_lines` | the workload: functions at an interval, or a trace |
 //! | `replay`, `replay/placing`, `instance` | a replay, the assignment of invocations to containers, and a container |
+//! | `agent`, `kept` | the program of containers, and the templates that fork it |
 //! | `histogram` | predicts when a container of a function is needed |
 //! | `meter` | the memory of containers |
 //! | `figures` | tables, CSV and pictures |
 
+mod agent;
 mod azure;
 mod csv_lines;
 mod figures;
 mod histogram;
 mod instance;
+mod kept;
 mod meter;
 mod replay;
 mod schedule;
@@ -24,6 +27,7 @@ use crate::options::{Faas, Policy};
 use crate::results;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
+use agent::Agent;
 use instance::Bill;
 use meter::By;
 use replay::Replayed;
@@ -103,6 +107,11 @@ struct Cost {
     memory_mib_s: Option<f64>,
 }
 
+impl Cost {
+    /// The cost of no containers.
+    const NONE: Self = Self { container_s: 0.0, memory_mib_s: Some(0.0) };
+}
+
 /// Runs the experiment: for every policy, the runtimes take turns.
 ///
 /// # Errors
@@ -119,6 +128,7 @@ pub fn experiment(
     }
     let wakes = interrupt::wakes()?;
     crate::burst::warm_up(stand, entrants)?;
+    let agent = Agent::of(options, stand)?;
     let racers = entrants.to_vec();
     let mut rows: Vec<Row> = Vec::new();
     for &policy in &options.policy {
@@ -133,10 +143,13 @@ pub fn experiment(
                 progress.tell("faas, replays", done, all);
                 done += 1;
                 let at = (round + turn + place) % racers.len();
-                if entrants[at].failure.is_some() {
+                // Other runtimes have the other policies.
+                let lacks = policy == Policy::Template && !racers[at].runtime.is_dayfly();
+                if entrants[at].failure.is_some() || lacks {
                     continue;
                 }
-                let result = replay::replay(stand, &racers[at], options, workload, policy, &wakes)?;
+                let how = (policy, &agent);
+                let result = replay::replay(stand, &racers[at], options, workload, how, &wakes)?;
                 interrupt::check()?;
                 match result {
                     Ok(replayed) => rows[turn * racers.len() + at].add(replayed, workload),
@@ -244,11 +257,12 @@ impl Row {
             all.add(*bill);
             all
         });
-        self.costs
-            .resize(workload.functions.len(), Cost { memory_mib_s: Some(0.0), ..Cost::default() });
-        for (cost, bill) in self.costs.iter_mut().zip(replayed.functions) {
-            cost.container_s += bill.seconds;
-            cost.memory_mib_s = cost.memory_mib_s.and_then(|sum| Some(sum + bill.mib_s(all)?));
+        self.costs.resize(workload.functions.len(), Cost::NONE);
+        for (at, (cost, bill)) in self.costs.iter_mut().zip(replayed.functions).enumerate() {
+            let template = replayed.templates.get(at).copied().unwrap_or(Cost::NONE);
+            cost.container_s += bill.seconds + template.container_s;
+            let more = || Some(bill.mib_s(all)? + template.memory_mib_s?);
+            cost.memory_mib_s = cost.memory_mib_s.and_then(|sum| Some(sum + more()?));
         }
         self.memory_by = self.memory_by.or(replayed.by);
     }
@@ -356,6 +370,17 @@ mod tests {
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
         assert_eq!(parts[0].cold_share, 0.5);
         assert_eq!(parts[0].cost, Cost { container_s: 3.0, memory_mib_s: Some(3.0) });
+        // A template is a part of its function's cost.
+        let template = Cost { container_s: 1.0, memory_mib_s: Some(5.0) };
+        let replayed = Replayed {
+            functions: vec![Bill::of(3.0, 1024.0, 1.0)],
+            templates: vec![template],
+            mib_s: Some(8.0),
+            ..Replayed::default()
+        };
+        let mut kept = Row::new("a", Policy::Template);
+        kept.add(replayed, &workload);
+        assert_eq!(kept.costs[0], Cost { container_s: 4.0, memory_mib_s: Some(8.0) });
         // If a figure is unknown for one round, it is unknown for all.
         row.add(Replayed { functions: vec![Bill::default()], ..Replayed::default() }, &workload);
         assert_eq!((row.memory_mib_s, row.costs[0].memory_mib_s), (None, None));

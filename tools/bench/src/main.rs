@@ -51,7 +51,7 @@ fn execute(command: Command) -> Result<(), Error> {
             })
         }
         Command::Faas(options) => {
-            let options = options.settled();
+            let options = options.settled().in_user_namespace();
             let workload = faas::Workload::of(&options)?;
             session::run(&options.common, entrants(&options.common)?, |stand, entrants| {
                 faas::experiment(&options, &workload, stand, entrants)

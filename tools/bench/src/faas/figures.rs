@@ -102,6 +102,9 @@ fn about(policy: Policy, options: &Faas) -> String {
             "kept or started in advance by idle times, for {:?} while these are not known",
             options.keep
         ),
+        Policy::Template => {
+            "a container for each invocation, forked by its function's template, which is kept and counted".to_owned()
+        }
     };
     format!("{}: {what}", policy.name())
 }

@@ -1,10 +1,4 @@
 //! A container that serves invocations: an event-driven state machine from its start to its end.
-//!
-//! The container's program is a shell that reads invocations from standard input, one per line, as platforms' agents do
-//! from a socket. The shell reports the times at which it is ready, an invocation begins, and an invocation is done. To
-//! wait for an invocation's duration, the shell reads from the same pipe with a timeout: nothing arrives there before
-//! the invocation is done. This needs no other process, and ends early if the pipe is closed, for example when this
-//! experiment is killed.
 
 use super::meter::{By, Meter};
 use crate::container::Container;
@@ -16,13 +10,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::rusage::{End, wait4};
-
-/// The container's program: it prints `r` for ready, `b` for begun and `d` for done, each with the time.
-pub(super) const AGENT: [&str; 3] = [
-    "/bin/sh",
-    "-c",
-    "echo r $EPOCHREALTIME; while read -r t; do echo b $EPOCHREALTIME; read -r -t $t x; echo d $EPOCHREALTIME; done",
-];
 
 /// The maximum length of the program's lines.
 const LONGEST: usize = 64;
@@ -65,6 +52,7 @@ pub(super) struct Instance<'a> {
     /// The invocation that the container serves or is going to serve.
     pub(super) work: Option<usize>,
     pub(super) is_ready: bool,
+    is_forked: bool,
     /// The time when the container is ended if it is still idle.
     pub(super) until: Option<Instant>,
     /// The time since which the container has been idle.
@@ -139,7 +127,7 @@ impl Bill {
 
     /// Adds the memory measured now, for the time since the last measurement; if it could not be measured, the last
     /// value is used.
-    fn measure(&mut self, now: Instant, kib: Option<f64>) {
+    pub(super) fn measure(&mut self, now: Instant, kib: Option<f64>) {
         let Some(since) = self.since.replace(now) else { return };
         let passed = now.saturating_duration_since(since).as_secs_f64();
         self.seconds += passed;
@@ -166,6 +154,7 @@ impl<'a> Instance<'a> {
             function: NONE,
             work: None,
             is_ready: false,
+            is_forked: false,
             until: None,
             idle_since: Instant::now(),
             overdue: None,
@@ -178,6 +167,12 @@ impl<'a> Instance<'a> {
             bill: Bill::default(),
             former: Vec::new(),
         }
+    }
+
+    /// Lets the template `name` fork the container's program from now on.
+    pub(super) fn fork_from(&mut self, name: &str) {
+        self.container.fork_from(name);
+        self.is_forked = true;
     }
 
     /// Returns the function and the resources of each start so far.
@@ -333,7 +328,7 @@ impl<'a> Instance<'a> {
         if let Some((pid, _)) = self.program.as_ref().filter(|_| self.is_ready)
             && self.meter.is_none()
         {
-            self.meter = Meter::of(pid.as_raw_nonzero().get());
+            self.meter = Meter::of(pid.as_raw_nonzero().get(), self.is_forked);
             self.bill.by = self.meter.as_ref().map_or(self.bill.by, |meter| Some(meter.by()));
             self.measure();
         }

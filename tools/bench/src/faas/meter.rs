@@ -1,5 +1,6 @@
 //! Measures a container's memory.
 
+use crate::held::namespace;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,7 +12,7 @@ pub(super) enum By {
     /// The memory charged to the container's cgroup.
     #[serde(rename = "charged to the container's cgroup")]
     Charged,
-    /// The proportional set size of the container's process: resident memory, with shared pages divided by the number
+    /// The proportional set size of the container's processes: resident memory, with shared pages divided by the number
     /// of processes sharing them.
     #[serde(rename = "resident, shared pages in parts (smaps_rollup)")]
     Resident,
@@ -33,18 +34,23 @@ impl By {
 pub(super) enum Meter {
     /// The file that shows the memory charged to the container's cgroup.
     Charged(File),
-    /// The file `smaps_rollup` of the container's process. The file is opened for each reading, because an open file
+    /// The files `smaps_rollup` of the container's processes. The files are opened for each reading, because an open file
     /// shows the address space that the process had when the file was opened, even after an exec.
-    Resident(PathBuf),
+    Resident(Vec<PathBuf>),
 }
 
 impl Meter {
-    /// Returns the meter of the container whose program has the pid `pid`; `None` if the program has exited. The meter
-    /// is valid until the program is waited for.
-    pub(super) fn of(pid: i32) -> Option<Self> {
+    /// Returns the meter of the container whose first process has the pid `pid`; `None` if the process has exited. With
+    /// `is_forked`, the program is another process of the same PID namespace. The meter is valid until the first process
+    /// is waited for.
+    pub(super) fn of(pid: i32, is_forked: bool) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());
-        let resident = || Self::Resident(format!("/proc/{pid}/smaps_rollup").into());
+        let resident = || {
+            let pids = if is_forked { namespace(pid) } else { vec![pid] };
+            let file = |pid| PathBuf::from(format!("/proc/{pid}/smaps_rollup"));
+            Self::Resident(pids.into_iter().map(file).collect())
+        };
         Some(charged.map_or_else(resident, Self::Charged))
     }
 
@@ -64,13 +70,16 @@ impl Meter {
                 let text = std::str::from_utf8(&buffer[..length]).ok()?;
                 text.trim().parse::<f64>().ok().map(|bytes| bytes / 1024.0)
             }
-            Self::Resident(path) => {
-                let text = fs::read_to_string(path).ok()?;
-                let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-                line.split_whitespace().next()?.parse().ok()
-            }
+            Self::Resident(files) => files.iter().map(pss).sum(),
         }
     }
+}
+
+/// Returns the proportional set size in a file `smaps_rollup`, in KiB; `None` after the end of the process.
+fn pss(file: &PathBuf) -> Option<f64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Returns the file that shows the memory charged to a cgroup, for a line of /proc/PID/cgroup; `None` if the line is of
@@ -98,14 +107,14 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         let pid = std::process::id().cast_signed();
-        let meter = Meter::Resident(format!("/proc/{pid}/smaps_rollup").into());
+        let meter = Meter::Resident(vec![format!("/proc/{pid}/smaps_rollup").into()]);
         let before = meter.kib().expect("read");
         let held = std::hint::black_box(vec![1_u8; 8 << 20]);
         let after = meter.kib().expect("read again");
         assert!(before > 100.0 && after > before + 7000.0, "{before} {after}");
         drop(held);
-        assert!(Meter::of(pid).is_some());
-        assert!(Meter::of(i32::MAX).is_none());
+        assert!(Meter::of(pid, true).is_some());
+        assert!(Meter::of(i32::MAX, false).is_none());
     }
 
     #[test]
@@ -120,7 +129,7 @@ mod tests {
             (child.stdin.take().expect("pipe"), child.stdout.take().expect("pipe"));
         let mut said = |count: usize| stdout.read_exact(&mut vec![0; count]).expect("an answer");
         said(2);
-        let meter = Meter::Resident(format!("/proc/{}/smaps_rollup", child.id()).into());
+        let meter = Meter::Resident(vec![format!("/proc/{}/smaps_rollup", child.id()).into()]);
         let before = meter.kib().expect("bash");
         stdin.write_all(b"go\n").expect("write");
         stdin.write_all(b"cat\n").expect("write");

@@ -5,12 +5,14 @@
 
 mod placing;
 
+use super::Cost;
+use super::agent::Agent;
 use super::histogram::Habits;
-use super::instance::{AGENT, Bill, Event, Instance, State};
+use super::instance::{Bill, Event, Instance, State};
+use super::kept::Kept;
 use super::meter::By;
 use super::schedule::Workload;
 use crate::Error;
-use crate::container::Container;
 use crate::options::{Faas, Policy};
 use crate::stand::{Entrant, Stand};
 use report::interrupt;
@@ -60,6 +62,8 @@ pub(super) struct Replayed {
     /// The resources of each function's containers. A container in stock that serves no invocation belongs to no
     /// function.
     pub(super) functions: Vec<Bill>,
+    /// The cost of each function's template; empty with policies without templates. It is part of the sums above.
+    pub(super) templates: Vec<Cost>,
     /// The method by which memory was measured.
     pub(super) by: Option<By>,
 }
@@ -87,6 +91,8 @@ struct Replay<'a> {
     policy: Policy,
     deadline: Duration,
     instances: Vec<Instance<'a>>,
+    /// The template of each function, with a policy that has them.
+    templates: Vec<Kept<'a>>,
     /// The idle times of each function.
     habits: Vec<Habits>,
     underway: Vec<Underway>,
@@ -109,7 +115,7 @@ pub(super) fn replay(
     racer: &Entrant,
     options: &Faas,
     workload: &Workload,
-    policy: Policy,
+    (policy, agent): (Policy, &Agent),
     wakes: &UnixStream,
 ) -> Result<Result<Replayed, String>, Error> {
     // Bundles are written before the clock starts.
@@ -119,7 +125,16 @@ pub(super) fn replay(
     let mut instances = Vec::with_capacity(count);
     for _ in 0..count {
         interrupt::check()?;
-        instances.push(Instance::new(Container::new(stand, racer, &AGENT)?));
+        instances.push(Instance::new(agent.container(stand, racer, policy)?));
+    }
+    let mut templates = Vec::new();
+    let with_template = workload.functions.iter().filter(|_| policy == Policy::Template);
+    for _ in with_template {
+        interrupt::check()?;
+        match Kept::make(agent, stand, racer)? {
+            Ok(template) => templates.push(template),
+            Err(reason) => return Ok(Err(reason)),
+        }
     }
     let habits = workload.functions.iter().map(|_| Habits::new(options.keep)).collect();
     let mut replay = Replay {
@@ -128,6 +143,7 @@ pub(super) fn replay(
         policy,
         deadline: stand.deadline,
         instances,
+        templates,
         habits,
         underway: vec![Underway::default(); workload.invocations.len()],
         waiting: VecDeque::new(),
@@ -160,6 +176,7 @@ impl Replay<'_> {
         self.begin = Some((begin, SystemTime::now()));
         // Resources that the stock has used before are not counted.
         self.instances.iter_mut().filter(|of| of.is_spare()).for_each(|of| of.bill.restart(begin));
+        self.templates.iter_mut().for_each(|template| template.begin(begin));
         let end = begin + self.workload.duration;
         loop {
             let now = Instant::now();
@@ -362,5 +379,12 @@ impl Replay<'_> {
         self.replayed.container_s = all.seconds;
         self.replayed.by = all.by;
         self.replayed.mib_s = all.mib_s(all);
+        for template in &mut self.templates {
+            let cost = template.cost();
+            self.replayed.container_s += cost.container_s;
+            let sum = self.replayed.mib_s.zip(cost.memory_mib_s);
+            self.replayed.mib_s = sum.map(|(sum, more)| sum + more);
+            self.replayed.templates.push(cost);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The options of `faas`.
 
 use super::{Common, Written, some, time};
+use crate::config::Profile;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::ops::RangeInclusive;
@@ -112,6 +113,10 @@ pub enum Policy {
     /// A container is kept, or started in advance, according to a histogram of its function's idle
     /// times (Serverless in the Wild, ATC '20)
     Histogram,
+    /// A new container for each invocation, whose program is forked by a template of its function. The templates are
+    /// kept for the whole replay. With this policy, the program of all containers is Python with 26 imports, and they
+    /// have a user namespace. Only dayfly has templates; they need Linux 6.15
+    Template,
 }
 
 impl Policy {
@@ -123,7 +128,26 @@ impl Policy {
             Self::KeepAlive => "keep-alive",
             Self::Warm => "warm",
             Self::Histogram => "histogram",
+            Self::Template => "template",
         }
+    }
+}
+
+impl Faas {
+    /// Gives the containers a user namespace if a policy needs it.
+    #[must_use]
+    pub fn in_user_namespace(mut self) -> Self {
+        if self.has_templates() && self.common.profile == Profile::Seccomp {
+            self.common.profile = Profile::Userns;
+        }
+        self
+    }
+
+    /// Returns whether templates fork containers with one of the policies. With all policies, the program of containers
+    /// is then one that a template can fork.
+    #[must_use]
+    pub fn has_templates(&self) -> bool {
+        self.policy.contains(&Policy::Template)
     }
 }
 
@@ -182,6 +206,15 @@ mod tests {
         for bad in ["", "1s", "0/1s", "a=1s", "1s/", "x/y"] {
             assert!(parse(&["--function", bad]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn templates_need_user_namespaces() {
+        let profile =
+            |words: &[&str]| parse(words).expect("good").in_user_namespace().common.profile;
+        assert_eq!(profile(&[]), Profile::Seccomp);
+        assert_eq!(profile(&["--policy", "cold,template"]), Profile::Userns);
+        assert_eq!(profile(&["--policy", "template", "--profile", "plain"]), Profile::Plain);
     }
 
     #[test]

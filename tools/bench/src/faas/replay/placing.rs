@@ -53,6 +53,9 @@ impl Replay<'_> {
 
     /// Begins a container's start; returns false if that fails.
     pub(super) fn start(&mut self, at: usize, function: usize, until: Option<Instant>) -> bool {
+        if let Some(template) = self.templates.get(function) {
+            self.instances[at].fork_from(template.name());
+        }
         let result = self.instances[at].start(function, until, self.deadline);
         let worked = result.is_ok();
         self.replayed.started += usize::from(worked);
@@ -107,7 +110,7 @@ impl Replay<'_> {
     pub(super) fn afterwards(&mut self, at: usize) {
         let now = Instant::now();
         let function = self.instances[at].function;
-        if matches!(self.policy, Policy::Cold | Policy::Warm) {
+        if matches!(self.policy, Policy::Cold | Policy::Warm | Policy::Template) {
             return self.instances[at].end(self.deadline);
         }
         self.instances[at].measure();

@@ -1,0 +1,56 @@
+//! The template of a function, which is kept for a whole replay.
+
+use super::Cost;
+use super::agent::Agent;
+use super::instance::Bill;
+use super::meter::Meter;
+use crate::Error;
+use crate::container::Container;
+use crate::stand::{Entrant, Stand};
+use std::time::Instant;
+
+/// A template, and what it costs.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    container: Container<'a>,
+    meter: Option<Meter>,
+    bill: Bill,
+}
+
+impl<'a> Kept<'a> {
+    /// Makes the template.
+    ///
+    /// # Errors
+    /// Errors of the harness itself. The inner error is the runtime's, as a sentence.
+    pub(super) fn make(
+        agent: &Agent,
+        stand: &'a Stand,
+        racer: &'a Entrant,
+    ) -> Result<Result<Self, String>, Error> {
+        let container = match agent.template(stand, racer)? {
+            Ok(container) => container,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let first = container.first_process();
+        Ok(first.map_err(|fault| fault.to_string()).map(|pid| Self {
+            container,
+            meter: Meter::of(pid, true),
+            bill: Bill::default(),
+        }))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.container.id
+    }
+
+    /// Begins to count its time.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.bill.begin(now);
+    }
+
+    /// Returns its time since the beginning, and its memory multiplied by this time.
+    pub(super) fn cost(&mut self) -> Cost {
+        self.bill.measure(Instant::now(), self.meter.as_ref().and_then(Meter::kib));
+        Cost { container_s: self.bill.seconds, memory_mib_s: self.bill.mib_s(self.bill) }
+    }
+}
