@@ -143,7 +143,8 @@ mod tests {
         crate::fdpass::send(&theirs, b"P", ours.as_fd()).unwrap();
         let (length, pidfd) = receive(&ours, &mut payload).unwrap();
         assert_eq!(payload.get(..length), Some(&b"P"[..]));
-        let link = format!("/proc/self/fdinfo/{}", pidfd.unwrap().as_raw_fd());
+        let pidfd = pidfd.unwrap();
+        let link = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
         let info = std::fs::read_to_string(link).unwrap();
         assert!(info.contains(&format!("Pid:\t{}\n", std::process::id())), "{info}");
     }
