@@ -50,6 +50,8 @@ const INTO_CGROUP: u8 = 1;
 const HAS_UNIFIED: u8 = 2;
 /// Says that a seccomp filter follows the socket.
 const HAS_FILTER: u8 = 4;
+/// The beginning of a reason that a template or its child has given.
+const REFUSED: &str = "refused: ";
 /// The longest message of a template or its child, in bytes.
 const LONGEST: usize = 256;
 
@@ -170,13 +172,13 @@ impl<'a> Fork<'a> {
         self.child = Some(born);
         let admit = || self.admit(*init, init_pidfd);
         if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
-            // A child that has ended may have said why.
-            return Err(await_answer("await reason", b'E').err().unwrap_or(error.to_string()));
+            return Err(last_words(template, deadline, error.to_string()));
         }
         // Done while the child enters the container.
         let since = trace.clock();
         let born = self.child.as_ref().ok_or("lost its child").map(verify::pid_of)??;
-        verify::match_limits(*init, born)?;
+        verify::match_limits(*init, born)
+            .map_err(|reason| last_words(template, deadline, reason))?;
         let model = verify::Model::of(*init, plan);
         trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
         let child = await_answer("await forked program", b'R')?;
@@ -252,6 +254,14 @@ fn alone(directory: BorrowedFd<'_>) -> Option<OwnedFd> {
     Some(tree)
 }
 
+/// Returns the reason that a child has given before it ended, or else `reason`, with which its end was noticed.
+fn last_words(template: &Template, deadline: Deadline, reason: Refusal) -> Refusal {
+    match answer(template, deadline, b'E') {
+        Err(said) if said.starts_with(REFUSED) => said,
+        _ => reason,
+    }
+}
+
 /// Waits for an answer of this kind; returns the pidfd of its sender.
 fn answer(template: &Template, deadline: Deadline, kind: u8) -> Result<OwnedFd, Refusal> {
     let connection = &template.connection;
@@ -278,7 +288,7 @@ fn answer(template: &Template, deadline: Deadline, kind: u8) -> Result<OwnedFd, 
                 _ => Errno::IO,
             };
             let text = printable(&String::from_utf8_lossy(text));
-            Err(format!("refused: {text}: {}", sys::errno::describe(errno)))
+            Err(format!("{REFUSED}{text}: {}", sys::errno::describe(errno)))
         }
         _ => Err("sent an unknown answer".into()),
     }
