@@ -31,6 +31,18 @@ impl Estimate {
     pub fn differs_from(&self, neutral: f64) -> bool {
         self.low > neutral || self.high < neutral
     }
+
+    /// Returns whether the statistic is accepted, or "not shown" if the accepted maximum lies within its interval.
+    #[must_use]
+    pub fn within(&self, maximum: f64) -> &'static str {
+        if self.high <= maximum {
+            "yes"
+        } else if self.low > maximum {
+            "no"
+        } else {
+            "not shown"
+        }
+    }
 }
 
 /// The relation between the n-th samples of two series.

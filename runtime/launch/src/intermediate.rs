@@ -104,9 +104,5 @@ fn pid_of(pidfd: &OwnedFd, proc: Option<BorrowedFd<'_>>) -> Result<Pid, sys::Err
     let path = alloc::format!("self/fdinfo/{}", pidfd.as_raw_fd());
     let proc = proc.ok_or_else(|| sys::Error::new("open", "/proc", Errno::BADF))?;
     let text = sys::fs::read_at(proc, path.as_str()).context("read", &path)?;
-    let pid = text.split(|&byte| byte == b'\n').find_map(|line| {
-        let number = line.strip_prefix(b"Pid:")?.trim_ascii();
-        Pid::from_raw(core::str::from_utf8(number).ok()?.parse().ok()?)
-    });
-    pid.ok_or_else(|| sys::Error::new("read", path, Errno::SRCH))
+    sys::pidfd::pid(&text).ok_or_else(|| sys::Error::new("read", path, Errno::SRCH))
 }

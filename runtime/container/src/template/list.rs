@@ -78,14 +78,17 @@ impl Store {
     /// # Errors
     /// If there is no template of this name.
     pub fn bundle_of_template(&self, name: &str) -> Result<String, Error> {
-        let container = self.container(name).map_err(|error| match error {
-            Error::NotFound(_) => no_template(name),
-            error => error,
-        })?;
-        match container.is_template() {
-            true => Ok(container.record.bundle),
-            false => Err(Error::Text(format!("{name} is a container, but no template"))),
+        match self.container_of_template(name)? {
+            container if container.is_template() => Ok(container.record.bundle),
+            _ => Err(Error::Text(format!("{name} is a container, but no template"))),
         }
+    }
+
+    fn container_of_template(&self, name: &str) -> Result<Container, Error> {
+        self.container(name).map_err(|error| match error {
+            Error::NotFound(_) => Error::Text(format!("template does not exist: {name}")),
+            error => error,
+        })
     }
 
     /// Waits until a new template serves requests. Removes the template if it does not within `time`.
@@ -115,10 +118,7 @@ impl Store {
     /// # Errors
     /// If there is no template of this name, or if it cannot be removed.
     pub fn remove_template(&self, name: &str, force: bool, warn: Warn<'_>) -> Result<Rest, Error> {
-        let container = self.container(name).map_err(|error| match error {
-            Error::NotFound(_) => no_template(name),
-            error => error,
-        })?;
+        let container = self.container_of_template(name)?;
         if !container.is_template() {
             return Err(Error::Text(format!(
                 "{name} is a container, but no template: use \"dayfly delete {name}\""
@@ -184,8 +184,4 @@ fn program_of(reaper: Pid) -> Option<Pid> {
     // A forked program is one PID namespace deeper.
     let is_program = own.len() == depth.split_whitespace().count();
     is_program.then(|| Pid::from_raw(first.parse().ok()?)).flatten()
-}
-
-fn no_template(name: &str) -> Error {
-    Error::Text(format!("template does not exist: {name}"))
 }

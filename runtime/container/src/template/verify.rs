@@ -21,8 +21,7 @@ const NAMESPACES: [&str; 7] = ["user", "pid", "mnt", "net", "ipc", "uts", "cgrou
 pub(super) fn pid_of(pidfd: &OwnedFd) -> Result<Pid, Refusal> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let text = sys::fs::read_text(path.as_str()).unwrap_or_default();
-    let number = text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
-    number.filter(|pid| *pid > 0).and_then(Pid::from_raw).ok_or_else(|| "lost its child".into())
+    sys::pidfd::pid(text.as_bytes()).ok_or_else(|| "lost its child".into())
 }
 
 /// Returns whether two processes are in the same namespace of this type. For the PID namespace, that of the children.

@@ -139,7 +139,7 @@ fn forks(rows: &[Fork]) -> String {
             Some(ratio) => cells.extend([
                 format!("{:.3}", ratio.value),
                 format!("[{:.3} {:.3}]", ratio.low, ratio.high),
-                verdict(ratio).to_owned(),
+                ratio.within(BAR).to_owned(),
             ]),
             None => cells.extend([""; 3].map(str::to_owned)),
         }
@@ -148,17 +148,6 @@ fn forks(rows: &[Fork]) -> String {
     }
     let rounds = rows.iter().map(|row| row.rounds_us.len()).max().unwrap_or(0);
     format!("run of a program that ends at once, {}\n{table}", counted(rounds, "round"))
-}
-
-/// Returns whether a ratio is accepted, or "not shown" if the accepted maximum lies within its interval.
-fn verdict(ratio: Estimate) -> &'static str {
-    if ratio.high <= BAR {
-        "yes"
-    } else if ratio.low > BAR {
-        "no"
-    } else {
-        "not shown"
-    }
 }
 
 /// Formats the times of steps: a row for each step, a column for each program.

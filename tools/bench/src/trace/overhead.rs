@@ -178,20 +178,9 @@ fn cells(row: &Row) -> Vec<String> {
     for ratio in [row.ratio, row.quartile_ratio].into_iter().flatten() {
         cells.push(format!("{:.4}", ratio.value));
         cells.push(format!("[{:.4} {:.4}]", ratio.low, ratio.high));
-        cells.push(verdict(ratio).to_owned());
+        cells.push(ratio.within(BAR).to_owned());
     }
     cells
-}
-
-/// Returns whether a ratio is accepted, or "not shown" if the accepted maximum lies within its interval.
-fn verdict(ratio: Estimate) -> &'static str {
-    if ratio.high <= BAR {
-        "yes"
-    } else if ratio.low > BAR {
-        "no"
-    } else {
-        "not shown"
-    }
 }
 
 fn csv(rows: &[Row]) -> String {
@@ -212,7 +201,7 @@ mod tests {
 
     #[test]
     fn verdicts_go_by_the_interval() {
-        let judge = |value, low, high| verdict(Estimate { value, low, high });
+        let judge = |value, low, high| Estimate { value, low, high }.within(BAR);
         assert_eq!(judge(1.002, 0.99, 1.009), "yes");
         assert_eq!(judge(1.05, 1.03, 1.07), "no");
         assert_eq!(judge(1.005, 0.99, 1.02), "not shown");
