@@ -33,7 +33,7 @@ fn request(spec: &Spec<'_>, quick: bool) -> Request<'static> {
         attended: !quick,
         no_new_keyring: !quick,
         console: terminal.then_some(Console::Given),
-        template: quick,
+        blank: quick,
         ..Request::new("fuzz", "/bundle", kernel)
     }
 }

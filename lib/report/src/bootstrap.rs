@@ -138,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_goes_by_the_interval() {
+        let judge = |value, low, high| Estimate { value, low, high }.within(1.2);
+        assert_eq!(judge(1.1, 1.0, 1.2), "yes");
+        assert_eq!(judge(1.5, 1.3, 1.7), "no");
+        assert_eq!(judge(1.2, 1.1, 1.3), "not shown");
+    }
+
+    #[test]
     fn the_99th_percentile_lies_in_its_interval() {
         let samples: Vec<f64> = (1..=1001).map(f64::from).collect();
         let high = p99(&samples).expect("enough");

@@ -165,28 +165,28 @@ impl<'a> Fork<'a> {
             answer.map_err(|error| error.to_string())?
         };
         let born = await_answer("await fork", b'B')?;
+        let pid = verify::pid_of(&born).map_err(|reason| last_words(template, deadline, reason))?;
         // A sender with capabilities in its PID namespace may name another process there, even init.
-        if verify::pid_of(&born)? == *init {
+        if pid == *init {
             return Err("has an unknown child".into());
         }
         self.child = Some(born);
-        let admit = || self.admit(*init, init_pidfd);
+        let admit = || self.admit(*init, init_pidfd, pid);
         if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
             return Err(last_words(template, deadline, error.to_string()));
         }
         // Done while the child enters the container.
         let since = trace.clock();
-        let born = self.child.as_ref().ok_or("lost its child").map(verify::pid_of)??;
-        verify::match_limits(*init, born)
+        verify::match_limits(*init, pid)
             .map_err(|reason| last_words(template, deadline, reason))?;
         let model = verify::Model::of(*init, plan);
         trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
         let child = await_answer("await forked program", b'R')?;
         let since = trace.clock();
-        if verify::pid_of(&child)? != born {
+        if verify::pid_of(&child)? != pid {
             return Err("has two children".into());
         }
-        model.compare(born)?;
+        model.compare(pid)?;
         trace.add(Phase::Security, "verify forked program", "", (since, trace.clock()));
         // If the child is still alive now, its pid has not been reused.
         match sys::signal::send(child.as_fd(), 0) {
@@ -196,12 +196,11 @@ impl<'a> Fork<'a> {
     }
 
     /// Lets the child into the container that init has made: sends init's namespaces and standard streams.
-    fn admit(&self, init: Pid, pidfd: &OwnedFd) -> Result<(), sys::Error> {
-        let child = self.child.as_ref().and_then(|child| verify::pid_of(child).ok());
+    fn admit(&self, init: Pid, pidfd: &OwnedFd, child: Pid) -> Result<(), sys::Error> {
         let mut message = alloc::vec![b'C'];
         let mut namespaces = Vec::new();
         for (kind, name) in KINDS {
-            if child.is_none_or(|child| !verify::shares(init, child, name)) {
+            if !verify::shares(init, child, name) {
                 message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
                 let namespace = open_namespace(init, name).context("open namespace", name)?;
                 self.check_owner(&namespace).context("pass namespace", name)?;

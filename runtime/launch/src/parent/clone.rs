@@ -170,9 +170,9 @@ impl Parent<'_> {
                 Some(time) => Some(Elsewhere::enter(time, self.slots)?),
                 None => None,
             };
-        if job.relay_shares() {
-            // Until the parent has opened a pidfd, it knows only init's pid. If init exits before that, the kernel must
-            // not reap it, because the pid could be reused.
+        if intermediate.is_some() {
+            // Until the parent has both init's pid and a pidfd, the kernel must not reap init: a pid could be reused,
+            // and a pidfd no longer tells the pid.
             sys::signal::hear_of_children();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
