@@ -21,7 +21,7 @@ use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::wait;
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ const CASES: &[Case] = &[
     case!(restored_under_another_id).needs(criu::lacking).unlike_runc(),
     case!(exit_status_of_one_in_the_foreground).needs(criu::lacking).unlike_runc(),
     case!(log_is_in_the_work_path).needs(criu::lacking).unlike_runc(),
+    case!(work_path_of_another_user).needs(criu::lacking).unlike_runc(),
     case!(modes_of_cgroups).needs(criu::lacking).unlike_runc(),
     case!(a_hundred_at_once).needs(criu::lacking).unlike_runc().alone(),
 ];
@@ -337,6 +338,35 @@ fn log_is_in_the_work_path(bed: &Bed) {
         assert!(!saved.images.join(name).exists(), "{name}");
     }
     saved.counts();
+}
+
+/// criu would follow a link that the directory's owner has placed.
+fn work_path_of_another_user(bed: &Bed) {
+    let saved = Saved::counting(bed);
+    let (work, victim) = (bed.dir.join("work"), bed.dir.join("victim"));
+    fs::create_dir(&work).expect("mkdir");
+    fs::write(&victim, "kept").expect("write");
+    for name in ["dump.log", "restore.log"] {
+        symlink(&victim, work.join(name)).expect("symlink");
+    }
+    chown(&work, Some(1000), Some(1000)).expect("chown");
+    let flags = ["--work-path", work.to_str().expect("path")];
+    saved.checkpoint(&flags).ok();
+    saved.restore(&flags).ok();
+    for name in ["dump.log", "stats-dump", "restore.log", "stats-restore"] {
+        let stat = fs::symlink_metadata(work.join(name)).expect(name);
+        assert!(stat.is_file() && stat.uid() == 0, "{name}");
+        assert!(!saved.images.join(name).exists(), "{name}");
+    }
+    assert_eq!(fs::read_to_string(&victim).expect("read"), "kept");
+    saved.counts();
+    // The reason of a failure is found, too.
+    saved.c.delete_force().ok();
+    fs::remove_dir_all(&saved.images).expect("remove images");
+    let saved =
+        Saved::of(bed.bundle().sh("while :; do sleep 1; done").make().detached(), saved.images);
+    let outcome = saved.checkpoint(&flags).fails("criu failed: type DUMP errno 0: Error (");
+    assert!(outcome.stderr.contains(&format!("{}/dump.log)", work.display())), "{outcome}");
 }
 
 fn modes_of_cgroups(bed: &Bed) {

@@ -173,15 +173,25 @@ fn bind_mounts(bed: &Bed) {
 
 /// The container joins namespaces of another container, as in a pod.
 fn joined_namespaces(bed: &Bed) {
-    let holder = bed.bundle().make().detached();
-    let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts")];
+    // Its program reaps the children of saved processes.
+    let holder = bed.bundle().sh("while :; do sleep 0.1; done").make().detached();
+    let kinds = [("network", "net"), ("ipc", "ipc"), ("uts", "uts"), ("pid", "pid")];
     let bundle = kinds.iter().fold(bed.bundle().sh(COUNTER), |bundle, (kind, file)| {
         bundle.join_namespace(kind, &format!("/proc/{}/ns/{file}", holder.pid()))
     });
     let saved = Saved::running(bundle.unset("/hostname"));
     saved.counts();
-    saved.cycle();
+    let own_pid = || saved.c.sh("pgrep -f [n].new | head -n 1").ok().stdout;
+    let before = own_pid();
+    saved.checkpoint(&[]).ok();
+    // The processes get their pids again, which are in use until the saved processes have been reaped.
+    wait::until_true("a restore", || {
+        let outcome = saved.restore(&[]);
+        assert!(outcome.code() == 0 || outcome.stderr.contains("File exists"), "{outcome}");
+        outcome.code() == 0
+    });
     saved.counts();
+    assert_eq!(own_pid(), before);
     for (_, file) in kinds {
         let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/{file}")).expect("readlink");
         assert_eq!(of(saved.c.pid()), of(holder.pid()), "{file}");

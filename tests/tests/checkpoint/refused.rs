@@ -162,8 +162,8 @@ fn configurations(bed: &Bed) {
             "a cgroup namespace with id mappings that lack the id 65534",
         ),
         (
-            bed.bundle().join_namespace("pid", &format!("/proc/{}/ns/pid", holder.pid())),
-            "a pid namespace that is joined by its path is not supported yet",
+            bed.bundle().join_namespace("cgroup", &path("cgroup")),
+            "a cgroup namespace that is joined by its path is not supported yet",
         ),
         (
             bed.bundle().without_namespace("mount"),

@@ -16,11 +16,11 @@ use sys::stdio::{take_inherited, write_all};
 use super::changes::Changes;
 use super::guard::Guard;
 use super::images::Directory;
-use super::log::Log;
 use super::options::{CheckpointOptions, Pages};
 use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
+use super::work::Work;
 use super::{cgroups, changes, entering, external_name, mounts};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
@@ -28,6 +28,8 @@ use crate::state::Status;
 use crate::{Container, Error};
 
 const LOG: &str = "dump.log";
+/// criu's files that are not images.
+const FILES: [&str; 2] = [LOG, "stats-dump"];
 /// The annotation that names a file of options for criu, as for runc.
 pub(crate) const CONFIG_ANNOTATION: &str = "org.criu.config";
 /// The default file of options for criu, the same as runc's.
@@ -77,7 +79,7 @@ impl Container {
             images.check_closed()?;
         }
         tracking.check_parent(&self, &images)?;
-        let work = options.criu.work.map(Directory::make).transpose()?;
+        let work = Work::make(options.criu.work, pages.lazy)?;
         let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
         let request = self.request(options, &spec, &session, &process)?;
         images.forget()?;
@@ -88,10 +90,9 @@ impl Container {
         }
         let request = Options {
             images_dir_fd: images.number(),
-            work_dir_fd: work.as_ref().and_then(Directory::number),
+            work_dir_fd: work.of_criu(&images).number(),
             ..request
         };
-        let log = Log { directory: work.as_ref().unwrap_or(&images), name: LOG };
         self.trace.point("checkpoint", self.id())?;
         entering::wait(&self)?;
         process.check()?;
@@ -134,11 +135,15 @@ impl Container {
         let what = if tracking.pre_dump { kind::PRE_DUMP } else { kind::DUMP };
         let done = session.run(what, request, &mut hear);
         drop(guard);
+        let done = done.map_err(|trouble| work.explain(trouble, &images, LOG));
+        if let Err(error) = work.hand_over(&images, &FILES) {
+            (options.warn.0)(&format!("criu's log remains in {}: {error}", images.path));
+        }
         let done = match tracking.pre_dump {
-            true => done.and_then(|_| Ok(process.check()?)),
+            true => done.and_then(|_| process.check()),
             false => done.map(drop),
         };
-        if let Err(trouble) = done {
+        if let Err(failed) = done {
             // After a failure criu resumes the processes itself, unless criu was killed.
             if state == Status::Running {
                 self.resume_quietly();
@@ -149,7 +154,7 @@ impl Container {
             if let Err(error) = forgotten.and_then(|()| changes::discard(&images)) {
                 (options.warn.0)(&format!("the images are incomplete, and not removed: {error}"));
             }
-            return Err(log.explain(trouble));
+            return Err(failed);
         }
         if changes.is_some() {
             return Err(Error::text(

@@ -60,8 +60,16 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory. If it is missing, creates it, and its missing parents, with mode 0700.
+    /// Opens the directory. If it is missing, creates it, and its missing parents, with mode 0700. Refuses a directory
+    /// that another user owns or may write to.
     pub fn make(path: &str) -> Result<Self, Error> {
+        let directory = Self::make_any(path)?;
+        directory.check_owner()?;
+        Ok(directory)
+    }
+
+    /// Does the same, and accepts every directory.
+    pub fn make_any(path: &str) -> Result<Self, Error> {
         let path = absolute(path)?;
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
         for end in ends.chain([path.len()]) {
@@ -74,15 +82,20 @@ impl Directory {
                 Err(errno) => return Err(sys::Error::new("mkdir", part, errno).into()),
             }
         }
-        Self::open(&path)
+        Self::open_any(path)
     }
 
-    /// Opens an existing directory.
+    /// Opens an existing directory. Refuses a directory that another user owns or may write to.
     pub fn open(path: &str) -> Result<Self, Error> {
-        let path = absolute(path)?;
+        let directory = Self::open_any(absolute(path)?)?;
+        directory.check_owner()?;
+        Ok(directory)
+    }
+
+    fn open_any(path: String) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", &path)?;
-        Self::checked(fd, path)
+        Ok(Self { fd, path })
     }
 
     /// Opens another directory by a path relative to this one.
@@ -90,12 +103,15 @@ impl Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let object = self.object(path);
         let fd = openat(&self.fd, path, flags, Mode::empty()).context("open", &object)?;
-        Self::checked(fd, object)
+        let directory = Self { fd, path: object };
+        directory.check_owner()?;
+        Ok(directory)
     }
 
-    /// Refuses a directory that another user owns or may write to.
-    fn checked(fd: OwnedFd, path: String) -> Result<Self, Error> {
-        let stat = fstat(&fd).context("fstat", &path)?;
+    /// Fails if another user owns the directory or may write to it.
+    pub fn check_owner(&self) -> Result<(), Error> {
+        let path = &self.path;
+        let stat = fstat(&self.fd).context("fstat", path)?;
         let euid = rustix::process::geteuid().as_raw();
         if stat.st_uid != euid {
             return Err(Error::Text(format!(
@@ -110,7 +126,7 @@ impl Directory {
                 stat.st_mode & 0o7777
             )));
         }
-        Ok(Self { fd, path })
+        Ok(())
     }
 
     /// Returns the number of the directory's descriptor, which criu receives.
@@ -249,7 +265,7 @@ impl Directory {
             images.insert(name, size);
         }
         let sizes = Sizes { images, changes };
-        self.write(SIZES, &serde_json::to_string(&sizes).unwrap_or_default())
+        self.write(SIZES, &serde_json::to_vec(&sizes).unwrap_or_default())
     }
 
     /// Returns the names of the images.
@@ -333,17 +349,17 @@ impl Directory {
     }
 
     /// Writes a file, and replaces an earlier file of this name.
-    pub fn write(&self, name: &'static str, text: &str) -> Result<(), Error> {
+    pub fn write(&self, name: &'static str, bytes: &[u8]) -> Result<(), Error> {
         self.remove(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))
             .context("create", self.object(name))?;
-        Ok(sys::stdio::write_all(file, text.as_bytes()).context("write", self.object(name))?)
+        Ok(sys::stdio::write_all(file, bytes).context("write", self.object(name))?)
     }
 
     /// Writes the targets of the standard streams.
     pub fn write_descriptors(&self, streams: &[String; 3]) -> Result<(), Error> {
-        self.write(DESCRIPTORS, &serde_json::to_string(streams).unwrap_or_default())
+        self.write(DESCRIPTORS, &serde_json::to_vec(streams).unwrap_or_default())
     }
 
     /// Reads the targets of the standard streams.

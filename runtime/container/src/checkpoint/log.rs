@@ -1,50 +1,9 @@
-//! Reads criu's log for the line that gives the reason of a failure.
+//! Finds the line in criu's log that gives the reason of a failure.
 
-use alloc::format;
 use alloc::string::String;
 
-use rustix::fd::AsFd;
-use sys::fs::Owned;
-
-use super::images::Directory;
-use super::session::Trouble;
-use crate::Error;
-
 /// The largest log that is read, in bytes.
-const LONGEST: usize = 1 << 26;
-
-/// A log in a directory.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Log<'a> {
-    pub directory: &'a Directory,
-    pub name: &'static str,
-}
-
-impl Log<'_> {
-    /// Returns the error of a failed operation. If criu reported the error, adds the reason from criu's log.
-    pub fn explain(self, trouble: Trouble) -> Error {
-        let text = match trouble {
-            Trouble::Ours(error) => return error,
-            Trouble::Of(text) => text,
-        };
-        let path = format!("{}/{}", self.directory.path, self.name);
-        let euid = rustix::process::geteuid().as_raw();
-        let found = sys::fs::read_owned_at(
-            self.directory.fd.as_fd(),
-            self.name,
-            |owner| owner == euid,
-            LONGEST,
-        );
-        let line = match &found {
-            Ok(Owned::Read(bytes)) => last_error(&String::from_utf8_lossy(bytes)),
-            _ => None,
-        };
-        Error::Text(match line {
-            Some(line) => format!("{text}: {line} (log file: {path})"),
-            None => format!("{text} (log file: {path})"),
-        })
-    }
-}
+pub(super) const LONGEST: usize = 1 << 26;
 
 /// The word in the log with which criu reports a failed operation. The errors before this word give the reason; later
 /// errors come from criu's clean-up.
@@ -53,7 +12,7 @@ const FAILED: &str = "FAILED.";
 const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
 
 /// Returns the last error line that gives a reason, without the time at its beginning.
-fn last_error(log: &str) -> Option<String> {
+pub(super) fn last_error(log: &str) -> Option<String> {
     let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
     let before = before.map_or("", |(before, _)| before);
     let errors = |text| str::lines(text).rev().filter(|line| line.contains("Error ("));

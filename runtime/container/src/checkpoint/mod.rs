@@ -22,6 +22,7 @@ mod restore;
 mod session;
 mod stage;
 mod tracking;
+mod work;
 
 pub(crate) use dump::CONFIG_ANNOTATION;
 pub use options::{

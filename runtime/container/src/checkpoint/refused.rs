@@ -125,6 +125,7 @@ pub(super) enum Joined {
 pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
     match kind {
         NamespaceKind::Network => Some(Joined::External(31100)),
+        NamespaceKind::Pid => Some(Joined::External(31500)),
         NamespaceKind::Ipc | NamespaceKind::Uts => Some(Joined::ByPath),
         _ => None,
     }

@@ -22,12 +22,12 @@ use trace::{PROGRAM, Phase};
 use super::cgroups::cgroup_roots;
 use super::dump::config_file;
 use super::images::Directory;
-use super::log::Log;
 use super::notices::Stages;
 use super::options::RestoreOptions;
 use super::refused::{self, Joined, joined};
 use super::session::Session;
 use super::stage::{Scene, Stage};
+use super::work::Work;
 use super::{changes, external_name, id_maps};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
@@ -41,6 +41,8 @@ use crate::start_cpus::StartCpus;
 use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
+/// criu's files in the directory of logs.
+const FILES: [&str; 2] = [LOG, "stats-restore"];
 
 /// Restores a container from images and a bundle. Waits for the program's exit and returns its exit
 /// status; with `detach`, returns once the program is running. A signal of
@@ -87,7 +89,7 @@ pub fn restore_from<'a>(
     }
     changes::check(&images, making.prepared.as_ref(), sizes.as_ref())?;
     id_maps::check(ids.as_ref(), &making.spec)?;
-    let work = options.criu.work.map(Directory::make).transpose()?;
+    let work = Work::make(options.criu.work, options.criu.pages.lazy)?;
     let mut console = making.console(options.detach, None)?;
     let ours = console.take_receiver();
     // Signals are also blocked with `detach`: a signal during the restore must not end this process before everything
@@ -131,7 +133,7 @@ struct Restoration<'a> {
     making: &'a Making<'a>,
     plan: &'static Plan,
     images: Directory,
-    work: Option<Directory>,
+    work: Work,
     /// The id mappings of the saved user namespace, if there is one.
     ids: Option<UserNamespace>,
     /// The targets of the standard streams.
@@ -239,7 +241,7 @@ impl Restoration<'_> {
             cgroup.add(session.pid().as_raw_pid())?;
         }
         // The directories are opened in the current mount namespace, which criu inherits.
-        let work = self.work.as_ref().unwrap_or(&self.images).reopened()?;
+        let work = self.work.of_criu(&self.images).reopened()?;
         let images = self.images.reopened()?;
         let images = match &self.ids {
             Some(_) => stage.show_images(&images)?,
@@ -270,7 +272,6 @@ impl Restoration<'_> {
             }),
             ..options.criu.to_criu()
         };
-        let log = Log { directory: &work, name: LOG };
         let mut stages = Stages {
             making,
             plan: self.plan,
@@ -282,13 +283,18 @@ impl Restoration<'_> {
         trace.point("restore", making.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
+        let done = done.map_err(|trouble| self.work.explain(trouble, &self.images, LOG));
+        if let Err(error) = self.work.hand_over(&self.images, &FILES) {
+            let path = &self.images.path;
+            (making.options.warn.0)(&format!("criu's log remains in {path}: {error}"));
+        }
         match (done, stages.child.take()) {
             (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
             (done, child) => {
                 let child = child.map(|(child, _)| child.pidfd);
                 kill(child.into_iter().chain(stages.begun), cgroup.as_ref());
                 match done {
-                    Err(trouble) => Err(log.explain(trouble)),
+                    Err(trouble) => Err(trouble),
                     Ok(_) => Err(Error::text("criu reported no restored process")),
                 }
             }

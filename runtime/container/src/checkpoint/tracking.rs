@@ -132,8 +132,8 @@ impl Tracking<'_> {
         let mut bytes = [0; LENGTH / 2];
         getrandom(&mut bytes, GetRandomFlags::empty()).context("getrandom", "")?;
         let token = format!("{:032x}", u128::from_ne_bytes(bytes));
-        images.write(TOKEN, &token)?;
-        own(container)?.write(TOKEN, &token)
+        images.write(TOKEN, token.as_bytes())?;
+        own(container)?.write(TOKEN, token.as_bytes())
     }
 }
 
