@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use cgroup::pool::Taken;
 use plan::{Caller, Kernel, Request};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use spec::{NamespaceKind, Spec};
 use systemd::{Instance, Unit};
 
@@ -99,13 +99,11 @@ pub(crate) fn foreign_network(spec: &Spec<'_>, caller: &Caller) -> bool {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         openat(CWD, path.flatten().unwrap_or(own), flags, Mode::empty())
     };
-    let number = |fd: OwnedFd| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
-    let user = open(user, "/proc/self/ns/user").and_then(number);
-    let network = open(network, "/proc/self/ns/net");
-    match (network, user) {
+    match (open(network, "/proc/self/ns/net"), open(user, "/proc/self/ns/user")) {
         (Ok(network), Ok(user)) => {
+            let is_same = |owner: OwnedFd| sys::nsfs::is_same(owner.as_fd(), user.as_fd());
             // EPERM: the network namespace's owner is an ancestor of the caller's user namespace.
-            sys::nsfs::owner(network.as_fd()).and_then(number) != Ok(user)
+            sys::nsfs::owner(network.as_fd()).and_then(is_same) != Ok(true)
         }
         _ => false,
     }

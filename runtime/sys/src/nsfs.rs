@@ -40,6 +40,15 @@ pub fn owner(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(owner as i32) })
 }
 
+/// Returns whether two descriptors refer to the same namespace (namespaces(7), "The /proc/pid/ns/ directory").
+///
+/// # Errors
+/// Those of fstat(2).
+pub fn is_same(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let (one, other) = (rustix::fs::fstat(one)?, rustix::fs::fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

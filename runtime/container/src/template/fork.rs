@@ -22,7 +22,6 @@ use cgroup::Cgroup;
 use plan::Plan;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -221,9 +220,8 @@ impl<'a> Fork<'a> {
 impl Fork<'_> {
     /// Checks that a namespace belongs to the template's user namespace: it may not get one of the host.
     fn check_owner(&self, namespace: &OwnedFd) -> Result<(), Errno> {
-        let number = |fd: &OwnedFd| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
         let owner = sys::nsfs::owner(namespace.as_fd())?;
-        match number(&owner)? == number(&self.template.user)? {
+        match sys::nsfs::is_same(owner.as_fd(), self.template.user.as_fd())? {
             true => Ok(()),
             false => Err(Errno::PERM),
         }
