@@ -1,6 +1,6 @@
 //! Requests that are refused and leave nothing behind.
 
-use super::Saved;
+use super::{COUNTER, Saved};
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
@@ -179,6 +179,20 @@ fn configurations(bed: &Bed) {
         }
     }
     assert!(!bed.dir.join("images").exists());
+    let mut bundle = bed.bundle().without_namespace("pid").sh(COUNTER);
+    let mounts = bundle.config["mounts"].as_array_mut().expect("mounts");
+    mounts.retain(|mount| mount["type"] != "cgroup");
+    let saved = Saved::running(bundle);
+    saved.counts();
+    saved.checkpoint(&[]).ok();
+    let [images, bundle] =
+        [&saved.images, &saved.c.bundle].map(|path| path.to_str().expect("path"));
+    let restore = ["restore", "--image-path", images, "--bundle", bundle, &saved.c.id];
+    bed.call(&[&["--cgroup-manager", "disabled"], &restore[..]].concat())
+        .env("DAYFLY_CRIU", &criu::program())
+        .run()
+        .fails("restore of a container with neither a cgroup nor a PID namespace of its own");
+    saved.c.assert_gone("a refused restore");
 }
 
 /// A process of the container has an open file outside the container. The error contains criu's reason, and the
