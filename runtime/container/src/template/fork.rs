@@ -31,7 +31,7 @@ use sys::clone::{Child, CloneFlags};
 use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::wait::{Deadline, ready};
 
-use super::body::{Body, sealed};
+use super::body::{Body, Sets, sealed};
 use super::find::open_namespace;
 use super::{PROTOCOL, Refusal, Template, cgroups, printable, verify};
 use crate::{Trace, identity};
@@ -71,6 +71,8 @@ pub(crate) struct Fork<'a> {
     socket: OwnedFd,
     init: Option<(Pid, OwnedFd)>,
     child: Option<OwnedFd>,
+    /// The capabilities that the program is asked to have, if the configuration names them.
+    capabilities: Option<Sets>,
 }
 
 impl<'a> Fork<'a> {
@@ -80,7 +82,7 @@ impl<'a> Fork<'a> {
         let (socket, of_init) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .context("socketpair", "stand-in")?;
         sys::sender::name_senders(&template.connection).context("setsockopt", "SO_PASSPIDFD")?;
-        Ok((Self { template, socket, init: None, child: None }, of_init))
+        Ok((Self { template, socket, init: None, child: None, capabilities: None }, of_init))
     }
 
     /// Returns whether init has exited, or is about to: it waits for the other processes of its PID namespace.
@@ -96,8 +98,9 @@ impl<'a> Fork<'a> {
         plan: &Plan,
         cgroup: Option<&cgroup::Location>,
     ) -> Result<(), Refusal> {
+        let body = Body::of(plan);
         let ask = || -> Result<(), sys::Error> {
-            let body = Body::of(plan).file()?;
+            let body = body.file()?;
             let filter =
                 plan.filter.as_ref().map(|filter| sealed(c"filter", &filter.instructions()));
             let filter = filter.transpose()?;
@@ -119,6 +122,7 @@ impl<'a> Fork<'a> {
                 .context("send", "request")
         };
         ask().map_err(|error| error.to_string())?;
+        self.capabilities = body.capabilities;
         let pidfd = fcntl_dupfd_cloexec(&init.pidfd, 3).map_err(words)?;
         self.init = Some((init.pid, pidfd));
         Ok(())
@@ -178,7 +182,7 @@ impl<'a> Fork<'a> {
         let since = trace.clock();
         verify::match_limits(*init, pid)
             .map_err(|reason| last_words(template, deadline, reason))?;
-        let model = verify::Model::of(*init, plan);
+        let model = verify::Model::of(*init, self.capabilities, plan.filter.is_some());
         trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
         let child = await_answer("await forked program", b'R')?;
         let since = trace.clock();

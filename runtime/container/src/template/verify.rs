@@ -6,14 +6,13 @@
 use alloc::format;
 use alloc::string::String;
 
-use plan::Plan;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, stat};
 use rustix::process::{Pid, Resource, Rlimit, getpriority_process, prlimit, setpriority_process};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use super::Refusal;
-use super::body::{Body, Sets};
+use super::body::Sets;
 
 const NAMESPACES: [&str; 7] = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
 
@@ -102,15 +101,15 @@ pub(super) struct Model {
 
 impl Model {
     /// Returns the facts about a ready init.
-    pub(super) fn of(init: Pid, plan: &Plan) -> Self {
+    pub(super) fn of(init: Pid, capabilities: Option<Sets>, is_filtered: bool) -> Self {
         Self {
             init,
             root: place(init, "root"),
             directory: place(init, "cwd"),
             cgroup: read(init, "cgroup"),
             status: read(init, "status"),
-            capabilities: Body::of(plan).capabilities,
-            filters: u32::from(plan.filter.is_some()),
+            capabilities,
+            filters: u32::from(is_filtered),
         }
     }
 
