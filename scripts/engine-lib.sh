@@ -86,17 +86,15 @@ traces_of() {
     done
 }
 
-# Waits up to SECONDS for a command to succeed.
+# Waits up to SECONDS for a command to succeed. DAYFLY_POLL: seconds between two attempts, for an emulated machine, where
+# each attempt takes seconds.
 wait_for() {
-    seconds=$1
+    wait_end=$(($(date +%s) + $1))
     shift
-    tries=$((seconds * 10))
-    while [ $tries -gt 0 ]; do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.1
-        tries=$((tries - 1))
+    until "$@" >/dev/null 2>&1; do
+        [ "$(date +%s)" -lt "$wait_end" ] || return 1
+        sleep "${DAYFLY_POLL:-0.1}"
     done
-    return 1
 }
 
 # Prints and records the counts; the last call of an engine test.

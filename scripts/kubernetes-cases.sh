@@ -49,7 +49,7 @@ GET
 while :; do
     phase=\$('$k' get pod "\$1" -o 'jsonpath={.status.phase}' 2>/dev/null)
     case \$phase in Succeeded | Failed) echo "\$phase"; exit ;; esac
-    sleep 0.5
+    sleep ${DAYFLY_POLL:-0.5}
 done
 ENDED
     cat >"$scratch/becomes" <<BECOMES
@@ -60,7 +60,7 @@ shift
 end=\$((\$(date +%s) + $patience - 10))
 said=\$("\$@" 2>&1)
 until [ "\$said" = "\$wanted" ] || [ "\$(date +%s)" -ge \$end ]; do
-    sleep 0.5
+    sleep ${DAYFLY_POLL:-0.5}
     said=\$("\$@" 2>&1)
 done
 echo "\$said"
@@ -114,7 +114,7 @@ POD
 make_pods() { check make_pods "$k" create -f "$scratch/pods.yaml"; }
 remove_pods() { timeout "$patience" "$k" delete pod "$@" --wait=false >/dev/null 2>&1; }
 
-# The class `dayfly` is that of deploy/.
+# Usually, the class `dayfly` is that of deploy/.
 runtime_classes() {
     cat >"$scratch/classes.yaml" <<CLASSES
 apiVersion: node.k8s.io/v1
@@ -126,6 +126,13 @@ apiVersion: node.k8s.io/v1
 kind: RuntimeClass
 metadata: {name: runc}
 handler: runc
+CLASSES
+    [ -n "$deploys" ] || cat >>"$scratch/classes.yaml" <<'CLASSES'
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: dayfly}
+handler: dayfly-shim
 CLASSES
     "$k" create -f "$scratch/classes.yaml" >/dev/null
 }

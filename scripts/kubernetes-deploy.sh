@@ -3,7 +3,7 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2154,SC2034
 
-# The image of the DaemonSet, by its Dockerfile.
+# Makes the image of the DaemonSet, by its Dockerfile, and imports it.
 deploy_image() {
     mkdir -p "$scratch/deploy"
     (cd "$top/deploy" && cp Dockerfile containerd.toml node "$scratch/deploy/") && cp "$runtime" "$scratch/deploy/dayfly" &&
@@ -11,7 +11,8 @@ deploy_image() {
     build="buildah --root $scratch/deploy.root --runroot $scratch/deploy.run --storage-driver vfs"
     # buildah makes a name from the path, which may have no capital letters.
     (cd "$scratch/image" && $build bud --isolation chroot --build-arg BASE=oci:layout:box -t localhost/dayfly-node "$scratch/deploy") &&
-        $build push localhost/dayfly-node "oci-archive:$scratch/node.tar:node"
+        $build push localhost/dayfly-node "oci-archive:$scratch/node.tar:node" &&
+        timeout "$patience" "$c" image import --base-name localhost/dayfly "$scratch/node.tar"
     result=$?
     $build rmi --all >/dev/null 2>&1
     rm -rf "$scratch/deploy.root" "$scratch/deploy.run"

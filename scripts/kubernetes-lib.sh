@@ -1,15 +1,19 @@
 # Shared by scripts/engine-kubernetes and its cases: starts and ends the servers of a cluster of one node.
 # Requires engine-lib.sh and shim-lib.sh.
 # shellcheck shell=sh
-# `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh.
+# `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh, `progress` from engine-kubernetes.
 # shellcheck disable=SC2154
 #
-# KUBERNETES_BIN  the programs that scripts/kubernetes builds
-# Needs scripts/view: directories of the host are covered in a mount namespace of its own.
+# KUBERNETES_BIN          the programs that scripts/kubernetes builds
+# KUBERNETES_CONTROLLERS  the controllers of kube-controller-manager that run, by default all
+# Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
 
 node_address=10.98.0.1
 servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
 made_directories=
+# With systemd and cgroup v2, all cgroups are made by systemd, below kubepods.slice.
+cgroup_driver=cgroupfs
+[ ! -d /run/systemd/system ] || [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cgroup_driver=systemd
 
 # PATH [OPTIONS]: covers a directory of the host with an empty one. Kubelet, containerd and CNI use names there that no
 # setting can change.
@@ -59,8 +63,8 @@ CONFIG
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
-cgroupDriver: cgroupfs
-cgroupRoot: /$containerd_namespace
+cgroupDriver: $cgroup_driver
+$([ $cgroup_driver = systemd ] || echo "cgroupRoot: /$containerd_namespace")
 containerRuntimeEndpoint: unix://$scratch/containerd.sock
 address: $node_address
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -122,6 +126,7 @@ CNI
 
 # The cgroup below which the kubelet makes all others.
 cluster_cgroup() {
+    [ $cgroup_driver = cgroupfs ] || return 0
     for hierarchy in /sys/fs/cgroup/*/; do
         [ -e "$hierarchy/cgroup.procs" ] || continue
         mkdir "$hierarchy$containerd_namespace" || return 1
@@ -148,14 +153,15 @@ cluster_start() {
         --kubelet-preferred-address-types InternalIP --endpoint-reconciler-type none --allow-privileged --authorization-mode RBAC \
         --token-auth-file "$scratch/pki/tokens" --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$scratch/pki/accounts.pub" --service-account-signing-key-file "$scratch/pki/accounts.key"
-    if ! wait_for "$patience" timeout 5 "$k" get --raw /readyz; then
+    if ! wait_for "$patience" timeout 60 "$k" get --raw /readyz; then
         echo 'kube-apiserver is not ready'
         return 1
     fi
+    progress 'kube-apiserver is ready'
     serve kube-controller-manager "$KUBERNETES_BIN/kube-controller-manager" --kubeconfig "$scratch/kubeconfig" \
         --leader-elect=false --bind-address 127.0.0.1 --cert-dir "$scratch/pki/controller" \
         --service-account-private-key-file "$scratch/pki/accounts.key" --root-ca-file "$scratch/pki/api/apiserver.crt" \
-        --flex-volume-plugin-dir "$scratch/plugins"
+        --flex-volume-plugin-dir "$scratch/plugins" --controllers "${KUBERNETES_CONTROLLERS:-*}"
     serve kube-scheduler "$KUBERNETES_BIN/kube-scheduler" --kubeconfig "$scratch/kubeconfig" --leader-elect=false \
         --bind-address 127.0.0.1 --cert-dir "$scratch/pki/scheduler"
     kubelet_start
@@ -163,7 +169,8 @@ cluster_start() {
         echo 'the kubelet does not register its node'
         return 1
     }
-    timeout "$patience" "$k" wait --for=condition=Ready node/node --timeout="${patience}s" &&
+    progress 'the node is registered'
+    timeout "$patience" "$k" wait --for=condition=Ready node/node --timeout="${patience}s" >/dev/null &&
         wait_for "$patience" "$k" get serviceaccount default
 }
 
@@ -180,12 +187,14 @@ cluster_messages() {
 # Prints the pods' cgroups that exist without the pods, one a line.
 pod_cgroups() {
     find /sys/fs/cgroup/*/"$containerd_namespace" -mindepth 2 -type d -name 'pod*' 2>/dev/null
+    find /sys/fs/cgroup/kubepods.slice -type d -name 'kubepods*-pod*.slice' 2>/dev/null
 }
 
 # Ends the servers, from the kubelet on, and removes the kubelet's own cgroups; these can only be removed if no pod's
 # cgroup is left.
 cluster_stop() {
     for name in kubelet kube-scheduler kube-controller-manager kube-apiserver etcd; do unserve $name; done
+    [ $cgroup_driver = cgroupfs ] || systemctl stop kubepods.slice
     for hierarchy in /sys/fs/cgroup/*/"$containerd_namespace"; do
         for group in kubepods/besteffort kubepods/burstable kubepods; do
             [ ! -d "$hierarchy/$group" ] || rmdir "$hierarchy/$group" 2>/dev/null

@@ -31,13 +31,13 @@ YAML
     row 'limits, resized in place'
     make_pods
     ready resize
-    memory=/sys/fs/cgroup/memory/memory.limit_in_bytes
-    quota=/sys/fs/cgroup/cpu/cpu.cfs_quota_us
-    expect limits '67108864 20000' sh -c "echo \$('$k' exec resize -- cat $memory $quota)"
+    memory=/sys/fs/cgroup/memory/memory.limit_in_bytes quota=/sys/fs/cgroup/cpu/cpu.cfs_quota_us period=
+    [ "$cgroup_driver" = cgroupfs ] || memory=/sys/fs/cgroup/memory.max quota=/sys/fs/cgroup/cpu.max period=' 100000'
+    expect limits "67108864 20000$period" sh -c "echo \$('$k' exec resize -- cat $memory $quota)"
     container=$("$get" pod/resize '{.status.containerStatuses[0].containerID}')
     check resize "$k" patch pod resize --subresource resize --patch \
         '{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"100m","memory":"48Mi"},"limits":{"cpu":"300m","memory":"96Mi"}}}]}}'
-    becomes resized '100663296 30000' sh -c "echo \$('$k' exec resize -- cat $memory $quota)"
+    becomes resized "100663296 30000$period" sh -c "echo \$('$k' exec resize -- cat $memory $quota)"
     becomes resize_is_reported 96Mi "$get" pod/resize '{.status.containerStatuses[0].resources.limits.memory}'
     expect the_same_container "0 $container" "$get" pod/resize '{.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].containerID}'
     row 'OOM'

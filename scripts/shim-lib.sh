@@ -213,6 +213,7 @@ CRI
         [ -z "$binary" ] || cat >>"$file" <<CRI
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.$name.options]
     BinaryName = '$binary'
+    SystemdCgroup = $([ "${cgroup_driver:-}" = systemd ] && echo true || echo false)
 CRI
     done
 }
@@ -244,7 +245,7 @@ HOOK
 containerd_cri_images() {
     umoci config --image "$scratch/image/layout:box" --tag pause --config.cmd sleep --config.cmd 1000000 &&
         tar -C "$scratch/image/layout" -cf "$scratch/image/images.tar" . &&
-        timeout 60 "$c" image import --base-name localhost/dayfly "$scratch/image/images.tar"
+        timeout "$patience" "$c" image import --base-name localhost/dayfly "$scratch/image/images.tar"
 }
 
 # COUNT FILE: writes an image archive with the image `many`: the test image with COUNT layers in place of its one. Each
