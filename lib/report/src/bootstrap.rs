@@ -140,9 +140,12 @@ mod tests {
     #[test]
     fn a_verdict_goes_by_the_interval() {
         let judge = |value, low, high| Estimate { value, low, high }.within(1.2);
+        assert_eq!(judge(1.1, 1.0, 1.19), "yes");
         assert_eq!(judge(1.1, 1.0, 1.2), "yes");
         assert_eq!(judge(1.5, 1.3, 1.7), "no");
         assert_eq!(judge(1.2, 1.1, 1.3), "not shown");
+        assert_eq!(judge(1.15, 1.1, 1.3), "not shown");
+        assert_eq!(judge(1.25, 1.15, 1.4), "not shown");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use rustix::process::Pid;
-use spec::{NamespaceKind, Spec};
+use spec::Spec;
 use sys::clone::{Child, CloneFlags};
 use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
@@ -102,15 +102,12 @@ pub fn restore_from<'a>(
     let rootfs = making.prepared.as_ref().map(Prepared::root);
     let mut request = Request { rootfs, ..request };
     let plan = making.compile(&mut request)?;
-    let has_own_pids = making.spec.linux.as_ref().is_some_and(|linux| {
-        linux.namespace(NamespaceKind::Pid).is_some_and(|namespace| namespace.path.is_none())
-    });
-    if plan.cgroup.is_none() && !has_own_pids {
+    let record = making.describe(&request, plan);
+    if plan.cgroup.is_none() && record.own_namespaces & CloneFlags::NEWPID.bits() == 0 {
         // Nothing would find the processes of a restore that is interrupted.
         let what = "a container with neither a cgroup nor a PID namespace of its own";
         return refused::refuse("restore", what).map(|()| 1);
     }
-    let record = making.describe(&request, plan);
     let restoration = Restoration { options, making: &making, plan, images, work, ids, streams };
     let (container, child) = restoration.run(record, console)?;
 
