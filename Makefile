@@ -133,7 +133,9 @@ install-files:
 	    install -D -m 755 $(BUILT_TOOLS)/$$tool $(DESTDIR)$(PREFIX)/libexec/dayfly/$$tool || exit; done
 	[ ! -x $(BUILT_TOOLS)/dayfly-libseccomp ] || install -D -m 755 \
 	    $(BUILT_TOOLS)/dayfly-libseccomp $(DESTDIR)$(PREFIX)/libexec/dayfly/dayfly-libseccomp
-	install -D -m 644 lib/template/dayfly_template.py $(DESTDIR)$(PREFIX)/share/dayfly/dayfly_template.py
+	for language in py rb; do \
+	    install -D -m 644 lib/template/dayfly_template.$$language \
+	    $(DESTDIR)$(PREFIX)/share/dayfly/dayfly_template.$$language || exit; done
 	for page in build/docs/man/*; do \
 	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man8/$${page##*/} || exit; done
 	install -D -m 644 build/docs/completions/dayfly.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dayfly
@@ -148,7 +150,7 @@ uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/dayfly
 	cd $(DESTDIR)$(PREFIX)/share 2>/dev/null || exit 0; rm -f man/man8/dayfly.8 man/man8/dayfly-*.8 \
 	    man/man8/containerd-shim-dayfly-v2.8 bash-completion/completions/dayfly $(ZSH_COMPLETIONS)/_dayfly \
-	    fish/vendor_completions.d/dayfly.fish dayfly/dayfly_template.py; rmdir dayfly 2>/dev/null || true
+	    fish/vendor_completions.d/dayfly.fish dayfly/dayfly_template.py dayfly/dayfly_template.rb; rmdir dayfly 2>/dev/null || true
 
 # Packages of this commit, for amd64 and arm64, in build/dist: DIST='--arch amd64 --key KEYID' (scripts/dist).
 dist:

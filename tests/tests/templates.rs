@@ -2,6 +2,7 @@
 
 pub mod hostile;
 pub mod life;
+pub mod ruby;
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
@@ -60,17 +61,22 @@ pub fn lacking() -> Result<(), String> {
 
 /// Returns a bundle that runs `program` with the host's Python.
 pub fn bundle<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
+    let files = [("app.py", program), ("dayfly_template.py", LIBRARY)];
+    with_host_files(bed, files).args(&["/usr/bin/python3", "-B", "/app.py"])
+}
+
+/// Returns a bundle that has the host's programs and libraries, and these files.
+fn with_host_files<'a>(bed: &'a Bed, files: [(&str, &str); 2]) -> Bundle<'a> {
     let mut bundle = mapped(bed);
-    fs::write(bundle.rootfs().join("app.py"), program).expect("write program");
-    fs::write(bundle.rootfs().join("dayfly_template.py"), LIBRARY).expect("write library");
+    for (name, text) in files {
+        fs::write(bundle.rootfs().join(name), text).expect("write file");
+    }
     for (source, place) in [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")] {
         if Path::new(source).exists() {
             bundle = bundle.mount("bind", source, place, &["rbind", "ro"]);
         }
     }
-    bundle
-        .args(&["/usr/bin/python3", "-B", "/app.py"])
-        .set("/process/env", json!(["PATH=/usr/bin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]))
+    bundle.set("/process/env", json!(["PATH=/usr/bin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]))
 }
 
 /// Makes a template from a bundle, and returns its container.
@@ -128,13 +134,18 @@ print([line.split()[4] for line in open('/proc/self/mountinfo')])
 print(open('/proc/self/cgroup').read().count('/../'), os.getsid(0) == os.getpgrp())
 ";
 
-/// Returns what [`SELF`] prints in a forked and in an executed program.
+/// Verifies that a forked program prints the same as an executed one.
 #[track_caller]
 fn same(template: &Container<'_>, change: impl FnOnce(&mut Value) + Copy) {
+    same_by(&["/usr/bin/python3", "-B", "/app.py", SELF], template, change);
+}
+
+/// The same for the program `program`, which gets two more arguments.
+#[track_caller]
+fn same_by(program: &[&str], template: &Container<'_>, change: impl FnOnce(&mut Value) + Copy) {
     let args = |config: &mut Value| {
         change(config);
-        config["process"]["args"] =
-            json!(["/usr/bin/python3", "-B", "/app.py", SELF, "an argument", "ü"]);
+        config["process"]["args"] = json!([program, &["an argument", "ü"]].concat());
     };
     let executed = other(template, args).run().ok();
     let forked = other(template, args).run_with(&["--template", &template.id]);

@@ -32,7 +32,8 @@ pub(super) const TEMPLATE_COMMAND: Command = Command {
 A template is a container whose program has loaded what it needs, and forks the
 programs of other containers. Such a program is at work in the time of a fork,
 not of its own warm-up. It waits for requests by a small library, such as
-dayfly_template.py for Python; an ordinary start of the program is not affected.
+dayfly_template.py for Python and dayfly_template.rb for Ruby; an ordinary start
+of the program is not affected.
 
 \"template create NAME\" makes a template from a bundle, whose config.json needs
 new user, PID and mount namespaces, and returns when it waits for requests. \"run
