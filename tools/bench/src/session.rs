@@ -127,10 +127,12 @@ fn write(
     // An experiment on the host itself has no entrants.
     let nobody = !entrants.is_empty() && failures.len() == entrants.len();
     tell(&options.forms, record, &failures, nobody, outcome)?;
-    if nobody {
-        return Err(Error::Unfit("no runtime got through".to_owned()));
+    match failures.into_iter().next().filter(|_| nobody) {
+        Some(Out { runtime, reason }) => {
+            Err(Error::Unfit(format!("no runtime got through: {runtime}: {reason}")))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Writes an outcome in the requested forms: to the file that `forms` names, or by default to standard output. If

@@ -5,6 +5,7 @@ use super::work;
 use crate::Error;
 use crate::options::Groups;
 use report::statistics::median;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
@@ -89,6 +90,21 @@ impl Instance {
             Some(input) => input.write_all(b"go\n").map_err(gone),
             None => Ok(()),
         }
+    }
+
+    /// Calls `change` while the instance is stopped (SIGSTOP): while it works, the kernel might not finish a reclaim of its
+    /// memory, because the instance uses the same pages again.
+    ///
+    /// # Errors
+    /// The instance has exited; those of `change`.
+    pub(super) fn stopped(&self, change: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let pid = Pid::from_child(&self.child);
+        let send =
+            |signal| kill_process(pid, signal).map_err(Error::errno("kill", Path::new(&self.name)));
+        send(Signal::STOP)?;
+        let changed = change();
+        send(Signal::CONT)?;
+        changed
     }
 
     /// Ends the instance; returns its reports.

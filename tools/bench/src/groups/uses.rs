@@ -157,7 +157,7 @@ impl Site<'_> {
             self.ground.set("neighbour", "cpu.weight=300")?;
         }
         let instances = self.start(&names, true, Data::Memory)?;
-        let change = || self.ground.swap("instance 1", "instance 2");
+        let change = |_: &[Instance]| self.ground.swap("instance 1", "instance 2");
         let told = self.changed(instances, change, &mut |_| {})?;
         told.add_to(shown, Use::Swap, ["before", "after"]);
         self.remove(&names)?;
@@ -187,12 +187,16 @@ impl Site<'_> {
         }
         let instances = self.start(&names, true, data)?;
         let limit = self.options.memory / 4;
-        let change = || {
+        let lower = || {
             // The limit is lowered in steps, because the kernel gives up if it has to reclaim too much at once.
             for part in [3, 2, 1] {
                 let _ = self.ground.set("held", &format!("memory.max={}M", limit * part));
             }
             self.ground.set("held", &format!("memory.max={limit}M"))
+        };
+        let change = |instances: &[Instance]| match instances.first() {
+            Some(held) => held.stopped(lower),
+            None => Ok(()),
         };
         let names_of = [
             "free memory, MiB",
@@ -310,7 +314,7 @@ impl Site<'_> {
     fn changed(
         &self,
         mut instances: Vec<Instance>,
-        change: impl FnOnce() -> Result<(), Error>,
+        change: impl FnOnce(&[Instance]) -> Result<(), Error>,
         watch: &mut dyn FnMut(f64),
     ) -> Result<Changed, Error> {
         for instance in &mut instances {
@@ -319,7 +323,7 @@ impl Site<'_> {
         let begin = now_ms();
         wait(SETTLE + self.options.phase, watch)?;
         let changing = now_ms();
-        change()?;
+        change(&instances)?;
         let changed = now_ms();
         wait(SETTLE + self.options.phase, watch)?;
         let end = now_ms();

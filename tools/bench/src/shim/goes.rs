@@ -5,6 +5,7 @@ use super::daemon::Daemon;
 use super::span::{self, Events};
 use super::{image, minder};
 use crate::Error;
+use crate::cgroup;
 use crate::held::{Held, held};
 use crate::options::{Measured, Shim};
 use crate::process;
@@ -143,6 +144,10 @@ impl<'a> Bench<'a> {
         // The default limit of open files since containerd 2 may be above the experiment's own.
         if self.daemon.is_two() {
             command.args(["--rlimit-nofile", "1024"]);
+        }
+        // By default, ctr gives each container CPU shares, which fails without the controller.
+        if !cgroup::can_limit("cpu") {
+            command.args(["--cpu-shares", "0"]);
         }
         command.args([image::BOX, id]).args(program).stdout(Stdio::null());
         command
