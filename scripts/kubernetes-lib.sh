@@ -4,11 +4,14 @@
 # `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh, `progress` from engine-kubernetes.
 # shellcheck disable=SC2154
 #
-# KUBERNETES_BIN          the programs that scripts/kubernetes builds
-# KUBERNETES_CONTROLLERS  the controllers of kube-controller-manager that run, by default all
+# KUBERNETES_BIN      the programs that scripts/kubernetes builds
+# KUBERNETES_CONFIG   the kubeconfig of a control plane that runs outside of this machine (scripts/guest-kubernetes): then
+#                     only the kubelet runs here, with the address of the machine's network device
 # Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
 
 node_address=10.98.0.1
+# Those of QEMU's user network.
+[ -z "${KUBERNETES_CONFIG:-}" ] || node_address=10.0.2.15 node_gateway=10.0.2.2 node_device=eth0
 servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
 made_directories=
 # With systemd and cgroup v2, all cgroups are made by systemd, below kubepods.slice.
@@ -38,9 +41,9 @@ unserve() {
     rm -f "$scratch/pid/$1"
 }
 
-# Directories, keys, and configurations with one token for all servers and kubectl.
-cluster_files() {
-    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/pki" "$scratch/static" "$scratch/plugins" "$scratch/home" "$scratch/sysctl"
+# The keys of the control plane, and a configuration with one token for all servers and kubectl.
+control_files() {
+    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/pki" "$scratch/plugins" "$scratch/home"
     openssl genrsa -out "$scratch/pki/accounts.key" 2048 2>/dev/null &&
         openssl rsa -in "$scratch/pki/accounts.key" -pubout -out "$scratch/pki/accounts.pub" 2>/dev/null || return 1
     token=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \n')
@@ -48,16 +51,40 @@ cluster_files() {
         umask 077
         echo "$token,admin,admin,system:masters" >"$scratch/pki/tokens"
     )
-    echo 'nameserver 127.0.0.1' >"$scratch/resolv.conf"
-    cat >"$scratch/kubeconfig" <<CONFIG
+    control_config 127.0.0.1 >"$scratch/kubeconfig" && chmod 600 "$scratch/kubeconfig"
+    control_kubectl
+}
+# ADDRESS: prints the configuration for a client that finds the API server at this address.
+control_config() {
+    cat <<CONFIG
 apiVersion: v1
 kind: Config
-clusters: [{name: test, cluster: {server: 'https://127.0.0.1:6443', insecure-skip-tls-verify: true}}]
+clusters: [{name: test, cluster: {server: 'https://$1:6443', insecure-skip-tls-verify: true}}]
 users: [{name: admin, user: {token: $token}}]
 contexts: [{name: test, context: {cluster: test, user: admin}}]
 current-context: test
 CONFIG
-    chmod 600 "$scratch/kubeconfig"
+}
+# Makes the program `k`, which is kubectl in the namespace SPACE.
+control_kubectl() {
+    cat >"$scratch/k" <<WRAPPER
+#!/bin/sh
+export HOME='$scratch/home'
+exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' \${SPACE:+--namespace "\$SPACE"} "\$@"
+WRAPPER
+    chmod +x "$scratch/k"
+    k=$scratch/k
+}
+
+# The files of the kubelet, and of the control plane if it runs here.
+cluster_files() {
+    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/static" "$scratch/plugins" "$scratch/home" "$scratch/sysctl"
+    if [ -z "${KUBERNETES_CONFIG:-}" ]; then
+        control_files || return 1
+    else
+        cp "$KUBERNETES_CONFIG" "$scratch/kubeconfig" && control_kubectl || return 1
+    fi
+    echo 'nameserver 127.0.0.1' >"$scratch/resolv.conf"
     # Threshold: pods of one node are evicted when less than 96 of the 256 MiB below /var/lib/kubelet are left.
     cat >"$scratch/kubelet.yaml" <<CONFIG
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -101,20 +128,18 @@ cd /
 exec "$@"
 KUBELET
     chmod +x "$scratch/kubelet"
-    cat >"$scratch/k" <<WRAPPER
-#!/bin/sh
-export HOME='$scratch/home'
-exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' \${SPACE:+--namespace "\$SPACE"} "\$@"
-WRAPPER
-    chmod +x "$scratch/k"
-    k=$scratch/k
 }
 
-# A bridge for pods, whose address is also the node's; addresses from host-local.
+# The node's network device: by default, a bridge that nothing else is connected to. Addresses of pods from host-local.
 cluster_network() {
-    nsenter -t "$holder" -n sh -c "ip link set lo up && ip link add node0 type bridge &&
-        ip address add $node_address/24 dev node0 && ip link set node0 up &&
-        ip route add default via $node_address" || return 1
+    if [ -n "${KUBERNETES_CONFIG:-}" ]; then
+        ip link set "$node_device" netns "$holder" || return 1
+    else
+        node_device=node0 node_gateway=$node_address
+        nsenter -t "$holder" -n ip link add $node_device type bridge || return 1
+    fi
+    nsenter -t "$holder" -n sh -c "ip link set lo up && ip address add $node_address/24 dev $node_device &&
+        ip link set $node_device up && ip route add default via $node_gateway" || return 1
     for plugin in bridge host-local loopback; do ln -sf "$KUBERNETES_BIN/cni/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
     rm -f "$scratch/cni/conf/"*
     cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
@@ -142,8 +167,8 @@ kubelet_start() {
         --node-ip $node_address --cert-dir "$scratch/pki/kubelet" --root-dir /var/lib/kubelet
 }
 
-# Starts every server, and waits until the node is ready.
-cluster_start() {
+# Starts the servers of the control plane, and waits until the API server is ready.
+control_start() {
     serve etcd "$KUBERNETES_BIN/etcd" --data-dir "$scratch/etcd" --unsafe-no-fsync --log-level warn \
         --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
         --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
@@ -161,9 +186,15 @@ cluster_start() {
     serve kube-controller-manager "$KUBERNETES_BIN/kube-controller-manager" --kubeconfig "$scratch/kubeconfig" \
         --leader-elect=false --bind-address 127.0.0.1 --cert-dir "$scratch/pki/controller" \
         --service-account-private-key-file "$scratch/pki/accounts.key" --root-ca-file "$scratch/pki/api/apiserver.crt" \
-        --flex-volume-plugin-dir "$scratch/plugins" --controllers "${KUBERNETES_CONTROLLERS:-*}"
+        --flex-volume-plugin-dir "$scratch/plugins"
     serve kube-scheduler "$KUBERNETES_BIN/kube-scheduler" --kubeconfig "$scratch/kubeconfig" --leader-elect=false \
         --bind-address 127.0.0.1 --cert-dir "$scratch/pki/scheduler"
+}
+control_stop() { for name in kube-scheduler kube-controller-manager kube-apiserver etcd; do unserve $name; done; }
+
+# Starts every server, and waits until the node is ready.
+cluster_start() {
+    [ -n "${KUBERNETES_CONFIG:-}" ] || control_start || return 1
     kubelet_start
     wait_for "$patience" "$k" get node node || {
         echo 'the kubelet does not register its node'
@@ -193,8 +224,10 @@ pod_cgroups() {
 # Ends the servers, from the kubelet on, and removes the kubelet's own cgroups; these can only be removed if no pod's
 # cgroup is left.
 cluster_stop() {
-    for name in kubelet kube-scheduler kube-controller-manager kube-apiserver etcd; do unserve $name; done
-    [ $cgroup_driver = cgroupfs ] || systemctl stop kubepods.slice
+    unserve kubelet
+    control_stop
+    # scripts/guest-host changes the root directory, where systemctl would do nothing.
+    [ $cgroup_driver = cgroupfs ] || SYSTEMD_IGNORE_CHROOT=1 systemctl stop kubepods.slice
     for hierarchy in /sys/fs/cgroup/*/"$containerd_namespace"; do
         for group in kubepods/besteffort kubepods/burstable kubepods; do
             [ ! -d "$hierarchy/$group" ] || rmdir "$hierarchy/$group" 2>/dev/null
