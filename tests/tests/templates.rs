@@ -50,12 +50,17 @@ exec(sys.argv[1])
 /// # Errors
 /// The reason.
 pub fn lacking() -> Result<(), String> {
+    lacking_for("python3")
+}
+
+/// Returns why templates cannot be tested with this interpreter, whose package has the same name.
+fn lacking_for(interpreter: &str) -> Result<(), String> {
     if version() < (6, 15) {
         return Err("the status of a forked program needs Linux 6.15".to_owned());
     }
-    match Path::new("/usr/bin/python3").exists() {
+    match Path::new("/usr/bin").join(interpreter).exists() {
         true => Ok(()),
-        false => Err("no /usr/bin/python3: apt-get install python3".to_owned()),
+        false => Err(format!("no /usr/bin/{interpreter}: apt-get install {interpreter}")),
     }
 }
 
@@ -216,21 +221,38 @@ fn forked_into_the_cgroup(bed: &Bed) {
     let template = template(bundle(bed, PROGRAM));
     let show = "print(open('/proc/1/cgroup').read() == open('/proc/self/cgroup').read(), flush=True); time.sleep(100)";
     for path in [None, Some(dayfly_tests::cgroups::path_of("elsewhere"))] {
-        let c = other(&template, |config| {
-            let path = path.clone().unwrap_or_default();
-            config["linux"]["cgroupsPath"] = json!(path);
-            config["process"]["args"] = json!(["/usr/bin/python3", "-B", "/app.py", show]);
-        });
-        c.run_with(&["--detach", "--template", &template.id]).ok().wait_output("True");
-        let init = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
-        let program = children(c.pid());
-        let [program] = program[..] else { panic!("{program:?}") };
-        let forked = fs::read_to_string(format!("/proc/{program}/cgroup")).expect("cgroup");
-        assert_eq!(forked, init);
-        let beside = format!("/{}.template/{}", template.id, c.id);
-        assert_eq!(init.contains(&beside), path.is_none(), "{init}");
-        c.delete_force().ok();
+        in_the_cgroup_of_init(
+            &template,
+            &["/usr/bin/python3", "-B", "/app.py", show],
+            "True",
+            path,
+        );
     }
+}
+
+/// Verifies that a forked program is in the cgroup of init: at `path`, or by default beside that of its template.
+/// `program` prints `output` if it sees the same, and does not end.
+#[track_caller]
+fn in_the_cgroup_of_init(
+    template: &Container<'_>,
+    program: &[&str],
+    output: &str,
+    path: Option<String>,
+) {
+    let is_beside = path.is_none();
+    let c = other(template, |config| {
+        config["linux"]["cgroupsPath"] = json!(path.unwrap_or_default());
+        config["process"]["args"] = json!(program);
+    });
+    c.run_with(&["--detach", "--template", &template.id]).ok().wait_output(output);
+    let init = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
+    let program = children(c.pid());
+    let [program] = program[..] else { panic!("{program:?}") };
+    let forked = fs::read_to_string(format!("/proc/{program}/cgroup")).expect("cgroup");
+    assert_eq!(forked, init);
+    let beside = format!("/{}.template/{}", template.id, c.id);
+    assert_eq!(init.contains(&beside), is_beside, "{init}");
+    c.delete_force().ok();
 }
 
 /// Returns the processes of a PID namespace besides its first process.

@@ -1,6 +1,6 @@
 //! Templates whose program is written in Ruby.
 
-use super::{children, create, other, same_by, template, with_host_files};
+use super::{create, in_the_cgroup_of_init, other, same_by, template, with_host_files};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
@@ -8,8 +8,6 @@ use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -52,11 +50,7 @@ p Thread.new { sleep(0.01); 5 }.value, IO.popen(['echo', 'child']).read, Time.at
 ";
 
 fn lacking() -> Result<(), String> {
-    super::lacking()?;
-    match Path::new("/usr/bin/ruby").exists() {
-        true => Ok(()),
-        false => Err("no /usr/bin/ruby: apt-get install ruby".to_owned()),
-    }
+    super::lacking_for("ruby")
 }
 
 fn bundle<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
@@ -115,17 +109,7 @@ fn forked_into_the_cgroup(bed: &Bed) {
     let template = template(bundle(bed, PROGRAM));
     let show =
         "puts File.read('/proc/1/cgroup') == File.read('/proc/self/cgroup'); $stdout.flush; sleep";
-    let c = other(&template, |config| {
-        config["linux"]["cgroupsPath"] = json!("");
-        config["process"]["args"] = json!(["/usr/bin/ruby", "/app.rb", show]);
-    });
-    c.run_with(&["--detach", "--template", &template.id]).ok().wait_output("true");
-    let init = fs::read_to_string(format!("/proc/{}/cgroup", c.pid())).expect("cgroup");
-    let program = children(c.pid());
-    let [program] = program[..] else { panic!("{program:?}") };
-    assert_eq!(fs::read_to_string(format!("/proc/{program}/cgroup")).expect("cgroup"), init);
-    assert!(init.contains(&format!("/{}.template/{}", template.id, c.id)), "{init}");
-    c.delete_force().ok();
+    in_the_cgroup_of_init(&template, &["/usr/bin/ruby", "/app.rb", show], "true", None);
 }
 
 fn statuses(bed: &Bed) {
