@@ -51,25 +51,29 @@ impl Init<'_> {
         let socket = self.fd(Slot::STAND_IN)?;
         set_mask(SignalSet::ALL).op("rt_sigprocmask")?;
         let signals = signalfd(SignalSet::ALL).op("signalfd")?;
+        // Before the program runs, which sees it.
+        set_title(b"dayfly: stand-in of a forked program");
         rustix::net::send(socket, GO, SendFlags::NOSIGNAL).op("send")?;
         // Closes the channel: to the parent, this is the exec of the program.
         core::mem::forget((self.channel.take(), self.starter.take()));
-        keep_only(&[&signals, &program], b"dayfly: stand-in of a forked program")
-            .op("close_range")?;
+        keep_only(&[&signals, &program]).op("close_range")?;
         attend(&signals, &program)
     }
 }
 
-/// Overwrites the arguments of the command, which a template can read while init makes the container.
+/// Hides the arguments of the command, which a template can read while init makes the container.
 pub(super) fn hide_arguments() {
-    // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and reads no arguments.
-    unsafe { sys::start::set_title(b"dayfly: init of a forked program") };
+    set_title(b"dayfly: init of a forked program");
 }
 
-/// Leaves nothing of the command visible: closes all descriptors but these, and replaces the arguments by this text.
-fn keep_only(kept: &[&OwnedFd; 2], title: &[u8]) -> Result<(), Errno> {
-    // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and does not return.
+/// Replaces the arguments of the command by this text.
+fn set_title(title: &[u8]) {
+    // SAFETY: this init has a copy of its parent's memory (rule `own-memory-to-stay`), and reads no arguments.
     unsafe { sys::start::set_title(title) };
+}
+
+/// Closes all descriptors but these.
+fn keep_only(kept: &[&OwnedFd; 2]) -> Result<(), Errno> {
     sys::exec::close_all_but(0, &kept.map(AsRawFd::as_raw_fd))
 }
 
@@ -98,7 +102,8 @@ fn attend(signals: &OwnedFd, program: &OwnedFd) -> ! {
 /// end of this process would end the containers of the template's children, whose PID namespaces are inside this one.
 fn reap(program: &Child) -> ! {
     let Ok(signals) = signalfd(SignalSet::ALL) else { sys::start::exit(1) };
-    if keep_only(&[&signals, &program.pidfd], b"dayfly: reaper of a template").is_err() {
+    set_title(b"dayfly: reaper of a template");
+    if keep_only(&[&signals, &program.pidfd]).is_err() {
         sys::start::exit(1)
     }
     let mut status = 0;
