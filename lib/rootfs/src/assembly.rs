@@ -92,9 +92,7 @@ impl<'a> Assembly<'a> {
                 for parent in &layers.parents {
                     self.attached.attach_parent(mapped(parent, user_namespace)?.as_fd())?;
                 }
-                for layer in &layers.stack {
-                    self.attached.link(layer)?;
-                }
+                self.attached.add_layers(self.recipe)?;
             }
             Mode::PerLayer => {
                 for layer in &layers.stack {

@@ -1,7 +1,9 @@
 //! The attached modes: the layers are attached on the host while mount(2) mounts overlayfs.
 //!
 //! The mount points have short names in the subdirectory `mnt` of the recipe's directory. While mount(2) runs, `mnt` is
-//! the working directory, so that the names of 500 layers fit in the option string of mount(2).
+//! the working directory, so that the names of 500 layers fit in the option string of mount(2). Layers below a common
+//! mount point get symbolic links with short names only if their own paths do not fit: a link for each of 50 layers takes
+//! longer than the mounts do.
 
 use alloc::ffi::CString;
 use alloc::format;
@@ -32,6 +34,8 @@ pub(crate) const PLACES: &CStr = c"mnt";
 const OVERLAY: &str = "root";
 /// The mount point of the tmpfs for changes.
 const TMPFS: &str = "t";
+/// The maximum number of bytes of the option string that mount(2) copies.
+const ROOM: usize = 4095;
 
 /// Counts of operations on the host's mount table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,7 +53,8 @@ pub(crate) struct Attached {
     places: Option<OwnedFd>,
     /// Names of the mount points in use.
     mounts: Vec<String>,
-    layers: usize,
+    /// The paths of the layers relative to `mnt`, top first.
+    layers: Vec<String>,
     parents: usize,
     pub counts: Counts,
 }
@@ -72,9 +77,14 @@ impl Attached {
 
     /// Attaches the cloned mount of a layer at the next mount point.
     pub fn attach_layer(&mut self, tree: OwnedFd) -> Result<(), sys::Error> {
-        let name = format!("{}", self.layers);
-        self.layers += 1;
+        let name = self.short_name();
+        self.layers.push(name.clone());
         self.attach(tree.as_fd(), name)
+    }
+
+    /// Returns the short name of the next layer: its number.
+    fn short_name(&self) -> String {
+        format!("{}", self.layers.len())
     }
 
     /// Attaches the cloned mount of a directory of layers at the next mount point.
@@ -89,16 +99,22 @@ impl Attached {
         self.attach(tree, String::from(TMPFS))
     }
 
-    /// Creates a symbolic link to a layer. The link has the next short name, and the layer is below the mount point of
-    /// its parent directory.
-    pub fn link(&mut self, layer: &Layer) -> Result<(), sys::Error> {
-        let target = format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy());
-        let name = format!("{}", self.layers);
-        self.layers += 1;
-        match symlinkat(target.as_str(), self.places()?, name.as_str()) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(sys::Error::new("symlink", name, errno)),
+    /// Adds the layers below the attached mounts of their parent directories. If their paths do not fit in the option
+    /// string, symbolic links with short names stand for them.
+    pub fn add_layers(&mut self, recipe: &Recipe) -> Result<(), crate::Error> {
+        let paths: Vec<String> = recipe.layers.stack.iter().map(path_of).collect();
+        if fit(&paths, ROOM.saturating_sub(data(recipe, &[], true)?.as_bytes().len())) {
+            self.layers = paths;
+            return Ok(());
         }
+        for path in &paths {
+            let name = self.short_name();
+            match symlinkat(path.as_str(), self.places()?, name.as_str()) {
+                Ok(()) | Err(Errno::EXIST) => self.layers.push(name),
+                Err(errno) => return Err(sys::Error::new("symlink", name, errno).into()),
+            }
+        }
+        Ok(())
     }
 
     fn attach(&mut self, tree: BorrowedFd<'_>, name: String) -> Result<(), sys::Error> {
@@ -115,15 +131,16 @@ impl Attached {
     /// Returns the owner and permissions of the top layer's root directory.
     pub fn top(&self) -> Result<Root, sys::Error> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = openat(self.places()?, c"0", flags, Permissions::empty());
+        let top = self.layers.first().map_or("0", String::as_str);
+        let top = openat(self.places()?, top, flags, Permissions::empty());
         Root::of(top.context("open", "top layer")?.as_fd())
     }
 
     /// Returns the state of /etc in the layers.
     pub fn etc(&self) -> Result<Etc, sys::Error> {
         let mut etc = Etc::default();
-        for number in 0..self.layers {
-            let name = CString::new(format!("{number}/etc")).unwrap_or_default();
+        for layer in &self.layers {
+            let name = CString::new(format!("{layer}/etc")).unwrap_or_default();
             let stat = look::look(self.places()?, &name).context("look for etc in", "layer")?;
             etc = etc.after(stat.as_ref());
         }
@@ -137,7 +154,7 @@ impl Attached {
         recipe: &Recipe,
         filler: bool,
     ) -> Result<OwnedFd, crate::Error> {
-        let data = data(recipe, self.layers, filler)?;
+        let data = data(recipe, &self.layers, filler)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let here = openat(CWD, c".", flags, Permissions::empty()).context("open", ".")?;
         make_directory(self.places()?, c"root").context("mkdir", OVERLAY)?;
@@ -176,6 +193,18 @@ impl Drop for Attached {
     fn drop(&mut self) {
         let _ = self.detach();
     }
+}
+
+/// Returns the path of a layer below the mount point of its parent directory.
+fn path_of(layer: &Layer) -> String {
+    format!("{}/{}", parent_name(layer.parent), layer.name.to_string_lossy())
+}
+
+/// Returns whether these paths can be given to overlayfs as they are, in this number of bytes.
+fn fit(paths: &[String], room: usize) -> bool {
+    let is_plain = |path: &String| !path.contains(['\\', ',', ':']);
+    let length: usize = paths.iter().map(|path| path.len() + 1).sum();
+    length <= room && paths.iter().all(is_plain)
 }
 
 fn parent_name(number: usize) -> String {
@@ -233,13 +262,8 @@ pub(crate) fn unmount_at(directory: BorrowedFd<'_>, name: &str) -> Result<(), Er
 }
 
 /// Returns the option string of mount(2), with paths relative to `mnt`.
-fn data(recipe: &Recipe, layers: usize, filler: bool) -> Result<CString, crate::Error> {
-    /// The maximum number of bytes of the option string that mount(2) copies.
-    const ROOM: usize = 4095;
-    let mut data = String::from("lowerdir=");
-    for number in 0..layers {
-        let _ = write!(data, "{}{number}", if number > 0 { ":" } else { "" });
-    }
+fn data(recipe: &Recipe, layers: &[String], filler: bool) -> Result<CString, crate::Error> {
+    let mut data = format!("lowerdir={}", layers.join(":"));
     if filler {
         data.push_str(":../empty");
     }
@@ -316,11 +340,29 @@ mod tests {
         }
     }
 
+    fn numbers(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("{number}")).collect()
+    }
+
     #[test]
     fn five_hundred_layers_fit() {
         let recipe = recipe(500, Upper::Directory);
-        let data = data(&recipe, 500, false).unwrap();
+        let data = data(&recipe, &numbers(500), false).unwrap();
         assert!(data.as_bytes().len() < 2100);
+    }
+
+    #[test]
+    fn links_only_where_paths_do_not_fit() {
+        let paths = |line: &str, count: usize| -> Vec<String> {
+            let lines: String = (0..count).map(|n| format!("/l/{n:03}{line}\n")).collect();
+            Layers::of_store(&lines).unwrap().stack.iter().map(path_of).collect()
+        };
+        assert_eq!(paths("/fs", 2), ["p0/001/fs", "p0/000/fs"]);
+        assert!(fit(&paths("/fs", 300), 3000));
+        assert!(!fit(&paths("/fs", 301), 3000));
+        for special in ["a:b", "a,b", "a\\b"] {
+            assert!(!fit(&paths(special, 2), 3000));
+        }
     }
 
     #[test]
@@ -328,11 +370,11 @@ mod tests {
         let mut recipe = recipe(2, Upper::Tmpfs { size: None });
         let text =
             "lowerdir=0:1,upperdir=t/upper,workdir=t/work,index=off,metacopy=on,redirect_dir=on";
-        assert_eq!(data(&recipe, 2, false).unwrap().to_str(), Ok(text));
+        assert_eq!(data(&recipe, &numbers(2), false).unwrap().to_str(), Ok(text));
         recipe.upper = Upper::None;
         recipe.label = Some(c"system_u:object_r:x_t:s0:c1,c2".into());
         let text = "lowerdir=0:../empty,index=off,context=\"system_u:object_r:x_t:s0:c1,c2\"";
-        assert_eq!(data(&recipe, 1, true).unwrap().to_str(), Ok(text));
+        assert_eq!(data(&recipe, &numbers(1), true).unwrap().to_str(), Ok(text));
     }
     #[test]
     fn somebody_elses_overlay() {
@@ -349,6 +391,6 @@ mod tests {
         });
         let text = "lowerdir=0:1,upperdir=/s/a\\,b,workdir=/s/w\\:\\\\,index=off,userxattr,\
             context=\"u:r:t:s0:c1,c2\"";
-        assert_eq!(data(&recipe, 2, false).unwrap().to_str(), Ok(text));
+        assert_eq!(data(&recipe, &numbers(2), false).unwrap().to_str(), Ok(text));
     }
 }
