@@ -50,6 +50,9 @@ const LIGHT: RGBColor = RGBColor(225, 225, 225);
 /// The colour of the marks on the horizontal axis.
 const MARK: RGBColor = RGBColor(120, 120, 120);
 
+/// The maximum number of dots of one curve.
+const MOST_DOTS: usize = 60;
+
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
@@ -109,7 +112,7 @@ pub struct Chart {
 /// The form of the points of curves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Dots joined by lines.
+    /// Dots joined by lines; without dots if there are too many to be told apart.
     Curves,
     /// Dots without lines.
     Dots,
@@ -234,7 +237,8 @@ impl Chart {
                 let line = LineSeries::new(of.points.iter().copied(), colour.stroke_width(2));
                 context.draw_series(line).map_err(failed)?;
             }
-            if self.form != Form::Outlines {
+            let is_dense = self.form == Form::Curves && of.points.len() > MOST_DOTS;
+            if self.form != Form::Outlines && !is_dense {
                 let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
                 context.draw_series(dots).map_err(failed)?;
             }
@@ -359,6 +363,16 @@ mod tests {
         let joined = lines(&chart);
         chart.form = Form::Dots;
         assert!(lines(&chart) < joined, "{joined}");
+    }
+
+    #[test]
+    fn curves_of_many_points_have_no_dots() {
+        let points: Vec<(f64, f64)> = (0..61).map(|at| (f64::from(at), 1.0)).collect();
+        let circles = |points: &[(f64, f64)]| {
+            let chart = chart(Axis::linear("s"), Axis::linear("ms"), points);
+            svg(&[chart]).expect("drawn").matches("<circle").count()
+        };
+        assert_eq!((circles(&points[..60]), circles(&points)), (60, 0));
     }
 
     #[test]

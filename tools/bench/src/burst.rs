@@ -222,17 +222,20 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
     };
     let middle = |samples: &[f64]| Summary::of(samples).map(|all| all.median);
     let p99 = |samples: &[f64]| Summary::of(samples).map(|all| all.p99);
-    vec![
+    let mut pictures = vec![
         curves("A container, median", Axis::logarithmic("ms"), &|load| {
             ms(middle(&load.latencies_us))
         }),
         curves("A container, p99", Axis::logarithmic("ms"), &|load| ms(p99(&load.latencies_us))),
-        curves("Containers that fail", Axis::linear("%"), &share),
         curves("Containers a second", Axis::linear("containers/s"), &|load| middle(&load.rates)),
         curves("A health check meanwhile, p99", Axis::logarithmic("ms"), &|load| {
             ms(p99(&load.health.spawn_us))
         }),
-    ]
+    ];
+    if rows.iter().any(|row| row.load.failed > 0) {
+        pictures.push(curves("Containers that fail", Axis::linear("%"), &share));
+    }
+    pictures
 }
 
 fn text(rows: &[Row], idle: &Health, count: usize) -> String {

@@ -68,8 +68,8 @@ struct Shown {
     rows: Vec<Row>,
     changes: Vec<Change>,
     curves: Vec<Curve>,
-    /// The times of changes, in seconds.
-    marks: Vec<(Use, f64)>,
+    /// The times at which changes begin and end, in seconds, with these words.
+    marks: Vec<(Use, f64, &'static str)>,
     notes: Vec<String>,
 }
 

@@ -134,12 +134,20 @@ fn hash(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the version that a program prints. The call has a deadline, because a program may hang.
+/// Returns the version that a program prints: its first line, or the line `Version:` of a shim. The call has a deadline,
+/// because a program may hang.
 fn version(path: &Path) -> String {
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
     let text = process::read(&mut command, Duration::from_secs(5)).unwrap_or_default();
-    text.lines().next().unwrap_or("unknown").to_owned()
+    let first = text.lines().next().unwrap_or("unknown");
+    match (
+        first.strip_suffix(':'),
+        text.lines().find_map(|line| line.trim().strip_prefix("Version:")),
+    ) {
+        (Some(name), Some(version)) => format!("{name} {}", version.trim()),
+        _ => first.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
         let marks: Vec<(f64, String)> = shown
             .marks
             .iter()
-            .filter(|(it, _)| *it == of)
-            .map(|(_, at)| (*at, "the change begins".to_owned()))
+            .filter(|(it, ..)| *it == of)
+            .map(|(_, at, words)| (*at, (*words).to_owned()))
             .collect();
         // The host's free memory is far more than what one instance uses, and has its own scale.
         let is_free = |name: &str| name.starts_with("free memory");
@@ -100,7 +100,7 @@ pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
             let of_unit =
                 curves().filter(|curve| curve.unit == unit && is_free(&curve.name) == free);
             let series: Vec<Series> = of_unit
-                .map(|curve| Series { name: curve.name.clone(), points: curve.points.clone() })
+                .map(|curve| Series { name: curve.name.clone(), points: thinned(&curve.points) })
                 .collect();
             if !series.is_empty() {
                 pictures.push(Picture::Chart(Chart {
@@ -115,4 +115,30 @@ pub(super) fn pictures(options: &Groups, shown: &Shown) -> Vec<Picture> {
         }
     }
     pictures
+}
+
+/// Replaces many points by the means of neighbours, so that a picture shows curves and not a band of noise.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    /// The number of points from which on curves overlap in a picture.
+    const MOST: usize = 220;
+    let of_each = points.len().div_ceil(MOST).max(1);
+    let mean = |points: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
+        points.iter().map(of).sum::<f64>() / points.len() as f64
+    };
+    points.chunks(of_each).map(|some| (mean(some, |at| at.0), mean(some, |at| at.1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_curves_are_thinned() {
+        let points: Vec<(f64, f64)> = (0..660).map(|at| (f64::from(at), 2.0)).collect();
+        assert_eq!(thinned(&points[..200]), points[..200]);
+        let thin = thinned(&points);
+        assert_eq!(thin.len(), 220);
+        assert_eq!((thin[0], thin[219]), ((1.0, 2.0), (658.0, 2.0)));
+        assert_eq!(thinned(&[]), []);
+    }
 }

@@ -8,7 +8,7 @@ use crate::options::{Groups, Use};
 use report::count::counted;
 use report::interrupt;
 use std::fs;
-use std::thread::sleep;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The group of instances that are not in groups of their own.
@@ -19,6 +19,9 @@ const SETTLE: Duration = Duration::from_millis(300);
 
 /// The maximum time between two checks for an interrupt, and between two calls of `watch` in [`wait`].
 const MOMENT: Duration = Duration::from_millis(100);
+
+/// The duration from which on a picture shows the end of a change, too.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The parent group, the options and the properties of the host that all uses share.
 pub(super) struct Site<'a> {
@@ -310,11 +313,11 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Lets instances work for a phase, makes a change, and lets the instances work for another phase.
+    /// Lets instances work for a phase, makes a change, and lets the instances work for another phase. Watches all three.
     fn changed(
         &self,
         mut instances: Vec<Instance>,
-        change: impl FnOnce(&[Instance]) -> Result<(), Error>,
+        change: impl FnOnce(&[Instance]) -> Result<(), Error> + Send,
         watch: &mut dyn FnMut(f64),
     ) -> Result<Changed, Error> {
         for instance in &mut instances {
@@ -323,8 +326,14 @@ impl Site<'_> {
         let begin = now_ms();
         wait(SETTLE + self.options.phase, watch)?;
         let changing = now_ms();
-        change(&instances)?;
-        let changed = now_ms();
+        let changed = thread::scope(|scope| {
+            let change = scope.spawn(|| change(&instances).map(|()| now_ms()));
+            while !change.is_finished() {
+                watch(now_ms());
+                thread::sleep(MOMENT);
+            }
+            change.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
         wait(SETTLE + self.options.phase, watch)?;
         let end = now_ms();
         let told =
@@ -361,7 +370,11 @@ impl Changed {
             let points = points.collect();
             shown.curves.push(Curve { of, name: name.clone(), unit: "transactions/s", points });
         }
-        shown.marks.push((of, (self.changing - self.begin) / 1e3));
+        let at = |ms: f64| (ms - self.begin) / 1e3;
+        shown.marks.push((of, at(self.changing), "the change begins"));
+        if self.changed - self.changing > LONG.as_secs_f64() * 1e3 {
+            shown.marks.push((of, at(self.changed), "the change is done"));
+        }
         shown.note(format!("the change took {:.0} ms", self.changed - self.changing));
     }
 }
@@ -382,7 +395,7 @@ fn wait(time: Duration, watch: &mut dyn FnMut(f64)) -> Result<(), Error> {
     while let Some(left) = due.checked_duration_since(Instant::now()) {
         interrupt::check()?;
         watch(now_ms());
-        sleep(left.min(MOMENT));
+        thread::sleep(left.min(MOMENT));
     }
     Ok(())
 }

@@ -211,6 +211,11 @@ impl Section {
         row.measured.is_empty() && matches!(self.state, State::Done(_))
     }
 
+    /// Returns whether any row has a published figure.
+    pub(super) fn has_published(&self) -> bool {
+        self.lines.iter().any(|row| !row.published.is_empty())
+    }
+
     /// Returns the names of all measured entrants, in order of appearance: the columns.
     pub(super) fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();

@@ -193,7 +193,13 @@ pub(crate) fn pictures(figures: &[Figure]) -> Vec<Picture> {
         let of_unit = figures.iter().filter(|of| of.unit == *unit);
         let medians = of_unit
             .filter_map(|of| Some((of.name.clone(), of.entrant.clone(), of.summary?.median)));
-        bars("Medians", unit, medians)
+        let title = match *unit {
+            "ms" => "Median times".to_owned(),
+            "ms CPU" => "Median CPU times".to_owned(),
+            "KiB" => "Median memory".to_owned(),
+            other => format!("Median {other}"),
+        };
+        bars(&title, unit, medians)
     };
     units.iter().map(picture).collect()
 }

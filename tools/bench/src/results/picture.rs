@@ -103,12 +103,22 @@ pub(crate) fn dots<'a>(
     })
 }
 
-/// Draws curves over the number of starts in flight. A row consists of the curve's name, that number, and the figure.
+/// Draws curves over the number of starts in flight; bars if it is the same for all. A row consists of the curve's name,
+/// that number, and the figure.
 pub(crate) fn over_width(
     title: &str,
     unit: Axis,
     rows: impl Iterator<Item = (String, usize, Option<f64>)>,
 ) -> Picture {
+    let rows: Vec<_> = rows.collect();
+    if let Some((_, first, _)) = rows.first()
+        && rows.iter().all(|(_, width, _)| width == first)
+    {
+        let figures = rows.iter().filter_map(|(name, width, value)| {
+            Some((format!("{width} in flight"), name.clone(), (*value)?))
+        });
+        return bars(title, &unit.title, figures);
+    }
     let mut series: Vec<Series> = Vec::new();
     for (name, width, value) in rows {
         let point = value.map(|value| (width as f64, value));
@@ -141,6 +151,18 @@ mod tests {
             + points[1..points.len() - 1].iter().step_by(2).map(|point| point.1).sum::<f64>();
         assert!((sum - 100.0).abs() < 1e-9, "{points:?}");
         assert_eq!(outline(&[]), []);
+    }
+
+    #[test]
+    fn curves_need_several_widths() {
+        let picture = |widths: &[usize]| {
+            let rows = widths.iter().map(|&width| ("a".to_owned(), width, Some(2.0)));
+            over_width("t", Axis::logarithmic("ms"), rows)
+        };
+        assert!(
+            matches!(picture(&[1, 2]), Picture::Chart(chart) if chart.series[0].points.len() == 2)
+        );
+        assert!(matches!(picture(&[200]), Picture::Bars(bars) if bars.labels == ["200 in flight"]));
     }
 
     #[test]

@@ -119,6 +119,11 @@ pub struct Outside {
 }
 
 impl Figures {
+    /// Returns the categories that the runtime and the container's program work in: all except the waits.
+    pub fn phases_and_between(&self) -> impl Iterator<Item = &Category> {
+        self.phases.iter().chain([&self.between])
+    }
+
     /// Computes the figures; `None` without starts.
     #[must_use]
     pub fn of(

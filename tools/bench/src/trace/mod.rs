@@ -113,23 +113,33 @@ pub fn experiment(
     })
 }
 
-/// Draws two pictures: the mean time that each command of each runtime spends in each category (a phase, the time
-/// between steps, or waits), and each category's share of the runtime's work.
+/// Draws the mean time that each runtime works in each category (a phase, or the time between steps), one picture per
+/// command; then each category's share of the runtime's work.
 fn pictures(all: &[Figures]) -> Vec<Picture> {
-    let name = |figures: &Figures| format!("{}, {}", figures.runtime, figures.command);
-    let parts = all.iter().flat_map(|figures| {
-        let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
-        parts.map(move |part| (name(figures), part))
+    let parts =
+        |figures| Figures::phases_and_between(figures).filter(|part| part.time_us.mean > 0.0);
+    let mut commands: Vec<&str> = all.iter().map(|figures| figures.command.as_str()).collect();
+    commands.dedup();
+    let of_command = |command: &&str| {
+        let of = all.iter().filter(|figures| figures.command == *command);
+        let times = of.flat_map(|figures| {
+            parts(figures)
+                .map(|part| (part.name.clone(), figures.runtime.clone(), part.time_us.mean / 1e3))
+        });
+        results::bars(&format!("{command}: work by category"), "ms, mean", times)
+    };
+    let mut pictures: Vec<Picture> = commands.iter().map(of_command).collect();
+    let shares = all.iter().flat_map(|figures| {
+        let name = format!("{}, {}", figures.runtime, figures.command);
+        parts(figures)
+            .filter_map(move |part| Some((name.clone(), part.name.clone(), part.share? * 100.0)))
     });
-    let times =
-        parts.clone().map(|(name, part)| (part.name.clone(), name, part.time_us.mean / 1e3));
-    let shares =
-        parts.filter_map(|(name, part)| Some((name, part.name.clone(), part.share? * 100.0)));
     let mut shares = results::bars("Shares of the runtime's work", "%", shares);
     if let Picture::Bars(bars) = &mut shares {
         bars.stacked = true;
     }
-    vec![results::bars("Time by category", "ms, mean", times), shares]
+    pictures.push(shares);
+    pictures
 }
 
 /// Returns the figures of every command of an operation, runtime by runtime.

@@ -9,19 +9,19 @@ const STYLE: &str = "\
     :root{color-scheme:light dark;--text:#222;--page:#fff;--line:#ccc;--faint:#666;--box:#f4f4f4;--note:#fff6e0}\
     @media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#181818;--line:#444;--faint:#aaa;--box:#262626;\
     --note:#3a3320}a{color:#8ab4f8}}\
-    body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:var(--text);\
+    body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--text);\
     background:var(--page);overflow-wrap:break-word}h1,h2,h3{line-height:1.2}\
     h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1rem}h3{margin-top:2.5rem}\
     h3 code{font-weight:normal;font-size:.85em;color:var(--faint)}table{border-collapse:collapse;margin:1rem 0}\
     td,th{padding:.3rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}\
-    td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.u{white-space:nowrap}td.p{min-width:12rem}\
+    td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.u{white-space:nowrap}td.p{min-width:12rem}td.w{min-width:8rem}\
     td small{display:block}small,.small,td.m{color:var(--faint);font-size:.85em}\
-    pre{background:var(--box);padding:.6rem;overflow-x:auto}.note{background:var(--note);padding:.5rem .8rem}\
+    pre{background:var(--box);padding:.6rem;white-space:pre-wrap}.note{background:var(--note);padding:.5rem .8rem}\
     div.wide{overflow-x:auto}figure{margin:1rem 0;overflow-x:auto}\
     svg{display:block;min-width:44rem;max-width:100%;height:auto;background:#fff}\
     @media print{body{max-width:none;margin:0;font-size:11px}h2,h3{break-after:avoid}\
-    figure,tr,pre{break-inside:avoid}svg{min-width:0;max-height:22cm}pre{white-space:pre-wrap}\
-    div.wide{overflow:visible}td,th{padding:.2em .35em}td.p{min-width:0}}";
+    figure,tr,pre{break-inside:avoid}svg{min-width:0;max-height:22cm}\
+    div.wide{overflow:visible}td,th{padding:.2em .35em}td.p,td.w{min-width:0}}";
 
 pub(super) fn page(page: &Page) -> String {
     let [done, can] = page.done();
@@ -104,14 +104,18 @@ fn table(text: &mut String, section: &Section) {
         return;
     }
     let columns = section.columns();
-    text.push_str("<div class=\"wide\"><table>\n<tr><th></th><th>published</th>");
+    let has_published = section.has_published();
+    text.push_str("<div class=\"wide\"><table>\n<tr><th></th>");
+    text.push_str(if has_published { "<th>published</th>" } else { "" });
     for column in &columns {
         let _ = write!(text, "<th class=\"n\">{}</th>", escaped(column));
     }
     text.push_str("<th></th></tr>\n");
     for row in &section.lines {
-        let (what, published) = (escaped(&row.what), published(row));
-        let _ = write!(text, "<tr><td>{what}</td><td class=\"p\">{published}</td>");
+        let _ = write!(text, "<tr><td class=\"w\">{}</td>", escaped(&row.what));
+        if has_published {
+            let _ = write!(text, "<td class=\"p\">{}</td>", published(row));
+        }
         if section.lacks(row) {
             let _ = writeln!(
                 text,

@@ -66,15 +66,19 @@ fn table(text: &mut String, section: &Section) {
         return;
     }
     let columns = section.columns();
-    text.push_str("\n| | published |");
+    let has_published = section.has_published();
+    text.push_str(if has_published { "\n| | published |" } else { "\n| |" });
     for column in &columns {
         let _ = write!(text, " {} |", cell(column));
     }
-    text.push_str(" |\n|---|---|");
+    text.push_str(if has_published { " |\n|---|---|" } else { " |\n|---|" });
     text.push_str(&"--:|".repeat(columns.len()));
     text.push_str("---|\n");
     for row in &section.lines {
-        let _ = write!(text, "| {} | {} |", cell(&row.what), cell(&row.published()));
+        let _ = write!(text, "| {} |", cell(&row.what));
+        if has_published {
+            let _ = write!(text, " {} |", cell(&row.published()));
+        }
         if section.lacks(row) {
             let _ = writeln!(text, " {MISSING} |{}", " |".repeat(columns.len()));
             continue;
