@@ -38,10 +38,12 @@ build: build-runtime build-shim build-tools
 
 build-runtime:
 	$(CARGO) build --release -p dayfly-cli
+	scripts/settle $(DAYFLY)
 
 # Two programs in one call of cargo would share their features.
 build-shim:
 	$(CARGO) build --release -p dayfly-shim
+	scripts/settle $(SHIM)
 
 build-tools:
 	$(FAST) $(CARGO) build --release $(TOOLS:%=-p %) $(LIBSECCOMP)

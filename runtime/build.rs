@@ -1,7 +1,10 @@
 //! Build script of the runtime and the shim. Links the binary without libc: `sys::entry!` defines the entry point and
-//! the other symbols that a linker expects from libc.
+//! the other symbols that a linker expects from libc. Has the linker put the functions beside each other that commands
+//! execute.
 
 use std::env;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -16,7 +19,36 @@ fn main() {
         for argument in &arguments[usize::from(!is_compiler)..] {
             println!("cargo::rustc-link-arg-bins={argument}");
         }
+        if let Some(script) = ordered() {
+            let prefix = if is_compiler { "-Wl," } else { "" };
+            println!("cargo::rustc-link-arg-bins={prefix}-T{}", script.display());
+        }
     }
+}
+
+/// Writes a linker script that puts the functions of the package's list `order` beside each other, into the section
+/// `.text.start`; returns its path. The list contains patterns of symbols (`scripts/order` writes it). A pattern without
+/// a function has no effect.
+///
+/// Returns `None` without a list, and for linkers that read no linker scripts (mold, wild).
+fn ordered() -> Option<PathBuf> {
+    let flags =
+        ["RUSTC_LINKER", "CARGO_ENCODED_RUSTFLAGS"].map(|name| env::var(name).unwrap_or_default());
+    if flags.iter().any(|flags| flags.contains("mold") || flags.contains("wild")) {
+        return None;
+    }
+    let list = fs::read_to_string("order").ok()?;
+    println!("cargo::rerun-if-changed=order");
+    // The compiler gives functions that it considers cold sections of their own.
+    let functions: String = list
+        .lines()
+        .map(|name| format!("        *(.text.{name} .text.unlikely.{name})\n"))
+        .collect();
+    let script =
+        format!("SECTIONS {{\n    .text.start : {{\n{functions}    }}\n}}\nINSERT BEFORE .text;\n");
+    let path = PathBuf::from(env::var_os("OUT_DIR")?).join("order.ld");
+    fs::write(&path, script).ok()?;
+    Some(path)
 }
 
 /// Returns the build target and the compiler: `x86_64-unknown-linux-gnu, rustc 1.95.0`.

@@ -36,6 +36,7 @@ pub mod kernel;
 pub mod layers;
 pub mod leak;
 pub mod mounted;
+pub mod order;
 pub mod profile;
 pub mod program;
 pub mod rootfs;

@@ -93,13 +93,13 @@ fn size(bed: &Bed) {
 
 /// Returns a container as engines typically configure it: with Podman's defaults and seccomp profile. The program exits
 /// at once if `command` is `run`, which waits for the program.
-fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
+pub(crate) fn container<'a>(bed: &'a Bed, command: &str) -> Container<'a> {
     let filter = profile::seccomp(CAPABILITIES);
     let program: &[&str] = if command == "run" { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
     bed.bundle().set("/linux/seccomp", filter).args(program).make()
 }
 
-fn of_bundle(verb: &str, container: &Container<'_>) -> Vec<String> {
+pub(crate) fn of_bundle(verb: &str, container: &Container<'_>) -> Vec<String> {
     let bundle = container.bundle.to_string_lossy().into_owned();
     vec![verb.into(), "--bundle".into(), bundle, container.id.clone()]
 }

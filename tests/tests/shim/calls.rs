@@ -46,6 +46,9 @@ const CASES: &[Case] = &[
 /// `[0, 1]`, and the first child of that is `[0, 1, 0]`.
 const SHIM: &[usize] = &[0];
 
+/// The maximum time of one life.
+const DEADLINE: Duration = Duration::from_secs(240);
+
 /// The number of calls from one kill to the next: a walk through all calls takes minutes.
 const STRIDE: usize = 10;
 
@@ -158,9 +161,10 @@ impl Listener for Shared {
 }
 
 /// The container, made anew in each round.
-struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     container: Container<'a>,
-    program: PathBuf,
+    /// The shim.
+    pub(crate) program: PathBuf,
     events: Events,
     pipes: Pipes,
 }
@@ -184,7 +188,8 @@ impl Followed {
 }
 
 impl<'a> Ground<'a> {
-    fn new(bed: &'a Bed) -> Option<Self> {
+    /// Makes the container, unless there is no shim.
+    pub(crate) fn new(bed: &'a Bed) -> Option<Self> {
         if is_missing(bed) {
             return None;
         }
@@ -207,7 +212,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Executes `start`, and follows it and the shim.
-    fn start(&self, killer: &Shared) -> Followed {
+    fn start(&self, mode: Mode, mut listener: impl Listener + 'static) -> Followed {
         self.clear();
         let bed = self.container.bed;
         let given = shim::parameters(bed, &self.container, &self.events, Options::default());
@@ -220,10 +225,7 @@ impl<'a> Ground<'a> {
         let command = Command::new("/bin/sh").args(["-c", script, "sh"]).arg(&self.program);
         let command = command.args(own.get_args()).arg("start").dir(&self.container.bundle);
         let command = command.env("TTRPC_ADDRESS", &self.events.path).stdin(waits);
-        let mut listener = killer.clone();
-        let tracer = std::thread::spawn(move || {
-            follow(&command, Mode::Syscalls, Duration::from_secs(120), &mut listener)
-        });
+        let tracer = std::thread::spawn(move || follow(&command, mode, DEADLINE, &mut listener));
         wait::until_true("start to end", || self.path("status").exists());
         let answer = fs::read(self.path("answer")).expect("answer");
         let result = proto::messages::bootstrap::BootstrapResult::decode(&answer).expect("result");
@@ -296,7 +298,15 @@ impl<'a> Ground<'a> {
     /// Goes through a whole life; returns the calls.
     fn whole_life(&self) -> BTreeMap<Descent, Vec<u64>> {
         let killer = Shared::new(Killer::recording());
-        let followed = self.start(&killer);
+        let pid = self.live_through(Mode::Syscalls, killer.clone());
+        let family = std::mem::take(&mut killer.lock().family);
+        assert_eq!(family.members.get(&pid).map(Vec::as_slice), Some(SHIM));
+        family.calls
+    }
+
+    /// Goes through a whole life, of which `listener` gets the events. Returns the pid that the shim had.
+    pub(crate) fn live_through(&self, mode: Mode, listener: impl Listener + 'static) -> Pid {
+        let followed = self.start(mode, listener);
         let line = followed.line.as_ref().expect("a shim");
         let pid = Pid::from_raw(line.pid() as i32).expect("pid");
         let answers = self.live(line);
@@ -308,9 +318,7 @@ impl<'a> Ground<'a> {
         followed.end();
         self.delete("a whole life");
         self.assert_gone("a whole life");
-        let family = std::mem::take(&mut killer.lock().family);
-        assert_eq!(family.members.get(&pid).map(Vec::as_slice), Some(SHIM));
-        family.calls
+        pid
     }
 
     /// Starts a pod once for each chosen system call of the processes that `is_walked` selects, and kills `victim` at
@@ -327,7 +335,7 @@ impl<'a> Ground<'a> {
         for (last, call) in chosen(all.len()).map(|at| &all[at]) {
             let what = format!("{:?}, call {}, {}", last.whose, last.number, call_name(*call));
             let killer = Shared::new(Killer::killing_at(last.clone(), victim));
-            let followed = self.start(&killer);
+            let followed = self.start(Mode::Syscalls, killer.clone());
             round(self, &what, followed);
             struck += usize::from(killer.lock().family.has_killed);
         }

@@ -42,7 +42,7 @@ impl Counter {
             Event::Left { number, result: Err(_) } => {
                 self.count_call(pid, number, |tally| tally.failed += 1);
             }
-            Event::Left { .. } | Event::Signalled(_) => {}
+            Event::Left { .. } | Event::Stepped { .. } | Event::Signalled(_) => {}
             Event::Gone { end, instructions } => {
                 if let Some(image) = self.image(pid) {
                     image.instructions += instructions;

@@ -9,9 +9,9 @@ pub trait Listener: Send {
     /// `Event::Gone`.
     fn hear(&mut self, pid: Pid, event: Event);
 
-    /// Returns whether `pid` shall stop at its system calls. This function is called whenever `pid` is resumed. A
-    /// process whose calls are not traced runs at full speed until it creates a process, executes a program, receives a
-    /// signal or ends.
+    /// Returns whether `pid` shall stop at its system calls or, where instructions are counted, at its instructions. This
+    /// function is called whenever `pid` is resumed. A process whose calls are not traced runs at full speed until it
+    /// creates a process, executes a program, receives a signal or ends.
     fn hears_calls_of(&self, pid: Pid) -> bool {
         let _ = pid;
         true
@@ -67,6 +67,11 @@ pub enum Event {
         number: u64,
         /// The call's result.
         result: Result<u64, Errno>,
+    },
+    /// The thread has executed an instruction, if instructions are counted.
+    Stepped {
+        /// The address of the instruction that the thread executes next.
+        next: u64,
     },
     /// A signal is delivered to the thread.
     Signalled(i32),

@@ -250,8 +250,10 @@ impl<'a> Follower<'a> {
     fn step(&mut self, pid: Pid) -> Result<(), Error> {
         if let Some(place) = ask(ptrace::place(pid))?
             && let Some(tracee) = self.tracees.get_mut(&pid)
+            && tracee.step(place)
         {
-            self.steps += u64::from(tracee.step(place));
+            self.steps += 1;
+            self.listener.hear(pid, Event::Stepped { next: place.instruction });
         }
         self.resume(pid, 0)
     }
@@ -289,8 +291,8 @@ impl<'a> Follower<'a> {
     fn resume(&mut self, pid: Pid, signal: i32) -> Result<(), Error> {
         let how = match self.mode {
             _ if !self.executed => Resume::Freely,
-            Mode::Syscalls if self.listener.hears_calls_of(pid) => Resume::ToCall,
-            Mode::Syscalls => Resume::Freely,
+            _ if !self.listener.hears_calls_of(pid) => Resume::Freely,
+            Mode::Syscalls => Resume::ToCall,
             Mode::Instructions { .. } if self.steps_now() => Resume::ByStep,
             Mode::Instructions { .. } => Resume::Freely,
         };

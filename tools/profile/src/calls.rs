@@ -74,7 +74,7 @@ impl Listener for Calls {
                 self.filtered.remove(&pid);
                 self.loading.remove(&pid);
             }
-            Event::Executed { .. } | Event::Signalled(_) => {}
+            Event::Executed { .. } | Event::Stepped { .. } | Event::Signalled(_) => {}
         }
     }
 

@@ -83,7 +83,7 @@ impl<'a> Gather<'a> {
             }
             Event::Entered { number, args, .. } => self.entered(pid, call_name(number), args, seen),
             Event::Left { result, .. } => self.left(pid, result, seen),
-            Event::Signalled(_) => {}
+            Event::Stepped { .. } | Event::Signalled(_) => {}
             Event::Gone { end, .. } => self.gone(pid, end, seen),
         }
     }
