@@ -4,6 +4,7 @@
 
 use std::env;
 use std::fs;
+use std::iter;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -39,9 +40,9 @@ fn ordered() -> Option<PathBuf> {
     }
     let list = fs::read_to_string("order").ok()?;
     println!("cargo::rerun-if-changed=order");
-    // The compiler gives functions that it considers cold sections of their own.
-    let functions: String = list
-        .lines()
+    // The compiler gives functions that it considers cold sections of another name.
+    let functions: String = iter::once("_start")
+        .chain(list.lines())
         .map(|name| format!("        *(.text.{name} .text.unlikely.{name})\n"))
         .collect();
     let script =

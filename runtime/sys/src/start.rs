@@ -206,13 +206,15 @@ macro_rules! entry {
     ($main:path) => {
         #[cfg(target_arch = "x86_64")]
         core::arch::global_asm!(
+            ".pushsection .text._start, \"ax\"",
             ".globl _start", "_start:", "xor ebp, ebp", "mov rdi, rsp", "and rsp, -16",
-            "call {entry}", "ud2", entry = sym __entry,
+            "call {entry}", "ud2", ".popsection", entry = sym __entry,
         );
         #[cfg(target_arch = "aarch64")]
         core::arch::global_asm!(
+            ".pushsection .text._start, \"ax\"",
             ".globl _start", "_start:", "mov x29, xzr", "mov x30, xzr", "mov x0, sp",
-            "bl {entry}", "brk 1", entry = sym __entry,
+            "bl {entry}", "brk 1", ".popsection", entry = sym __entry,
         );
 
         unsafe extern "C" fn __entry(sp: *const usize) -> ! {
