@@ -27,6 +27,7 @@ const CASES: &[Case] = &[
     case!(killed_restore_on_layers).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_checkpoint).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_killed_in_a_restore).needs(criu::lacking).unlike_runc().alone(),
+    case!(hook_that_kills_criu).needs(criu::lacking).unlike_runc().alone(),
     case!(interrupted_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(hanging_criu_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_that_stays_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
@@ -216,6 +217,25 @@ fn criu_killed_in_a_restore(bed: &Bed) {
         }
         saved.c.assert_gone("a restore whose criu was killed");
     }
+}
+
+/// The error says that criu was killed, not that the processes which criu was restoring are gone, or that a hook failed
+/// for want of them.
+fn hook_that_kills_criu(bed: &Bed) {
+    let armed = bed.dir.join("armed");
+    // The hook is a child of the restore, as criu is.
+    let script = format!(
+        "[ -e {} ] || exit 0; for pid in $(pgrep -x criu); do kill -9 $pid; done; exit 1",
+        armed.display()
+    );
+    let hook = json!([{ "path": "/bin/sh", "args": ["sh", "-c", script] }]);
+    let saved = Saved::running(bed.bundle().sh(COUNTER).set("/hooks/createRuntime", hook));
+    saved.checkpoint(&[]).ok();
+    saved.delete_force().ok();
+    fs::write(&armed, "").expect("write");
+    let outcome = saved.restore(&[]);
+    assert!(outcome.stderr.contains("criu failed: it was killed by signal 9"), "{outcome}");
+    saved.c.assert_gone("a restore whose criu was killed");
 }
 
 /// Sends a signal to the call and to its criu, as a terminal does.

@@ -277,8 +277,13 @@ impl Session {
                 break Err(trouble);
             }
         };
-        // The first error is returned.
-        failed.map_or(result, |error| Err(Trouble::Ours(error)))
+        match failed {
+            // The processes that criu was restoring died with it: this is why the notice's work failed.
+            Some(_) if matches!(self.ended, Ended::By(_)) => result,
+            // The first error is returned.
+            Some(error) => Err(Trouble::Ours(error)),
+            None => result,
+        }
     }
 
     fn send(&self, request: &Request) -> Result<(), Trouble> {
