@@ -69,12 +69,17 @@ impl Program {
     }
 
     /// Returns the patterns of the functions that these commands executed: first those that most commands executed, in
-    /// the order of their first execution.
+    /// the order of their first execution. Patterns of an earlier list that match no function of this program follow:
+    /// the compiler has inlined these functions, but other builds may have them.
     ///
     /// # Panics
     /// If the program is stripped.
     #[must_use]
-    pub fn order(&self, commands: &[Addresses]) -> Vec<String> {
+    pub fn order<'a>(
+        &self,
+        commands: &[Addresses],
+        before: impl Iterator<Item = &'a str>,
+    ) -> Vec<String> {
         assert!(!self.functions.is_empty(), "a program without symbols: see scripts/order");
         // By function: the commands that executed it, and the time of its first execution.
         let mut used: HashMap<&str, (BTreeSet<usize>, (usize, usize))> = HashMap::new();
@@ -103,6 +108,7 @@ impl Program {
         let is_own = |name: &String| matching[name] * 100 <= executed[name] * SHARED;
         let (mut own, mut shared): (Vec<_>, Vec<_>) = patterns.into_iter().partition(is_own);
         shared.sort_by_key(|name| matching[name] * 100 / executed[name].max(1));
+        own.extend(before.filter(|name| !matching.contains_key(*name)).map(str::to_owned));
         own.append(&mut shared);
         own
     }
@@ -159,8 +165,9 @@ mod tests {
 
     #[test]
     fn functions_of_most_commands_come_first() {
-        let order = program().order(&[vec![105, 250, 300], vec![301, 112], vec![302]]);
-        assert_eq!(order, ["c", "_ZN1a17h*E", "_ZN1b17h*E"]);
+        let order = program()
+            .order(&[vec![105, 250, 300], vec![301, 112], vec![302]], ["c", "inlined"].into_iter());
+        assert_eq!(order, ["c", "_ZN1a17h*E", "inlined", "_ZN1b17h*E"]);
     }
 
     #[test]
