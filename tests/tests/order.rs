@@ -37,7 +37,7 @@ const VIEWS: &[View] = &[View::V1, View::V2, View::Hybrid];
 const ENOUGH: usize = 90;
 /// A list is made from all instructions of a command; the check is quicker.
 const BOUND: u64 = 5_000_000;
-const BOUND_OF_CHECK: u64 = 150_000;
+const BOUND_OF_CHECK: u64 = 60_000;
 const DEADLINE: Duration = Duration::from_secs(240);
 
 /// One view is enough for the check; a new list contains the functions of all views.
