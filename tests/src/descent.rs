@@ -1,5 +1,5 @@
 //! The descendants of a followed command: the place of each process in the process tree, and the system calls that the
-//! process has made. Tests that kill a process before each of its calls use this module.
+//! process has made. Tests that kill a process before each of its calls use this module, and tests that follow one program.
 
 use rustix::process::Pid;
 use std::collections::{BTreeMap, HashMap};
@@ -39,14 +39,14 @@ impl Family {
         Self { last: Some(last), ..Self::default() }
     }
 
-    /// Makes `pid` a root, unless it is a member already.
-    pub fn add_root(&mut self, pid: Pid) {
-        self.members.entry(pid).or_default();
-    }
-
-    /// Removes a process that has executed another program.
-    pub fn remove(&mut self, pid: Pid) {
-        self.members.remove(&pid);
+    /// Handles an execve(2) of `pid`. If it has executed the followed program, it becomes a root, unless it is a member
+    /// already; otherwise, it is no member any more.
+    pub fn execute(&mut self, pid: Pid, is_program: bool) {
+        if is_program {
+            self.members.entry(pid).or_default();
+        } else {
+            self.members.remove(&pid);
+        }
     }
 
     /// Adds a new process, if its parent is a member.

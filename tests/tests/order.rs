@@ -5,15 +5,16 @@
 //! (`scripts/order`).
 
 use crate::shim::calls::Ground;
-use crate::weight::{container, of_bundle};
+use crate::weight::{command_of, container, of_bundle};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
+use dayfly_tests::descent::Family;
 use dayfly_tests::order::{Addresses, Program, SECTION};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
-use follow::{Command, End, Event, Listener, Mode, follow};
+use follow::{End, Event, Listener, Mode, follow};
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -115,14 +116,13 @@ fn check(
 }
 
 /// The instructions that the processes of a program execute.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Steps(Arc<Mutex<Stepped>>);
 
 #[derive(Default)]
 struct Stepped {
     program: PathBuf,
-    /// The processes of the program.
-    processes: HashSet<Pid>,
+    family: Family,
     seen: HashSet<u64>,
     addresses: Addresses,
 }
@@ -146,17 +146,11 @@ impl Listener for Steps {
     fn hear(&mut self, pid: Pid, event: Event) {
         let mut stepped = self.lock();
         match event {
-            Event::Born { parent: Some(parent), .. } if stepped.processes.contains(&parent) => {
-                stepped.processes.insert(pid);
-            }
+            Event::Born { parent: Some(parent), .. } => stepped.family.add_child(parent, pid),
             Event::Executed { command, .. } => {
-                let is_program =
-                    command.first().is_some_and(|name| stepped.program.ends_with(name));
-                if is_program {
-                    stepped.processes.insert(pid);
-                } else {
-                    stepped.processes.remove(&pid);
-                }
+                let name = command.first();
+                let is_program = name.is_some_and(|name| stepped.program.ends_with(name));
+                stepped.family.execute(pid, is_program);
             }
             Event::Stepped { next } if stepped.seen.insert(next) => stepped.addresses.push(next),
             _ => {}
@@ -164,7 +158,7 @@ impl Listener for Steps {
     }
 
     fn hears_calls_of(&self, pid: Pid) -> bool {
-        self.lock().processes.contains(&pid)
+        self.lock().family.hears_calls_of(pid)
     }
 }
 
@@ -178,11 +172,8 @@ fn executed(
     let step = |mode| {
         let container = container(bed, command);
         prepare(&container);
-        let line = Command::new(bed.runtime()).arg("--root").arg(bed.root());
-        // A busy host takes another way, which is not that of most starts.
-        let line = line.env("DAYFLY_WITHOUT", "crowd-check");
         let mut steps = Steps::of(bed.runtime());
-        let end = follow(&line.args(args(&container)), mode, DEADLINE, &mut steps);
+        let end = follow(&command_of(bed, &args(&container)), mode, DEADLINE, &mut steps);
         assert_eq!(end.unwrap_or_else(|error| panic!("{error}")), End::Exited(0), "{command}");
         steps.addresses()
     };

@@ -166,13 +166,18 @@ fn weigh(
 }
 
 fn count(bed: &Bed, args: &[String], mode: Mode) -> Report {
+    let command = command_of(bed, args);
+    follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Returns a command of the runtime whose instructions are reproducible.
+pub(crate) fn command_of(bed: &Bed, args: &[String]) -> Command {
     // The environment is fixed, since a program processes each variable.
     let command =
         Command::new(bed.runtime()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     // Without the check for concurrent starts, the steps do not depend on how busy the host is.
     let command = command.env("DAYFLY_WITHOUT", "crowd-check");
-    let command = command.arg("--root").arg(bed.root()).args(args);
-    follow::count(&command, mode, DEADLINE).unwrap_or_else(|error| panic!("{error}"))
+    command.arg("--root").arg(bed.root()).args(args)
 }
 
 /// Returns an error message, with the additional calls, if the command has become heavier.

@@ -43,10 +43,7 @@ impl Listener for Killer {
             // hooks execute other programs.
             Event::Executed { command, .. } => {
                 let is_ours = command.first().is_some_and(|name| name.ends_with("dayfly"));
-                match is_ours && self.command == Some(pid) {
-                    true => self.family.add_root(pid),
-                    false => self.family.remove(pid),
-                }
+                self.family.execute(pid, is_ours && self.command == Some(pid));
             }
             Event::Entered { number, .. } => {
                 let is_now = self.family.enter(pid, number);

@@ -47,7 +47,7 @@ const CASES: &[Case] = &[
 const SHIM: &[usize] = &[0];
 
 /// The maximum time of one life.
-const DEADLINE: Duration = Duration::from_secs(240);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The number of calls from one kill to the next: a walk through all calls takes minutes.
 const STRIDE: usize = 10;
@@ -115,10 +115,8 @@ impl Listener for Killer {
         match event {
             Event::Born { parent: Some(parent), .. } => self.family.add_child(parent, pid),
             Event::Executed { command, .. } => {
-                match command.first().is_some_and(|name| name.ends_with(shim::NAME)) {
-                    true => self.family.add_root(pid),
-                    false => self.family.remove(pid),
-                }
+                let is_shim = command.first().is_some_and(|name| name.ends_with(shim::NAME));
+                self.family.execute(pid, is_shim);
             }
             Event::Entered { number, .. } => {
                 let is_now = self.family.enter(pid, number);
