@@ -103,7 +103,10 @@ fn make_passes_the_commit(bed: &Bed) {
     let dir = bed.dir.join("checkout");
     fs::create_dir_all(dir.join("runtime")).expect("directory");
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    fs::copy(top.join("Makefile"), dir.join("Makefile")).expect("Makefile");
+    fs::create_dir(dir.join("scripts")).expect("directory");
+    for file in ["Makefile", "scripts/settle"] {
+        fs::copy(top.join(file), dir.join(file)).expect("a file of the checkout");
+    }
     fs::write(dir.join("runtime/main.rs"), "").expect("file");
     let run = |command: &mut Command| {
         let output = command.current_dir(&dir).env_remove("MAKEFLAGS").output().expect("execute");
@@ -116,6 +119,7 @@ fn make_passes_the_commit(bed: &Bed) {
     };
     let make = |set: Option<&str>| {
         let mut command = Command::new("make");
+        command.env_remove("CARGO_TARGET_DIR");
         command.args(["-s", "build-runtime", "CARGO=echo \"$$DAYFLY_COMMIT\" #"]);
         match set {
             Some(commit) => command.env("DAYFLY_COMMIT", commit),
