@@ -37,6 +37,8 @@ pub struct Trace {
     sealed: Option<Sealed>,
     /// The creation time of the process, once known.
     began: Cell<Option<u64>>,
+    /// The name and object of the step that created the process.
+    birth: (&'static str, &'static str),
     /// The number of steps so far.
     #[cfg(dayfly_faults)]
     pub(crate) steps: Cell<usize>,
@@ -80,6 +82,7 @@ impl Trace {
             entered,
             sealed: if is_wanted { Sealed::left(args) } else { None },
             began: Cell::new(None),
+            birth: ("exec", "dayfly"),
             #[cfg(dayfly_faults)]
             steps: Cell::new(0),
         };
@@ -88,6 +91,12 @@ impl Trace {
             trace.add(Phase::Configuration, "read arguments", "", (entered, trace.clock()));
         }
         trace
+    }
+
+    /// Returns the trace of `command` in a process that is a copy of its parent, which read the arguments. The calling
+    /// instruction counts as the process's first. Only an annotation turns this trace on.
+    pub fn of_copy(command: &'static str, args: sys::Args) -> Self {
+        Self { birth: ("clone", "worker"), ..Self::new(command, args, trace::now(), None) }
     }
 
     /// Returns the command's arguments and environment.
@@ -214,7 +223,8 @@ impl Trace {
         let (first, entered) = (self.first(), self.entered());
         let began = self.began.get().unwrap_or(first);
         self.tracer.began(began);
-        self.add(Phase::Bootstrap, "exec", "dayfly", (began, first));
+        let (step, object) = self.birth;
+        self.add(Phase::Bootstrap, step, object, (began, first));
         if let Some(sealed) = self.sealed {
             self.add(Phase::Configuration, "read arguments", "", (first, sealed.seal));
             self.add(Phase::Security, "seal", "/proc/self/exe", (sealed.seal, sealed.exec));

@@ -189,7 +189,7 @@ pub(crate) fn run(
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
     // The trace is leaked, because an init that shares this memory may use it.
-    let trace: &'static Trace = Box::leak(Box::new(Trace::new(command, daemon.args, 0, None)));
+    let trace: &'static Trace = Box::leak(Box::new(Trace::of_copy(command, daemon.args)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let work_with = Work { trace, log, console, answer };
     let result = work(&work_with);

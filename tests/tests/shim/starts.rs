@@ -12,6 +12,7 @@ use proto::ttrpc::status::code;
 use serde_json::json;
 use std::fs;
 use std::time::Duration;
+use trace::Timeline;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -22,6 +23,7 @@ const CASES: &[Case] = &[
     case!(killed_init).unlike_runc(),
     case!(with_hooks).unlike_runc(),
     case!(without_a_process_of_its_own).unlike_runc(),
+    case!(traced_by_an_annotation).unlike_runc(),
 ];
 
 fn created<'a>(bed: &'a Bed, args: &[&str]) -> Task<'a> {
@@ -152,4 +154,27 @@ fn without_a_process_of_its_own(bed: &Bed) {
     start(&task).expect("start");
     assert_eq!(faults(), before);
     task.finish();
+}
+
+/// The trace of a call begins when the shim creates a worker for the call, not when the shim itself was executed.
+fn traced_by_an_annotation(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let annotations = json!({ "run.dayfly.trace": "jsonl" });
+    let bundle = bed.bundle().set("/annotations", annotations).args(&["sleep", "1000"]);
+    let task = Task::started(bundle.make(), None);
+    let id = task.id();
+    task.finish();
+    for command in ["create", "start", "delete"] {
+        let file = format!("/run/dayfly-trace/{id}-{command}.jsonl");
+        let text = fs::read_to_string(&file).expect("trace");
+        fs::remove_file(&file).expect("remove trace");
+        let line = Timeline::from_lines(&text).expect("JSON lines");
+        assert_eq!((&line.command, &line.id), (&format!("dayfly {command}"), &id));
+        let row = line.rows.first().expect("a row");
+        let first = row.spans.first().expect("a step");
+        assert_eq!((first.name.as_str(), first.object.as_str()), ("clone", "worker"), "{row:#?}");
+        assert_eq!(first.start, line.start());
+    }
 }
