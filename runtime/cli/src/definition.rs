@@ -1,11 +1,8 @@
 //! The definition of the command line as data. The parser uses this data, and help, man pages and completions are
 //! generated from it.
 
-mod checkpoint;
 mod commands;
-pub mod images;
 pub mod options;
-pub mod templates;
 
 pub use commands::COMMANDS;
 pub use options::GLOBALS;

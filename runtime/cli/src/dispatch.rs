@@ -14,7 +14,7 @@ use sys::stdio::Stderr;
 use trace::Format;
 
 use crate::commands;
-use crate::definition::images::{IMAGE, OF_ENGINES};
+use crate::definition::options::images::{IMAGE, OF_ENGINES};
 use crate::definition::options::{HELP, TRACE, VERSION};
 use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, NAME, Opt, Order, find, find_alias};
 use crate::failure::Failure;

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
+use crate::definition::options::images;
 use crate::definition::options::*;
-use crate::definition::{COMMANDS, Command, GLOBALS, Order, find, images};
+use crate::definition::{COMMANDS, Command, GLOBALS, Order, find};
 use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
 use crate::values::Values;
 

@@ -8,7 +8,7 @@ use container::{ImageRun, Limits, Network};
 use rustix::fs::{CWD, readlinkat, stat};
 
 use super::volumes;
-use crate::definition::images::{
+use crate::definition::options::images::{
     BACKGROUND, CPUS, ENTRYPOINT, HOSTNAME, IMAGE, INIT, LOG_SIZE, READ_ONLY, RUN_MEMORY, RUN_USER,
     WORKDIR,
 };

@@ -12,7 +12,7 @@ use sys::Context;
 use super::image_options;
 use super::network::Asked;
 use crate::definition::Opt;
-use crate::definition::images::{CONTAINER_NAME, IMAGE, OF_IMAGES};
+use crate::definition::options::images::{CONTAINER_NAME, IMAGE, OF_IMAGES};
 use crate::definition::options::{
     BUNDLE, EPHEMERAL, EPHEMERAL_SIZE, LAYERS, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE,
     TEMPLATE, USERNS,

@@ -1,6 +1,6 @@
 //! `logs`: prints the output of a container that runs in the background.
 
-use crate::definition::images::{FOLLOW, TAIL};
+use crate::definition::options::images::{FOLLOW, TAIL};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::number;

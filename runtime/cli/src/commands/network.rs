@@ -9,7 +9,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use sys::Context;
 use sys::clone::CloneFlags;
 
-use crate::definition::images::NETWORK;
+use crate::definition::options::images::NETWORK;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 

@@ -9,7 +9,7 @@ use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
 
 use super::{create, is_json, print};
 use crate::definition::NAME;
-use crate::definition::templates::{FOR, KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
+use crate::definition::options::templates::{FOR, KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
 use crate::failure::Failure;
 use crate::format::{json, table};
 use crate::invocation::Invocation;

@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use spec::mount_options::{self, Propagation};
 use spec::{InRoot, Mount, Str};
 
-use crate::definition::images::{MOUNT, VOLUME};
+use crate::definition::options::images::{MOUNT, VOLUME};
 use crate::failure::Failure;
 use crate::size;
 use crate::values::Values;

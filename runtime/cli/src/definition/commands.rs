@@ -1,9 +1,12 @@
 //! The commands, in the order in which the help lists them.
 
+mod checkpoint;
+mod run;
+mod template;
+
 use super::Action::{Execute, Run, Status};
-use super::images::{LOGS, RUN};
 use super::options::*;
-use super::{Argument, Command, Example, Opt, Order, checkpoint, count, joined, templates};
+use super::{Argument, Command, Example, Opt, Order, count, joined};
 use crate::commands;
 
 /// The options of `create`, in the order in which the help lists them.
@@ -35,7 +38,7 @@ the command line are resolved from the working directory, not from the bundle.",
             "run the program of a created container",
         )
     },
-    RUN,
+    run::RUN,
     Command {
         description: "Prints the container's state as JSON, in the form of the runtime specification.",
         ..Command::new("state", Run(commands::state::command), "print the state of a container")
@@ -124,7 +127,7 @@ those of the process in the container's configuration.",
             "run another process in a container",
         )
     },
-    LOGS,
+    run::LOGS,
     Command {
         description: "\
 On a terminal, the table has columns that fit into a line: image and command,
@@ -448,5 +451,5 @@ needs again.",
     },
     checkpoint::CHECKPOINT,
     checkpoint::RESTORE,
-    templates::TEMPLATE_COMMAND,
+    template::COMMAND,
 ];

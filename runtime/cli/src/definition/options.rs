@@ -1,5 +1,8 @@
 //! The options of all commands. An option that several commands share has the same meaning in each of them.
 
+pub mod images;
+pub mod templates;
+
 use super::{Kind, Opt};
 
 /// Shows a command's help; accepted by all commands.

@@ -1,9 +1,6 @@
-//! The commands `run` and `logs`. Most options of `run` are for containers that run an image.
+//! The options of `run` for containers that run an image, and those of `logs`.
 
-use super::Action::{Run, Status};
-use super::options::*;
-use super::{Command, Example, Kind, Opt, Order, count, joined};
-use crate::commands;
+use super::{CWD, ENV, INTERACTIVE, Kind, MEMORY_LIMIT, Opt, PIDS_LIMIT, TTY};
 
 /// The image to run.
 pub static IMAGE: Opt = Opt::text(
@@ -126,87 +123,9 @@ pub const OF_ENGINES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The options of `run`, in the order in which the help lists them.
-const OF_RUN: &[&[&Opt]] = &[
-    &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP, &REMOVE],
-    &[&PID_FILE, &NO_SUBREAPER],
-    OF_STARTS,
-    &[&IMAGE],
-    OF_IMAGES,
-    OF_LAYERS,
-    &[&ROOTFS_STATS, &TRACE],
-];
-
-/// The command `run`.
-pub(super) const RUN: Command = Command {
-    description: "\
-Waits for the program to end, returns its exit status (128 plus the number of a
-signal that killed it), and deletes the container. Signals are forwarded to the
-program.
-
-With --image, no bundle is needed: configuration and layers are those of an
-image of the store (\"dayfly image\"), and the arguments are the command to run,
-\"run --image REF [COMMAND [ARG...]]\". REF is a name, the last part of a name if
-it is unambiguous, or a prefix of a digest. The container is removed when its
-program ends; with -d, it exists, stopped, until \"dayfly delete\". If the kernel
-supports it, layers are assembled without an entry in the host's mount table.
-With --userns auto, all files belong to a range of ids that no other container
-uses. The range is part of those that /etc/subuid and /etc/subgid grant to the
-user dayfly or containers. For users other than root, the container has a user
-namespace with the ids that these files grant to the user.
-
-With --template, a template (\"dayfly template\") forks the program instead of
-executing it, \"run --template NAME [ARG...]\". The arguments follow those of the
-template's program. The bundle is the template's; with --bundle, the container's
-id precedes the arguments.",
-    order: Order::MixedUnless(&[(&IMAGE, "[COMMAND] [ARG...]"), (&TEMPLATE, "[ARG...]")]),
-    options: &joined::<{ count(OF_RUN) }>(OF_RUN),
-    examples: &[
-        Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
-        Example {
-            line: "run -it --image debian --userns auto bash",
-            does: "run a shell in an image of the store",
-        },
-        Example {
-            line: "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
-            does: "run an image with a directory of the host and a limit, and keep its output",
-        },
-        Example {
-            line: "run --template resize photo.jpg",
-            does: "run a program that the template resize has warmed up",
-        },
-        Example {
-            line: "run --trace - -b /srv/web web",
-            does: "run the bundle, and print the time of each step of the start",
-        },
-    ],
-    ..Command::new(
-        "run",
-        Status(commands::run::command),
-        "create a container, run it and delete it",
-    )
-};
-
 /// Continues to print new output until the program exits.
 pub static FOLLOW: Opt =
     Opt::flag("follow", "continue with new output until the program ends").short('f');
 /// The number of lines to print from the end of the log.
 pub static TAIL: Opt =
     Opt::text("tail", "LINES", "print at most this number of last lines").short('n');
-
-/// The command `logs`.
-pub(super) const LOGS: Command = Command {
-    description: "\
-Prints the standard output and standard error of a container that \"dayfly run -d
---image\" has started. The output is kept until the container is deleted.",
-    options: &[&FOLLOW, &TAIL],
-    examples: &[Example {
-        line: "logs -f --tail 10 web",
-        does: "print the last ten lines, and new output",
-    }],
-    ..Command::new(
-        "logs",
-        Run(commands::logs::command),
-        "print the output of a container in the background",
-    )
-};

@@ -1,33 +1,13 @@
 //! The command `template`.
 
-use super::Action::Run;
-use super::options::*;
-use super::{Argument, Command, Example, Opt};
 use crate::commands;
-
-/// The time within which a template must serve requests.
-pub static READY_WITHIN: Opt = Opt::new(
-    "ready-within",
-    super::Kind::Duration,
-    "TIME",
-    "create: end the template if it does not wait for requests after this time (default: 60s)",
-);
-/// The containers that may name the template by an annotation.
-pub static FOR: Opt = Opt::text(
-    "for",
-    "KEY=VALUE",
-    "create: containers with this annotation may name the template by the annotation run.dayfly.template; without it, only --template can",
-);
-/// Kills the containers that a template has forked.
-pub static KILL_CHILDREN: Opt =
-    Opt::flag("force", "rm: kill the containers that the template has forked, too").short('f');
-
-/// The format of the list.
-pub static LS_FORMAT: Opt =
-    Opt::text("format", "FORMAT", "ls: table (default) or json").choices(&["table", "json"]);
+use crate::definition::Action::Run;
+use crate::definition::options::templates::*;
+use crate::definition::options::*;
+use crate::definition::{Argument, Command, Example};
 
 /// The command `template`.
-pub(super) const TEMPLATE_COMMAND: Command = Command {
+pub(super) const COMMAND: Command = Command {
     description: "\
 A template is a container whose program has loaded what it needs, and forks the
 programs of other containers. Such a program is at work in the time of a fork,

@@ -1,9 +1,9 @@
 //! The commands `checkpoint` and `restore`.
 
-use super::Action::{Run, Status};
-use super::options::*;
-use super::{Command, Example};
 use crate::commands;
+use crate::definition::Action::{Run, Status};
+use crate::definition::options::*;
+use crate::definition::{Command, Example};
 
 /// The command `checkpoint`.
 pub(super) const CHECKPOINT: Command = Command {
