@@ -20,6 +20,7 @@ use crate::attached::{Attached, Counts};
 use crate::files::{ETC, Etc};
 use crate::layers::{Layer, open_directory, open_layer};
 use crate::options::{Foreign, Recipe};
+use crate::top::Root;
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy, look};
 
@@ -43,7 +44,7 @@ pub struct Assembly<'a> {
     /// The filesystem context of overlayfs.
     context: Option<OwnedFd>,
     /// Owner and permissions of the root directory.
-    top: Option<upper::Root>,
+    top: Option<Root>,
     /// The state of /etc in the layers; used only if files are added to it.
     etc: Etc,
     changes: Option<Changes>,
@@ -131,7 +132,7 @@ impl<'a> Assembly<'a> {
             let opened = parent.and_then(|parent| open_layer(parent.as_fd(), &layer.name));
             let opened = opened.context("open layer", object())?;
             if self.top.is_none() {
-                self.top = Some(upper::Root::of(opened.as_fd())?);
+                self.top = Some(Root::of(opened.as_fd())?);
             }
             if !self.recipe.files.is_empty() {
                 let stat = look::look(opened.as_fd(), ETC).context("look for etc in", object())?;

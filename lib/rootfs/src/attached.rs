@@ -26,7 +26,7 @@ use crate::layers::Layer;
 use crate::look;
 use crate::options::{Foreign, Recipe, Upper};
 use crate::remove::{names, open_directory, remove_all};
-use crate::upper::Root;
+use crate::top::Root;
 
 /// The directory of the mount points.
 pub(crate) const PLACES: &CStr = c"mnt";

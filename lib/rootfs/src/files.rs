@@ -1,7 +1,6 @@
 //! The files in /etc that dayfly creates for a container. They are in the writable layer, so they need no mounts, the
 //! container's program can replace them, and they are removed with the layer.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 use core::ffi::CStr;
@@ -16,21 +15,12 @@ use rustix::process::{Gid, Uid};
 use sys::Context;
 
 use crate::look::is_whiteout;
-use crate::options::Recipe;
+use crate::options::{EtcFile, Recipe};
 use crate::remove;
-use crate::upper::Root;
+use crate::top::Root;
 
 /// The directory of these files.
 pub(crate) const ETC: &CStr = c"etc";
-
-/// A file in /etc.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EtcFile {
-    /// The name in /etc.
-    pub name: CString,
-    /// The content.
-    pub text: String,
-}
 
 /// The state of /etc in the layers.
 #[derive(Debug, Clone, Copy, Default)]

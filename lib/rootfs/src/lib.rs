@@ -23,15 +23,15 @@ mod options;
 pub mod passwd;
 pub mod places;
 mod remove;
+mod top;
 mod upper;
 
 pub use assembly::{Assembled, Assembly, map_ids};
 pub use attached::{Counts, remove_places, unmount_below};
 pub use copy::copy_upper;
 pub use error::Error;
-pub use files::EtcFile;
 pub use layers::{Layer, Layers, MOST_LAYERS};
 pub use measure::Extent;
 pub use mode::Mode;
-pub use options::{Foreign, Recipe, Upper};
+pub use options::{EtcFile, Foreign, Recipe, Upper};
 pub use remove::{empty, remove_all};

@@ -1,12 +1,12 @@
 //! The description of a root filesystem.
 
 use alloc::ffi::CString;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use sys::mount::MountAttr;
 
-use crate::files::EtcFile;
 use crate::layers::Layers;
 use crate::mode::Mode;
 
@@ -94,4 +94,13 @@ pub enum Upper {
         /// The size in bytes; `None` means the kernel's default, half of the memory.
         size: Option<u64>,
     },
+}
+
+/// A file in /etc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcFile {
+    /// The name in /etc.
+    pub name: CString,
+    /// The content.
+    pub text: String,
 }

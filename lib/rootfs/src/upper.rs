@@ -4,39 +4,18 @@ use alloc::ffi::CString;
 use alloc::format;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode as Permissions, Stat, chmodat, chownat, fstat, mkdirat};
+use rustix::fs::{AtFlags, Mode as Permissions, chmodat, chownat, mkdirat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
-use rustix::process::{Gid, Uid};
 use sys::Context;
 use sys::mount::MountAttrFlags;
 
 use crate::files::{self, Etc};
 use crate::layers::{open_directory, open_layer};
 use crate::options::{Recipe, Upper};
-
-/// Owner and permissions of a root directory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Root {
-    pub uid: Uid,
-    pub gid: Gid,
-    pub mode: Permissions,
-}
-
-impl Root {
-    /// Returns the owner and permissions of a directory, as seen through its mount.
-    pub fn of(directory: BorrowedFd<'_>) -> Result<Self, sys::Error> {
-        Ok(Self::from_stat(&fstat(directory).context("stat", "top layer")?))
-    }
-
-    /// Returns the owner and mode of a file.
-    pub fn from_stat(stat: &Stat) -> Self {
-        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        Self { uid, gid, mode: Permissions::from_raw_mode(stat.st_mode) }
-    }
-}
+use crate::top::Root;
 
 /// The directories of the upper layer.
 #[derive(Debug)]

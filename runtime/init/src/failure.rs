@@ -2,8 +2,6 @@
 
 use rustix::io::Errno;
 
-use crate::hooks::HookFailure;
-use crate::step::Hooks;
 use crate::take::Failed;
 
 const ROOM: usize = 240;
@@ -37,14 +35,6 @@ impl Failure {
         self.push(b": ");
         self.push(detail);
         self
-    }
-
-    /// Returns the failure of a hook in init.
-    pub fn of_hook(hooks: &Hooks<'_>, failed: &HookFailure) -> Self {
-        use core::fmt::Write;
-        let mut failure = Self { errno: Errno::CANCELED, text: [0; ROOM], length: 0 };
-        let _ = write!(failure, "{}", failed.describe(hooks));
-        failure
     }
 
     /// Returns the text. It is UTF-8 if the texts that it quotes are UTF-8.

@@ -1,5 +1,6 @@
 //! The parent: prepares resources for init, creates init, and exchanges messages with init until exec.
 
+mod attempt;
 mod cgroups;
 mod clone;
 mod hear;
@@ -35,10 +36,9 @@ use init::fault::{self, Place};
 use init::take::OUT_OF_ORDER;
 
 use crate::error::words;
-use clone::Way;
+use attempt::{Wanted, Way};
 pub(crate) use hear::await_message;
 use hear::unexpected;
-use ladder::Wanted;
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 

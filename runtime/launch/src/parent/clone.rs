@@ -15,23 +15,14 @@ use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use trace::Recorder;
 
+use super::attempt::{Attempt, Fell, Moved, Wanted, Way};
 use super::hear::unexpected;
-use super::ladder::{Attempt, Fell, Moved, Wanted};
 use super::{Parent, no_child};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
 use crate::{Error, intermediate};
 use init::channel::{self, Message, Word};
 use init::{Filter, Job, hooks};
-
-/// The way in which init joins its cgroup.
-#[derive(Clone, Copy)]
-pub(super) struct Way {
-    /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
-    pub into_cgroup: bool,
-    /// Whether init joins v1 cgroups by moving its only thread.
-    pub thread_move: bool,
-}
 
 /// The result of a successful attempt to create init.
 pub(super) struct Born {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::clone::CloneFlags;
 
-use super::clone::Way;
+use super::attempt::Way;
 use super::{Parent, no_child};
 use crate::Error;
 

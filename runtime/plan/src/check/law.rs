@@ -4,20 +4,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::Plan;
-use crate::check::pick::{init, parent};
+use crate::check::pick::{Pick, Step, init, parent};
 use crate::step::{InitStep, ParentStep};
-
-/// A step of the parent or of init: exactly one of the two fields is set.
-#[derive(Clone, Copy)]
-pub struct Step<'a> {
-    /// The step, if it is the parent's.
-    pub parent: Option<&'a ParentStep>,
-    /// The step, if it is init's.
-    pub init: Option<&'a InitStep>,
-}
-
-/// A predicate that selects steps.
-pub type Pick = fn(Step<'_>) -> bool;
 
 /// A condition on the order of steps; a rule consists of one or more. *Before* means in every execution, whatever the
 /// timing of the two actors ([`Look::is_before`]).

@@ -1,22 +1,33 @@
 //! Predicates that select steps for rules.
 
-use crate::check::law::Step;
 use crate::check::nature::{Nature, is_source};
 use crate::step::{InitStep, ParentStep, Slot};
+
+/// A step of the parent or of init: exactly one of the two fields is set.
+#[derive(Clone, Copy)]
+pub struct Step<'a> {
+    /// The step, if it is the parent's.
+    pub parent: Option<&'a ParentStep>,
+    /// The step, if it is init's.
+    pub init: Option<&'a InitStep>,
+}
+
+/// A predicate that selects steps.
+pub type Pick = fn(Step<'_>) -> bool;
 
 /// Selects steps of the parent.
 macro_rules! parent {
     ($pattern:pat $(if $guard:expr)?) => {
-        (|step: $crate::check::law::Step<'_>| matches!(step.parent, Some($pattern) $(if $guard)?))
-            as $crate::check::law::Pick
+        (|step: $crate::check::pick::Step<'_>| matches!(step.parent, Some($pattern) $(if $guard)?))
+            as $crate::check::pick::Pick
     };
 }
 
 /// Selects steps of init.
 macro_rules! init {
     ($pattern:pat $(if $guard:expr)?) => {
-        (|step: $crate::check::law::Step<'_>| matches!(step.init, Some($pattern) $(if $guard)?))
-            as $crate::check::law::Pick
+        (|step: $crate::check::pick::Step<'_>| matches!(step.init, Some($pattern) $(if $guard)?))
+            as $crate::check::pick::Pick
     };
 }
 

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look, Step};
-use crate::check::pick::{executes, init};
+use crate::check::law::{Finding, Law, Look};
+use crate::check::pick::{Step, executes, init};
 use crate::process::CAP_SYS_ADMIN;
 use crate::step::{Capabilities, InitStep};
 

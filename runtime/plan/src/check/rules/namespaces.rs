@@ -3,9 +3,9 @@
 use sys::clone::CloneFlags;
 
 use crate::check::Rule;
-use crate::check::law::{Law, Step};
+use crate::check::law::Law;
 use crate::check::pick::{
-    container_hooks, executes, fills, init, init_takes, joins, parent, start_hooks,
+    Step, container_hooks, executes, fills, init, init_takes, joins, parent, start_hooks,
 };
 use crate::step::{InitStep, ParentStep, Slot};
 

@@ -1,8 +1,10 @@
 //! The process: its user, privileges and remaining resources.
 
 use crate::check::Rule;
-use crate::check::law::{Law, Step};
-use crate::check::pick::{container_hooks, executes, fills, gets_root, init, sets_up, start_hooks};
+use crate::check::law::Law;
+use crate::check::pick::{
+    Step, container_hooks, executes, fills, gets_root, init, sets_up, start_hooks,
+};
 use crate::clone::OTHER_DESCRIPTORS;
 use crate::step::{InitStep, Limit, ParentStep, Slot};
 use rustix::process::Resource;

@@ -1,9 +1,9 @@
 //! The parent's steps before init exists.
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look, Step};
+use crate::check::law::{Finding, Law, Look};
 use crate::check::pick::{
-    executes, goes_elsewhere, init, joins, mounts, parent, parent_takes, takes,
+    Step, executes, goes_elsewhere, init, joins, mounts, parent, parent_takes, takes,
 };
 use crate::clone::BEFORE_USER;
 use crate::step::{InitStep, ParentStep};

@@ -1,0 +1,84 @@
+//! One attempt to create init: the plan's requirements, the way in which it is made, and the reason why it failed.
+
+use alloc::vec::Vec;
+
+use cgroup::Cgroup;
+use plan::step::{Intermediate, Memory, TimeNamespace};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use sys::clone::CloneFlags;
+
+use crate::Error;
+
+/// The way in which init joins its cgroup.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
+    pub into_cgroup: bool,
+    /// Whether init joins v1 cgroups by moving its only thread.
+    pub thread_move: bool,
+}
+
+/// The plan's requirements for the clone, which are the same for each attempt.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The new namespaces.
+    pub flags: CloneFlags,
+    pub intermediate: Option<Intermediate>,
+    pub time: Option<TimeNamespace>,
+}
+
+impl Wanted {
+    /// Returns the namespaces that the parent's clone creates. If there is an intermediate, the result is empty,
+    /// because the intermediate creates the namespaces later.
+    pub fn at_birth(self) -> CloneFlags {
+        if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
+    }
+}
+
+/// One way to create init.
+pub(super) struct Attempt {
+    pub way: Way,
+    pub memory: Memory,
+    /// The files through which init joins its cgroup, if it is not created there.
+    pub procs: Vec<OwnedFd>,
+    /// The cgroup in which init is created, if not the plan's.
+    pub beside: Option<Cgroup>,
+    /// The way in which init is moved, if it is created outside its v2 cgroup and does not move
+    /// itself.
+    pub moved: Moved,
+}
+
+impl Attempt {
+    /// Returns the directory in which init, or its intermediate, is created.
+    pub fn born_in<'a>(&'a self, own: Option<&'a Cgroup>) -> Option<BorrowedFd<'a>> {
+        let is_born_inside = self.way.into_cgroup && self.moved == Moved::No;
+        let cgroup = self.beside.as_ref().or(own).filter(|_| is_born_inside);
+        cgroup.and_then(Cgroup::dir_fd)
+    }
+}
+
+/// Whether the parent moves init to its cgroups after the clone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// No: init is created in its cgroup, or moves itself.
+    No,
+    /// Only in the v2 hierarchy; init itself joins its v1 cgroups.
+    Unified,
+    /// In all hierarchies, so that neither init nor its intermediate moves itself.
+    Everywhere,
+}
+
+/// The reason why an attempt failed.
+pub(super) enum Fell {
+    /// The clone itself failed.
+    Clone(Errno),
+    /// A step before or after the clone failed.
+    Other(Error),
+}
+
+impl From<sys::Error> for Fell {
+    fn from(error: sys::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
