@@ -13,9 +13,10 @@ use rustix::process::{
 };
 
 use crate::bootstrap::bundle::{self, BundleState};
+use crate::caller::failed_as;
 use crate::event::Event;
 use crate::oom;
-use crate::shim::{Ending, Shim, failed};
+use crate::shim::{Ending, Shim};
 use crate::table::{Clearing, Exit, Stage};
 use crate::task::{self, Made};
 use crate::worker::{Job, Kind, Report, Worker, made};
@@ -24,11 +25,6 @@ use crate::worker::{Job, Kind, Report, Worker, made};
 /// deadline passed. It is then unknown which steps of the operation were completed.
 fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
-}
-
-/// Returns a failed call's status, with the message prefix of the dayfly command `command`.
-pub(crate) fn failed_as(command: &str, status: Status) -> Status {
-    Status { message: failed(command, &status.message).message, ..status }
 }
 
 /// Returns whether a child with this pid exists, even if it has exited and is not reaped yet.

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod bootstrap;
+mod caller;
 mod children;
 pub mod event;
 pub mod flags;
@@ -23,6 +24,9 @@ mod sweep;
 mod table;
 mod task;
 mod worker;
+
+/// The runtime's name in containerd.
+pub const NAME: &str = "io.containerd.dayfly.v2";
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {

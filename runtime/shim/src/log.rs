@@ -16,7 +16,7 @@ use rustix::io::{Errno, write};
 use rustix::path::Arg;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::bootstrap::NAME;
+use crate::NAME;
 
 /// The maximum size of a line in bytes. Writes of up to this size to a FIFO are atomic (PIPE_BUF, pipe(7)), so the
 /// lines of several writers do not mix.

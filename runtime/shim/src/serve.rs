@@ -13,10 +13,11 @@ use sys::signal::{SignalSet, set_mask, signalfd};
 use sys::wait::Deadline;
 
 use crate::bootstrap::Daemon;
+use crate::caller::Caller;
 use crate::poller::{Interest, Source};
 use crate::shim::{Connected, Shim};
-use crate::starts::Begun;
-use crate::task::{self, Caller};
+use crate::table::Begun;
+use crate::task;
 use crate::worker::Worker;
 
 /// The maximum number of connections; further connections are closed. containerd makes one connection per container,

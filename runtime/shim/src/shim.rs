@@ -3,9 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Display;
 use core::time::Duration;
 
 use proto::messages::events::{TaskCreate, TaskIO};
@@ -20,13 +18,12 @@ use sys::Context;
 use sys::wait::Deadline;
 
 use crate::bootstrap::Daemon;
+use crate::caller::{Answered, Caller, Outcome, failed};
 use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
-use crate::starts::Begun;
-use crate::table::{Exit, Process, Stage, Tasks};
-use crate::task::{Answered, Caller, Outcome};
+use crate::table::{Begun, Exit, Process, Stage, Tasks};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
 /// The maximum time for which the answer to Delete is delayed while the remaining output of the
@@ -96,20 +93,6 @@ pub(crate) struct Pending {
     command: &'static str,
     opened: Opened,
     launch: Launch,
-}
-
-/// Returns a failure's status, with the message that containerd's own shim would give.
-pub(crate) fn failed(command: &str, error: impl Display) -> Status {
-    Status::unknown(words(command, &error.to_string()))
-}
-
-fn words(command: &str, error: &str) -> String {
-    match command {
-        // The error messages of runc's commands `create` and `exec` have a second prefix.
-        "create" => format!("OCI runtime create failed: dayfly create failed: {error}"),
-        "exec" => format!("OCI runtime exec failed: exec failed: {error}"),
-        _ => format!("OCI runtime {command} failed: {error}"),
-    }
 }
 
 impl Shim {

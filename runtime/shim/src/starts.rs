@@ -10,30 +10,11 @@ use container::{Starting, Status};
 use proto::ttrpc;
 use sys::wait::Deadline;
 
-use crate::children::failed_as;
+use crate::caller::{Answered, Caller, Outcome, failed, failed_as};
 use crate::poller::{Interest, Source};
-use crate::shim::{Shim, failed};
-use crate::table::Place;
-use crate::task::{Answered, Caller, Outcome};
+use crate::shim::Shim;
+use crate::table::{Begun, Place};
 use crate::worker::{Failed, Job, Kind};
-
-/// A start that has not ended yet.
-#[derive(Debug)]
-pub(crate) struct Begun {
-    process: u32,
-    caller: Caller,
-    place: Place,
-    starting: Starting,
-    /// The time at which the freezer is checked; `None` after the check.
-    prompt: Option<Deadline>,
-}
-
-impl Begun {
-    /// Returns the next time at which the loop must check this start.
-    pub fn deadline(&self) -> Option<Deadline> {
-        self.prompt.into_iter().chain(self.caller.deadline).min()
-    }
-}
 
 impl Shim {
     /// Starts the program of a created container, whose init has the key `process`.

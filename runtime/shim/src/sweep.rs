@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use proto::ttrpc::Status;
 
-use crate::children::failed_as;
+use crate::caller::{Caller, failed_as};
 use crate::shim::Shim;
 use crate::table::{Stage, Task};
-use crate::task::{self, Caller};
+use crate::task;
 use crate::worker::{Job, Kind};
 
 impl Shim {

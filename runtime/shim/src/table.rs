@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use container::Starting;
 use proto::messages::events::TaskCreate;
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
@@ -12,10 +13,11 @@ use proto::ttrpc::Status;
 use rustix::fd::OwnedFd;
 use rustix::process::WaitStatus;
 use rustix::time::{ClockId, clock_gettime};
+use sys::wait::Deadline;
 
+use crate::caller::Caller;
 use crate::io::Streams;
 use crate::oom;
-use crate::task::Caller;
 
 /// A point in time: CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -353,4 +355,23 @@ fn no_container(id: &str) -> Status {
 
 fn no_process(exec_id: &str) -> Status {
     Status::not_found(format!("process {exec_id}: not found"))
+}
+
+/// A start that has not ended yet.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The key of the init.
+    pub process: u32,
+    pub caller: Caller,
+    pub place: Place,
+    pub starting: Starting,
+    /// The time at which the freezer is checked; `None` after the check.
+    pub prompt: Option<Deadline>,
+}
+
+impl Begun {
+    /// Returns the next time at which the loop must check this start.
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.prompt.into_iter().chain(self.caller.deadline).min()
+    }
 }

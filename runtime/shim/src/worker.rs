@@ -19,9 +19,9 @@ use sys::clone::Child;
 use sys::wait::Deadline;
 
 use crate::bootstrap::Daemon;
+use crate::caller::Caller;
 use crate::log::Log;
 use crate::table::Place;
-use crate::task::Caller;
 
 /// The maximum size of an answer in bytes.
 const LONGEST: usize = 16 * 1024;

@@ -8,7 +8,8 @@ use proto::messages::any::Any;
 use proto::messages::info::{RuntimeInfo, RuntimeVersion};
 use proto::messages::specs::FEATURES;
 
-use super::{Failure, NAME, REVISION, VERSION, options};
+use super::{Failure, REVISION, VERSION, options};
+use crate::NAME;
 
 /// The types of mounts that containerd's mount manager (2.2 and later) should leave to the shim. The list is empty, so
 /// containerd performs mounts of types such as `erofs` and `loop` before it calls the shim. Types for which containerd

@@ -8,6 +8,7 @@ use core::fmt::{self, Display, Write};
 use sys::stdio::{Stderr, stdin, stdout, write_all};
 use sys::{Context, Errno};
 
+use crate::NAME;
 use crate::flags::Flags;
 
 pub mod address;
@@ -27,8 +28,6 @@ pub mod toml;
 pub use start::Daemon;
 use start::Started;
 
-/// The runtime's name in containerd.
-pub const NAME: &str = "io.containerd.dayfly.v2";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The source revision, if the Makefile or the packager knows it.

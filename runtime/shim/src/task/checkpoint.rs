@@ -11,7 +11,8 @@ use proto::messages::task::CheckpointTaskRequest;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 
-use super::{Answered, Caller, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller};
 use crate::shim::Shim;
 use crate::table::Place;
 use crate::worker::{Failed, Job, Kind, Work};

@@ -5,8 +5,9 @@ use alloc::string::ToString;
 use proto::messages::task::{ConnectRequest, ConnectResponse, ShutdownRequest};
 use proto::messages::time::Empty;
 
-use super::{Answered, Outcome, malformed};
+use super::malformed;
 use crate::bootstrap::VERSION;
+use crate::caller::{Answered, Outcome};
 use crate::shim::Shim;
 
 /// Returns the pid and version of the shim, and the pid of the task's init, which is 0 if the container does not exist.

@@ -15,10 +15,11 @@ use proto::ttrpc::status::code;
 use serde::{Deserialize, Serialize};
 use spec::{NamespaceKind, Spec, Str};
 
-use super::{Answered, Caller, malformed, restore};
+use super::{malformed, restore};
 use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
 use crate::bootstrap::settings::Settings;
+use crate::caller::{Answered, Caller};
 use crate::shim::{Opened, Shim};
 use crate::table::{Clearing, Place, Process, Stdio, Task};
 use crate::worker::{Failed, Job, Kind, Work};

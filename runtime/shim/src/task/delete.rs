@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use proto::messages::task::{DeleteRequest, DeleteResponse};
 use proto::ttrpc::Status;
 
-use super::{Answered, Caller, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Ending, Shim};
 use crate::table::{Place, Process, Stage};
 use crate::worker::{Failed, Job, Kind, Work};

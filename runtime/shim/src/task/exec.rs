@@ -6,7 +6,8 @@ use proto::messages::task::ExecProcessRequest;
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 
-use super::{Answered, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Outcome};
 use crate::event::Event;
 use crate::shim::Shim;
 use crate::table::{Process, Stage, Stdio};

@@ -2,7 +2,8 @@
 
 use proto::messages::task::{PauseRequest, ResumeRequest};
 
-use super::{Answered, Caller, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller};
 use crate::shim::Shim;
 use crate::worker::{Job, Kind};
 

@@ -8,7 +8,8 @@ use proto::ttrpc::Status;
 use rustix::fd::AsFd;
 use sys::Errno;
 
-use super::{Answered, Caller, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 use crate::table::{Process, Stage};
 use crate::worker::Job;

@@ -20,47 +20,17 @@ mod update;
 mod wait;
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use proto::messages::task::{Method, SERVICE_V2, SERVICE_V3};
 use proto::ttrpc::{Call, Status};
 use proto::wire::Malformed;
-use sys::wait::Deadline;
 
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 
 pub(crate) use create::Made;
 pub(crate) use delete::{remove, remove_unclaimed, response as deleted};
 pub(crate) use wait::response as waited;
-
-/// The caller to answer: identifies a request on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Caller {
-    /// The connection's key.
-    pub connection: u32,
-    /// The ttrpc stream of the request.
-    pub stream: u32,
-    /// The deadline of the answer, if any.
-    pub deadline: Option<Deadline>,
-}
-
-impl Caller {
-    /// Returns whether the deadline has passed.
-    pub fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| deadline.left().is_none())
-    }
-}
-
-/// The result of a call.
-pub(crate) enum Outcome {
-    /// The encoded answer.
-    Answer(Vec<u8>),
-    /// The answer follows later. The call is stored in a table.
-    Later,
-}
-
-/// The return type of every call.
-pub(crate) type Answered = Result<Outcome, Status>;
 
 /// Serves a call: answers it, or stores it in a table for a later answer.
 pub(crate) fn serve(shim: &mut Shim, caller: Caller, call: &Call) {

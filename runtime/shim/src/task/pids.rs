@@ -9,8 +9,9 @@ use proto::messages::process::ProcessInfo;
 use proto::messages::task::{PidsRequest, PidsResponse};
 use proto::ttrpc::Status;
 
-use super::{Answered, Outcome, malformed};
-use crate::shim::{Shim, failed};
+use super::malformed;
+use crate::caller::{Answered, Outcome, failed};
+use crate::shim::Shim;
 
 /// Reads the pids from the container's cgroup, and adds the exec ids of processes started by Exec.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {

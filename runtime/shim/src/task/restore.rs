@@ -17,8 +17,8 @@ use spec::Spec;
 
 use super::checkpoint::{own_work, remove_work};
 use super::create::{Made, Making, Traits, root_mounts};
-use super::{Answered, Caller, Outcome};
 use crate::bootstrap::Daemon;
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Opened, Shim};
 use crate::table::{Place, Restoration, Task};
 use crate::worker::{Failed, Job, Kind, Work};

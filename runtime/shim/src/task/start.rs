@@ -7,7 +7,8 @@ use container::{ExecOptions, ProcessDocument};
 use proto::messages::task::StartRequest;
 use proto::ttrpc::Status;
 
-use super::{Answered, Caller, malformed, restore};
+use super::{malformed, restore};
+use crate::caller::{Answered, Caller};
 use crate::shim::{Opened, Shim};
 use crate::table::{Place, Stage};
 use crate::worker::{Job, Kind};

@@ -3,7 +3,8 @@
 use proto::messages::process::status;
 use proto::messages::task::{StateRequest, StateResponse};
 
-use super::{Answered, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Outcome};
 use crate::shim::Shim;
 use crate::table::{Process, Stage, Task};
 

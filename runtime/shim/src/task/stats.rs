@@ -3,8 +3,9 @@
 use proto::messages::task::{StatsRequest, StatsResponse};
 use proto::ttrpc::Status;
 
-use super::{Answered, Outcome, malformed};
-use crate::shim::{Shim, failed};
+use super::malformed;
+use crate::caller::{Answered, Outcome, failed};
+use crate::shim::Shim;
 
 /// Reads the statistics from the container's cgroup.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {

@@ -6,7 +6,8 @@ use proto::messages::task::{CloseIORequest, ResizePtyRequest};
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 
-use super::{Answered, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Outcome};
 use crate::shim::Shim;
 
 /// Sets the size of a terminal.

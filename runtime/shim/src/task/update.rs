@@ -7,7 +7,8 @@ use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use spec::resources::Resources;
 
-use super::{Answered, Caller, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 use crate::worker::Job;
 

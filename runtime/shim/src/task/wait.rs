@@ -2,7 +2,8 @@
 
 use proto::messages::task::{WaitRequest, WaitResponse};
 
-use super::{Answered, Caller, Outcome, malformed};
+use super::malformed;
+use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 use crate::table::Exit;
 
