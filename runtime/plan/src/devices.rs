@@ -1,7 +1,6 @@
 //! Device nodes and links of /dev.
 
 use alloc::vec::Vec;
-use core::ffi::CStr;
 
 use spec::{Device, DeviceKind, IdMapping, InRoot, Spec};
 use sys::defence::{Defence, is_off};
@@ -33,12 +32,12 @@ pub fn device_paths<'a>(spec: &'a Spec<'a>) -> Vec<InRoot<'a>> {
 
 /// The links in /dev. Only the last one replaces an existing file.
 const LINKS: [Link; 6] = [
-    link(c"fd", c"/proc/self/fd"),
-    link(c"stdin", c"/proc/self/fd/0"),
-    link(c"stdout", c"/proc/self/fd/1"),
-    link(c"stderr", c"/proc/self/fd/2"),
-    Link { only_if: Some(c"kcore"), ..link(c"core", c"/proc/kcore") },
-    Link { replace: true, ..link(c"ptmx", c"pts/ptmx") },
+    Link::new(c"fd", c"/proc/self/fd"),
+    Link::new(c"stdin", c"/proc/self/fd/0"),
+    Link::new(c"stdout", c"/proc/self/fd/1"),
+    Link::new(c"stderr", c"/proc/self/fd/2"),
+    Link { only_if: Some(c"kcore"), ..Link::new(c"core", c"/proc/kcore") },
+    Link { replace: true, ..Link::new(c"ptmx", c"pts/ptmx") },
 ];
 
 /// A device node to provide in the container's /dev.
@@ -267,9 +266,4 @@ fn outside(mappings: &[IdMapping], id: u32) -> u32 {
 
 fn links(builder: &mut Builder) {
     builder.init(InitStep::MakeLinks { directory: c"dev", links: &LINKS });
-}
-
-/// Returns a link that does not replace an existing file.
-pub(crate) const fn link(name: &'static CStr, text: &'static CStr) -> Link {
-    Link { name, text, replace: false, only_if: None }
 }

@@ -9,6 +9,7 @@
 mod burst;
 mod persist;
 mod switch;
+mod wanted;
 
 pub use burst::auto;
 pub use persist::{persist, unpersist};

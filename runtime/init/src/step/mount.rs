@@ -165,3 +165,10 @@ pub struct Link<'a> {
     /// If given, the link is created only if this file exists in the host's procfs.
     pub only_if: Option<&'a CStr>,
 }
+
+impl<'a> Link<'a> {
+    /// Returns a link that does not replace an existing file.
+    pub const fn new(name: &'a CStr, text: &'a CStr) -> Self {
+        Self { name, text, replace: false, only_if: None }
+    }
+}

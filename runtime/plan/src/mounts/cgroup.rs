@@ -14,8 +14,8 @@ use super::filesystem::{self, context_of, read_only};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};
-use crate::step::{CloneTree, InitStep, MountFs, Propagation, Target};
-use crate::{Error, devices, keep};
+use crate::step::{CloneTree, InitStep, Link, MountFs, Propagation, Target};
+use crate::{Error, keep};
 
 /// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a new mount, which
 /// is cheap and whose root is the container's cgroup. If not, it is a bind mount of the host's hierarchy: a new cgroup2
@@ -74,7 +74,7 @@ pub(super) fn compile(
         }
         // Co-mounted controllers are also available under each of their names: cpu in addition to cpu,cpuacct.
         for link in name.split(',').filter(|link| *link != name) {
-            links.push(devices::link(c_str(link)?, c_str(name)?));
+            links.push(Link::new(c_str(link)?, c_str(name)?));
         }
     }
     if !links.is_empty() {

@@ -10,6 +10,7 @@ mod delete;
 mod exec;
 mod freeze;
 mod kill;
+mod making;
 mod pids;
 mod restore;
 mod start;
@@ -28,8 +29,8 @@ use proto::wire::Malformed;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 
-pub(crate) use create::Made;
 pub(crate) use delete::{remove, remove_unclaimed, response as deleted};
+pub(crate) use making::Made;
 pub(crate) use wait::response as waited;
 
 /// Serves a call: answers it, or stores it in a table for a later answer.

@@ -16,7 +16,7 @@ use proto::ttrpc::Status;
 use spec::Spec;
 
 use super::checkpoint::{own_work, remove_work};
-use super::create::{Made, Making, Traits, root_mounts};
+use super::making::{Made, Making, Traits, root_mounts};
 use crate::bootstrap::Daemon;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Opened, Shim};

@@ -6,6 +6,7 @@
 
 use super::State;
 use super::switch::{possible, turn};
+use super::wanted::WANTED;
 use crate::facts::Facts;
 use crate::layout::Layout;
 use report::{Error, interrupt};
@@ -20,9 +21,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// A file on which each command that needs the option holds a lock. It is not empty if the option was off before the
-/// first of these commands.
-const WANTED: &str = "/run/dayfly-favordynmods";
 /// The content of that file if the option was off before.
 const MARK: &[u8] = b"on for a while\n";
 /// A file that is locked while a command begins or ends.
@@ -143,20 +141,6 @@ fn open(path: &Path) -> Result<File, Error> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.open(path).map_err(Error::of("open", path))
-}
-
-/// Keeps the option on when the running commands end.
-///
-/// # Errors
-/// The file cannot be written.
-pub(super) fn keep() -> Result<(), Error> {
-    let path = Path::new(WANTED);
-    match File::options().write(true).truncate(true).open(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::of("write", path)(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn is_on(facts: &Facts) -> bool {

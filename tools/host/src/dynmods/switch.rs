@@ -1,6 +1,6 @@
 //! Shows favordynmods, and turns it on and off by remounting the cgroup2 root.
 
-use super::{BOOT_PARAMETER, OPTION, State, burst, refusal};
+use super::{BOOT_PARAMETER, OPTION, State, refusal, wanted};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 use report::{Error, Format, say, sayln};
@@ -88,7 +88,7 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     let root = possible(&layout, &state)?;
     if state.is_on() {
-        burst::keep()?;
+        wanted::keep()?;
         sayln!("favordynmods is on already");
         return Ok(());
     }
