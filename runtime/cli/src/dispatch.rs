@@ -13,17 +13,20 @@ use sys::defence::TEST_BUILD;
 use sys::stdio::Stderr;
 use trace::Format;
 
+use crate::NAME;
 use crate::commands;
 use crate::definition::options::images::{IMAGE, OF_ENGINES};
 use crate::definition::options::{HELP, TRACE, VERSION};
-use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, NAME, Opt, Order, find, find_alias};
+use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, Order, find, find_alias};
 use crate::failure::Failure;
 use crate::format::version::{self, Version};
 use crate::help::{CommandHelp, ProgramHelp, ProgramUsage, Usage};
 use crate::invocation::Invocation;
 use crate::logging::Log;
-use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
+use crate::option::Opt;
+use crate::parser::{Parsed, count_arguments, parse, parse_command};
 use crate::reaper;
+use crate::usage::UsageError;
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {

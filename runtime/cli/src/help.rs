@@ -2,10 +2,10 @@
 
 use core::fmt::{self, Display, Formatter};
 
+use crate::NAME;
 use crate::definition::options::HELP;
-use crate::definition::{
-    ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, NAME, Opt,
-};
+use crate::definition::{ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS};
+use crate::option::Opt;
 
 /// The usage of the program.
 const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";

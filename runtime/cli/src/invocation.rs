@@ -6,11 +6,11 @@ use core::cell::RefCell;
 use container::{Container, Store, Trace};
 use plan::FastPaths;
 
-use crate::definition::Opt;
 use crate::failure::Failure;
 use crate::number::{self, InvalidNumber};
-use crate::parser::UsageError;
+use crate::option::Opt;
 use crate::state_root;
+use crate::usage::UsageError;
 use crate::values::Values;
 
 /// All input of one call of a command.

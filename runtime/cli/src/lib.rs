@@ -13,9 +13,11 @@ pub mod format;
 pub mod help;
 pub mod logging;
 pub mod number;
+pub mod option;
 pub mod parser;
 pub mod signal;
 pub mod size;
+pub mod usage;
 pub mod values;
 
 mod commands;
@@ -25,6 +27,9 @@ mod reaper;
 mod state_root;
 
 pub use dispatch::run;
+
+/// The program's name.
+pub const NAME: &str = "dayfly";
 
 #[cfg(test)]
 mod parser_tests;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use crate::definition::options::images;
 use crate::definition::options::*;
 use crate::definition::{COMMANDS, Command, GLOBALS, Order, find};
-use crate::parser::{Parsed, UsageError, count_arguments, parse, parse_command};
+use crate::parser::{Parsed, count_arguments, parse, parse_command};
+use crate::usage::UsageError;
 use crate::values::Values;
 
 /// Returns the global options, the command, and the command's options and arguments.

@@ -7,7 +7,7 @@ use container::{Error, Store, Trace};
 use rustix::fs::{Mode, chmod};
 use sys::{Context, Errno};
 
-use crate::definition::NAME;
+use crate::NAME;
 use crate::definition::options::ROOT;
 use crate::failure::Failure;
 use crate::values::Values;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::definition::Opt;
+use crate::option::Opt;
 use crate::{duration, number};
 
 /// The options that were given, in order. Every value has been checked against its option's type.

@@ -1,11 +1,11 @@
 //! dayfly's command-line definitions as clap commands.
 
 use clap::{Arg, ArgAction, ValueHint};
+use dayfly_cli::NAME;
 use dayfly_cli::definition::options::HELP;
-use dayfly_cli::definition::{
-    ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS, Kind, NAME, Opt,
-};
+use dayfly_cli::definition::{ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS};
 use dayfly_cli::format::version::VERSION;
+use dayfly_cli::option::{Kind, Opt};
 
 use crate::tools;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::Command;
 use clap_complete::Shell;
-use dayfly_cli::definition::NAME;
+use dayfly_cli::NAME;
 
 use crate::command;
 

@@ -10,7 +10,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use dayfly_cli::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, NAME, Order};
+use dayfly_cli::NAME;
+use dayfly_cli::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, Order};
 
 use crate::{command, tools};
 use markup::{Words, sentence, spans};

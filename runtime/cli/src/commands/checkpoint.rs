@@ -11,9 +11,9 @@ use crate::definition::options::{
     LINK_REMAP, MANAGE_CGROUPS_MODE, PAGE_SERVER, PARENT_PATH, PRE_DUMP, SHELL_JOB, STATUS_FD,
     TCP_ESTABLISHED, TCP_SKIP_IN_FLIGHT, WORK_PATH,
 };
-use crate::definition::{Kind, Opt};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::option::{Kind, Opt};
 use crate::values::Values;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use container::{CgroupDriver, CreateOptions, TemplateUse, Warn};
 
 use super::layers;
-use crate::definition::NAME;
+use crate::NAME;
 use crate::definition::options::{
     BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
     PIDFD_SOCKET, PIN, POOL, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TEMPLATE, TIER,

@@ -11,7 +11,6 @@ use sys::Context;
 
 use super::image_options;
 use super::network::Asked;
-use crate::definition::Opt;
 use crate::definition::options::images::{CONTAINER_NAME, IMAGE, OF_IMAGES};
 use crate::definition::options::{
     BUNDLE, EPHEMERAL, EPHEMERAL_SIZE, LAYERS, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE,
@@ -19,6 +18,7 @@ use crate::definition::options::{
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::option::Opt;
 use crate::size;
 
 /// The directories for a root filesystem from layers, and the container's network, as the command line and the

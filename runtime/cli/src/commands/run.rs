@@ -6,7 +6,7 @@ use container::{CreateOptions, Error, RunOptions, TemplateUse};
 
 use super::layers::{Mounts, Places, new_id};
 use super::{create, print};
-use crate::definition::NAME;
+use crate::NAME;
 use crate::definition::options::images::{BACKGROUND, CONTAINER_NAME, IMAGE, REMOVE, RUN_DETACH};
 use crate::definition::options::{BUNDLE, CONFIG, KEEP, LAYERS, NO_SUBREAPER, TEMPLATE};
 use crate::failure::Failure;

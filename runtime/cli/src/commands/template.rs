@@ -8,7 +8,7 @@ use core::time::Duration;
 use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
 
 use super::{create, is_json, print};
-use crate::definition::NAME;
+use crate::NAME;
 use crate::definition::options::templates::{FOR, KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
 use crate::failure::Failure;
 use crate::format::{json, table};

@@ -7,7 +7,6 @@ use rustix::fs::CWD;
 use spec::resources::{BlockIo, Cpu, Memory, Pids, Resources};
 use sys::Context;
 
-use crate::definition::Opt;
 use crate::definition::options::{
     BLKIO_WEIGHT, CPU_BURST, CPU_IDLE, CPU_PERIOD, CPU_QUOTA, CPU_RT_PERIOD, CPU_RT_RUNTIME,
     CPU_SHARE, CPUSET_CPUS, CPUSET_MEMS, KERNEL_MEMORY, KERNEL_MEMORY_TCP, L3_CACHE_SCHEMA,
@@ -15,6 +14,7 @@ use crate::definition::options::{
 };
 use crate::failure::Failure;
 use crate::invocation::{Invocation, number_in};
+use crate::option::Opt;
 use crate::size;
 use crate::values::Values;
 

@@ -6,8 +6,9 @@ mod template;
 
 use super::Action::{Execute, Run, Status};
 use super::options::*;
-use super::{Argument, Command, Example, Opt, Order, count, joined};
+use super::{Argument, Command, Example, Order, count, joined};
 use crate::commands;
+use crate::option::Opt;
 
 /// The options of `create`, in the order in which the help lists them.
 const OF_CREATE: &[&[&Opt]] = &[

@@ -3,7 +3,7 @@
 pub mod images;
 pub mod templates;
 
-use super::{Kind, Opt};
+use crate::option::{Kind, Opt};
 
 /// Shows a command's help; accepted by all commands.
 pub static HELP: Opt = Opt::flag("help", "show help").short('h');

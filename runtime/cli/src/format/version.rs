@@ -4,7 +4,7 @@ use core::fmt::{self, Display, Formatter};
 
 use sys::defence::TEST_BUILD;
 
-use crate::definition::NAME;
+use crate::NAME;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -4,7 +4,8 @@ use crate::commands;
 use crate::definition::Action::{Run, Status};
 use crate::definition::options::images::*;
 use crate::definition::options::*;
-use crate::definition::{Command, Example, Opt, Order, count, joined};
+use crate::definition::{Command, Example, Order, count, joined};
+use crate::option::Opt;
 
 /// The options of `run`, in the order in which the help lists them.
 const OF_RUN: &[&[&Opt]] = &[

@@ -1,6 +1,7 @@
 //! The options of `run` for containers that run an image, and those of `logs`.
 
-use super::{CWD, ENV, INTERACTIVE, Kind, MEMORY_LIMIT, Opt, PIDS_LIMIT, TTY};
+use super::{CWD, ENV, INTERACTIVE, MEMORY_LIMIT, PIDS_LIMIT, TTY};
+use crate::option::{Kind, Opt};
 
 /// The image to run.
 pub static IMAGE: Opt = Opt::text(

@@ -1,6 +1,6 @@
 //! The options of `template`.
 
-use super::{Kind, Opt};
+use crate::option::{Kind, Opt};
 
 /// The time within which a template must serve requests.
 pub static READY_WITHIN: Opt = Opt::new(
