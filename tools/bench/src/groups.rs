@@ -11,9 +11,10 @@ mod uses;
 pub mod work;
 
 use crate::options::{Groups, Use};
+use crate::place::is_in_memory;
 use crate::results;
 use crate::session::Outcome;
-use crate::stand::{Stand, is_in_memory};
+use crate::stand::Stand;
 use crate::view::View;
 use crate::{Error, cgroup, circumstances};
 use ground::Ground;

@@ -5,8 +5,9 @@
 //! directory is made first and removed last. A directory with such a name and mark, and without a live owner, can be
 //! removed. A name alone is not enough: a directory without the mark stays.
 
+use crate::Error;
 use crate::cgroup::Parent;
-use crate::{Error, stand};
+use crate::place::{self, PREFIX};
 use report::count::counted;
 use report::interrupt;
 use rustix::fd::OwnedFd;
@@ -21,8 +22,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The prefix of all stands' names.
-pub const PREFIX: &str = "dayfly-bench-";
 /// The file that marks a test stand's directory.
 const MARK: &str = ".dayfly-bench-stand";
 
@@ -159,8 +158,8 @@ pub fn clear() -> Result<Cleared, Error> {
     let mut cleared = Cleared::default();
     for name in names {
         interrupt::check()?;
-        let state = stand::state(&name);
-        let dead = dead([stand::directory(&name), state.clone()]);
+        let state = place::state(&name);
+        let dead = dead([place::directory(&name), state.clone()]);
         // A runtime that outlives its experiment would make the files again, so they are left to the next cleanup.
         // Runtimes in the stand's cgroup are killed when the cgroup is removed.
         if dead.is_empty() || is_named_by_a_process(&state, &name) {
@@ -219,7 +218,7 @@ fn is_named_by_a_process(path: &Path, group: &str) -> bool {
 
 /// Returns the directories that contain stands.
 fn tops() -> Vec<PathBuf> {
-    vec![stand::directory(""), stand::state("")]
+    vec![place::directory(""), place::state("")]
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod lookups;
 pub mod memory;
 pub mod mounts;
 pub mod options;
+pub mod place;
 pub mod pools;
 pub mod probe;
 pub mod process;

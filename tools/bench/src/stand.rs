@@ -6,9 +6,8 @@ use crate::engine::Image;
 use crate::rootfs;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
-use crate::{Error, leftover};
+use crate::{Error, leftover, place};
 use rustix::fd::OwnedFd;
-use rustix::fs::statfs;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
 use serde_json::{Value, json};
 use std::fs::{self, DirBuilder};
@@ -16,9 +15,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// TMPFS_MAGIC of statfs(2).
-const TMPFS: i64 = 0x0102_1994;
 
 /// An entrant: a runtime with its options and environment, which is compared with the other entrants.
 #[derive(Debug, Clone)]
@@ -118,10 +114,10 @@ impl Stand {
     /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
     pub fn set_up(suffix: &str, source: &Source, deadline: Duration) -> Result<Self, Error> {
         check_rights()?;
-        let name = format!("{}{}{suffix}", leftover::PREFIX, getpid());
+        let name = format!("{}{}{suffix}", place::PREFIX, getpid());
         let own = Some(getpid());
         set_child_subreaper(own).map_err(Error::errno("become subreaper", Path::new("")))?;
-        let state = state(&name);
+        let state = place::state(&name);
         // Root of a user namespace must be able to reach the root filesystem.
         make_directory(&state, 0o711)?;
         let lock = leftover::own(&state)?;
@@ -131,7 +127,7 @@ impl Stand {
             config: Value::Null,
             deadline,
             serial: AtomicU32::new(0),
-            directory: directory(&name),
+            directory: place::directory(&name),
             locks: vec![lock],
         };
         make_directory(&stand.directory, 0o711)?;
@@ -263,30 +259,6 @@ impl Drop for Stand {
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
     DirBuilder::new().mode(mode).create(path).map_err(Error::at("make", path))
-}
-
-/// Returns the directory of bundles of the stand with this name.
-pub(crate) fn directory(name: &str) -> PathBuf {
-    std::env::temp_dir().join(name)
-}
-
-/// Returns the state directory of the stand with this name.
-pub(crate) fn state(name: &str) -> PathBuf {
-    tmpfs().join(name)
-}
-
-/// Returns whether a directory is on a tmpfs.
-pub(crate) fn is_in_memory(path: &Path) -> bool {
-    statfs(path).is_ok_and(|stat| stat.f_type == TMPFS)
-}
-
-/// Returns /run, the host's directory for files that last until reboot, or /dev/shm if only /dev/shm is on a tmpfs.
-fn tmpfs() -> PathBuf {
-    ["/run", "/dev/shm"]
-        .into_iter()
-        .find(|path| is_in_memory(Path::new(path)))
-        .unwrap_or("/run")
-        .into()
 }
 
 /// Reads the user's configuration. Makes the path of the root filesystem absolute, because config.json is written to

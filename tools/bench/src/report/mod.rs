@@ -19,6 +19,7 @@ mod page;
 pub mod paper;
 mod papers;
 mod picture;
+mod row;
 mod take;
 #[cfg(test)]
 mod tests;

@@ -6,10 +6,10 @@ mod markdown;
 use super::kept::{self, Kept, replace};
 use super::paper::{Line, Paper, Part, Published, Way};
 use super::picture;
+use super::row::Row;
 use super::take::Cell;
 use crate::Error;
 use crate::circumstances::Circumstances;
-use chart::{digits, whole_or_digits};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
@@ -46,9 +46,6 @@ pub(super) struct Section {
     pub drawn: Vec<String>,
 }
 
-/// The maximum number of figures side by side.
-const BESIDE: usize = 5;
-
 /// The state of a part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -61,16 +58,6 @@ pub(super) enum State {
     Open,
     /// The part cannot be executed on this host, for this reason.
     NotHere(String),
-}
-
-/// A row of a section's table: one quantity, with its published and its measured figures.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Row {
-    pub what: String,
-    pub unit: &'static str,
-    /// The published figures, with their subjects.
-    pub published: &'static [Published],
-    pub measured: Vec<Cell>,
 }
 
 /// The measured figures and pictures of a part.
@@ -259,49 +246,6 @@ impl Section {
             Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
         })
         .collect()
-    }
-}
-
-impl Row {
-    /// Returns one row, or one per entrant if there are too many entrants to show side by side.
-    pub(super) fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
-        let row =
-            |what: String, published, measured| Self { what, unit: line.unit, published, measured };
-        if measured.len() <= BESIDE {
-            return vec![row(line.what.to_owned(), line.published, measured)];
-        }
-        let each = measured.into_iter().enumerate().map(|(at, cell)| {
-            let what = format!("{}, {}", line.what, cell.name);
-            let published = if at == 0 { line.published } else { &[] };
-            row(what, published, vec![Cell { name: "here".to_owned(), ..cell }])
-        });
-        each.collect()
-    }
-
-    /// Returns the text of the row's cell in a column.
-    pub(super) fn cell(&self, column: &str) -> String {
-        let cells: Vec<String> =
-            self.measured.iter().filter(|cell| cell.name == column).map(shown).collect();
-        cells.join(", ")
-    }
-
-    /// Returns the published figures, each with its subject.
-    pub(super) fn published(&self) -> String {
-        let one = |it: &Published| match it.of {
-            "" => it.text.to_owned(),
-            of => format!("{}, {of}", it.text),
-        };
-        self.published.iter().map(one).collect::<Vec<_>>().join("; ")
-    }
-}
-
-/// Formats a figure with its interval, both with their significant digits.
-fn shown(cell: &Cell) -> String {
-    match cell.interval {
-        Some([low, high]) => {
-            format!("{} [{} {}]", digits(cell.value), digits(low), digits(high))
-        }
-        None => whole_or_digits(cell.value),
     }
 }
 

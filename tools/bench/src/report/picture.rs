@@ -1,6 +1,6 @@
 //! A picture of published figures beside the measured ones.
 
-use super::page::Row;
+use super::row::Row;
 use crate::Error;
 use chart::{Bars, Picture};
 

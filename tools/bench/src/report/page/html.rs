@@ -1,6 +1,7 @@
 //! The page as HTML: a single file that contains the pictures, and loads no other files.
 
-use super::{MISSING, Page, READING, Row, Section, State, facts, shown};
+use super::{MISSING, Page, READING, Section, State, facts};
+use crate::report::row::{Row, shown};
 use std::fmt::Write;
 
 /// The style sheet. The page's colours are light or dark, as the reader's system prefers. Pictures have a white
