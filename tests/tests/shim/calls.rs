@@ -24,6 +24,7 @@ use proto::messages::task::{DeleteRequest, DeleteResponse, KillRequest, Method, 
 use proto::messages::task::{WaitRequest, WaitResponse};
 use proto::ttrpc::Status;
 use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::PipeWriter;
@@ -165,6 +166,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) program: PathBuf,
     events: Events,
     pipes: Pipes,
+    /// The shim's socket, which is the same in each round, once a start has told its path.
+    socket: RefCell<PathBuf>,
 }
 
 /// A shim that is being followed.
@@ -194,7 +197,8 @@ impl<'a> Ground<'a> {
         let container = bed.bundle().args(&["sleep", "1000"]).make();
         let events = Events::serve(&container.bundle);
         let pipes = Pipes::new(&container, "all");
-        Some(Self { program: program(bed)?, container, events, pipes })
+        let socket = RefCell::default();
+        Some(Self { program: program(bed)?, container, events, pipes, socket })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -227,6 +231,10 @@ impl<'a> Ground<'a> {
         wait::until_true("start to end", || self.path("status").exists());
         let answer = fs::read(self.path("answer")).expect("answer");
         let result = proto::messages::bootstrap::BootstrapResult::decode(&answer).expect("result");
+        // A shim that was killed early has told nobody.
+        if let Some(socket) = result.address.strip_prefix("unix://") {
+            *self.socket.borrow_mut() = socket.into();
+        }
         let line = Line::try_to(&result.address).filter(|_| !result.address.is_empty());
         Followed { line, gate, tracer }
     }
@@ -260,8 +268,7 @@ impl<'a> Ground<'a> {
     fn assert_gone(&self, what: &str) {
         let ids = [self.container.id.clone()];
         let record = self.container.bed.root().join("tests").join(&self.container.id);
-        let socket = fs::read_to_string(self.path("address")).unwrap_or_default();
-        let socket = PathBuf::from(socket.trim_start_matches("unix://"));
+        let socket = self.socket.borrow().clone();
         let left = || {
             let mut left = leak::find(self.container.bed.view, &self.container.bed.dir, &ids);
             let files = [record.as_path(), &socket];

@@ -109,9 +109,11 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
     let path = address::path(directory, &params.grpc_address, flags.namespace, &group);
     let reached = format!("{}{path}", address::SCHEME);
     let answer = answer(params.language, &reached);
+    // After a restart, containerd reads this file to find a shim whose address it has not received or not recorded. If
+    // this process is killed, `delete` finds its socket by this file, which therefore exists before the socket.
+    write_whole(&bundle, ADDRESS, reached.as_bytes())?;
     let listener = match socket::claim(&path)? {
         Claim::Served => {
-            write_whole(&bundle, ADDRESS, reached.as_bytes())?;
             super::print(&answer)?;
             return Ok(Started::Answered);
         }
@@ -138,7 +140,7 @@ pub fn start(args: sys::Args, flags: &Flags<'_>) -> Result<Started, Failure> {
         fast_paths,
         debug: params.debug,
     };
-    match leave_behind(&daemon, &reached, &answer).inspect_err(abandon)? {
+    match leave_behind(&daemon, &answer).inspect_err(abandon)? {
         Side::Caller(told) => Ok(told.map(|()| Started::Answered)?),
         Side::Daemon => Ok(Started::Daemon(Box::new(daemon))),
     }
@@ -154,10 +156,7 @@ enum Side {
 }
 
 /// Creates the daemon by a clone. Returns in both processes.
-fn leave_behind(daemon: &Daemon, reached: &str, answer: &[u8]) -> Result<Side, Failure> {
-    // After a restart, containerd reads this file to find a shim whose address it has not received
-    // or not recorded.
-    write_whole(&daemon.bundle, ADDRESS, reached.as_bytes())?;
+fn leave_behind(daemon: &Daemon, answer: &[u8]) -> Result<Side, Failure> {
     // The daemon inherits the following settings. This process, which they also affect, exits soon.
     join(&daemon.options.shim_cgroup)?;
     raise_score()?;
