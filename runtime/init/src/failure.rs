@@ -30,6 +30,14 @@ impl Failure {
         failure
     }
 
+    /// Returns a failure with this description.
+    pub fn described(text: impl core::fmt::Display, errno: Errno) -> Self {
+        use core::fmt::Write;
+        let mut failure = Self { errno, text: [0; ROOM], length: 0 };
+        let _ = write!(failure, "{text}");
+        failure
+    }
+
     /// Adds detail to the failure.
     pub fn with(mut self, detail: &[u8]) -> Self {
         self.push(b": ");

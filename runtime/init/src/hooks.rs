@@ -110,13 +110,6 @@ impl HookFailure {
             write_lossy(f, output)
         })
     }
-
-    /// Returns the failure of init's step.
-    pub fn of_step(&self, hooks: &Hooks<'_>) -> Failure {
-        let mut failure = Failure::said(b"", Errno::CANCELED);
-        let _ = write!(failure, "{}", self.describe(hooks));
-        failure
-    }
 }
 
 fn write_lossy(f: &mut impl Write, bytes: &[u8]) -> core::fmt::Result {

@@ -53,5 +53,5 @@ fn words(command: &str, error: &str) -> String {
 
 /// Returns a failed call's status, with the message prefix of the dayfly command `command`.
 pub(crate) fn failed_as(command: &str, status: Status) -> Status {
-    Status { message: failed(command, &status.message).message, ..status }
+    Status { message: words(command, &status.message), ..status }
 }

@@ -1,4 +1,4 @@
-//! The tables of the loop: containers and their processes.
+//! The tables of the loop: containers, their processes, and starts.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -349,14 +349,6 @@ impl Tasks {
     }
 }
 
-fn no_container(id: &str) -> Status {
-    Status::not_found(format!("container {id}: not found"))
-}
-
-fn no_process(exec_id: &str) -> Status {
-    Status::not_found(format!("process {exec_id}: not found"))
-}
-
 /// A start that has not ended yet.
 #[derive(Debug)]
 pub(crate) struct Begun {
@@ -374,4 +366,12 @@ impl Begun {
     pub fn deadline(&self) -> Option<Deadline> {
         self.prompt.into_iter().chain(self.caller.deadline).min()
     }
+}
+
+fn no_container(id: &str) -> Status {
+    Status::not_found(format!("container {id}: not found"))
+}
+
+fn no_process(exec_id: &str) -> Status {
+    Status::not_found(format!("process {exec_id}: not found"))
 }

@@ -421,7 +421,7 @@ impl<'a> Init<'a> {
             ..Manner::default()
         };
         crate::hooks::run_all(hooks, &self.job.state, status, pid, &manner)
-            .map_err(|failed| failed.of_step(hooks))
+            .map_err(|failed| Failure::described(failed.describe(hooks), Errno::CANCELED))
     }
 
     /// Loads the filter; returns its listener, if it has one.

@@ -6,7 +6,7 @@
 
 use super::State;
 use super::switch::{possible, turn};
-use super::wanted::WANTED;
+use super::wanted::{MARK, WANTED};
 use crate::facts::Facts;
 use crate::layout::Layout;
 use report::{Error, interrupt};
@@ -21,8 +21,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// The content of that file if the option was off before.
-const MARK: &[u8] = b"on for a while\n";
 /// A file that is locked while a command begins or ends.
 const TURN: &str = "/run/dayfly-favordynmods.lock";
 

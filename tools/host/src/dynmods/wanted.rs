@@ -7,6 +7,8 @@ use std::path::Path;
 /// A file on which each command that needs the option holds a lock. It is not empty if the option was off before the
 /// first of these commands.
 pub(super) const WANTED: &str = "/run/dayfly-favordynmods";
+/// The content of that file if the option was off before.
+pub(super) const MARK: &[u8] = b"on for a while\n";
 
 /// Keeps the option on when the running commands end.
 ///
