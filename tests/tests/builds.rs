@@ -119,6 +119,7 @@ fn make_passes_the_commit(bed: &Bed) {
     };
     let make = |set: Option<&str>| {
         let mut command = Command::new("make");
+        // In its own target directory, make finds no program to settle.
         command.env_remove("CARGO_TARGET_DIR");
         command.args(["-s", "build-runtime", "CARGO=echo \"$$DAYFLY_COMMIT\" #"]);
         match set {

@@ -337,6 +337,16 @@ fn asked_for_by_the_environment(bed: &Bed) {
 
 const SPOOL: &str = "/run/dayfly-trace";
 
+/// Returns the trace that an annotation has requested, and removes its file.
+#[track_caller]
+pub(crate) fn spooled(id: &str, command: &str) -> Timeline {
+    let file = PathBuf::from(format!("{SPOOL}/{id}-{command}.jsonl"));
+    let line = read(&file);
+    fs::remove_file(&file).expect("remove trace");
+    assert_eq!((&*line.command, &*line.id), (&*format!("dayfly {command}"), id));
+    line
+}
+
 fn asked_for_by_annotation(bed: &Bed) {
     let annotations = json!({ "run.dayfly.trace": "jsonl" });
     let c = bed.bundle().set("/annotations", annotations).sh("sleep 1000").make();
@@ -344,12 +354,9 @@ fn asked_for_by_annotation(bed: &Bed) {
     c.start().ok();
     c.delete_force().ok();
     for command in ["create", "start", "delete"] {
-        let file = PathBuf::from(format!("{SPOOL}/{}-{command}.jsonl", c.id));
-        let line = read(&file);
+        let line = spooled(&c.id, command);
         let host = row(&line, "parent");
         assert!(host.took() < 10_000_000_000 && host.start == line.start(), "{line:#?}");
-        assert_eq!((&line.command, &line.id), (&format!("dayfly {command}"), &c.id));
-        fs::remove_file(&file).expect("remove trace");
     }
 }
 

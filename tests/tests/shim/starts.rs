@@ -1,6 +1,7 @@
 //! Start: of frozen containers, of programs that can't be executed, with hooks, and of inits that are killed.
 
 use super::{Task, is_missing};
+use crate::traces::spooled;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
@@ -12,7 +13,6 @@ use proto::ttrpc::status::code;
 use serde_json::json;
 use std::fs;
 use std::time::Duration;
-use trace::Timeline;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -167,11 +167,7 @@ fn traced_by_an_annotation(bed: &Bed) {
     let id = task.id();
     task.finish();
     for command in ["create", "start", "delete"] {
-        let file = format!("/run/dayfly-trace/{id}-{command}.jsonl");
-        let text = fs::read_to_string(&file).expect("trace");
-        fs::remove_file(&file).expect("remove trace");
-        let line = Timeline::from_lines(&text).expect("JSON lines");
-        assert_eq!((&line.command, &line.id), (&format!("dayfly {command}"), &id));
+        let line = spooled(&id, command);
         let row = line.rows.first().expect("a row");
         let first = row.spans.first().expect("a step");
         assert_eq!((first.name.as_str(), first.object.as_str()), ("clone", "worker"), "{row:#?}");
