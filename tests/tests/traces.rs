@@ -18,6 +18,7 @@ const CASES: &[Case] = &[
     case!(from_the_process_start_to_the_last_step).unlike_runc(),
     case!(times_add_up).unlike_runc(),
     case!(every_planned_step_is_there).unlike_runc(),
+    case!(a_filter_is_cached_after_the_launch).unlike_runc(),
     case!(hooks_are_rows).unlike_runc(),
     case!(create_start_kill_and_delete).unlike_runc(),
     case!(exec_in_a_container).unlike_runc(),
@@ -113,6 +114,27 @@ fn every_planned_step_is_there(bed: &Bed) {
             assert!(done.contains(&named), "{planned:?} is not in {done:#?}");
         }
     }
+}
+
+/// A new seccomp filter is cached while the program runs, and the next start finds it.
+fn a_filter_is_cached_after_the_launch(bed: &Bed) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
+    let domain = now.as_nanos() as u32;
+    let rule = json!({ "names": ["personality"], "action": "SCMP_ACT_ERRNO", "args": [
+        { "index": 0, "value": domain, "op": "SCMP_CMP_EQ" }] });
+    let profile = json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule] });
+    let c = bed.bundle().set("/linux/seccomp", profile).args(&["/bin/true"]).make();
+    let file = file(bed, "cached");
+    let steps = || {
+        let call = c.bundle_call("run", &["--trace", file.to_str().expect("path")]);
+        call.env("DAYFLY_WITHOUT", "crowd-check").run().ok();
+        names(row(&read(&file), "parent"))
+    };
+    let (first, second) = (steps(), steps());
+    let at = |step: &str| first.iter().position(|name| name.starts_with(step)).expect(step);
+    let order = ["find seccomp", "clone", "cache seccomp", "container runs"].map(at);
+    assert!(order.is_sorted(), "{first:?}");
+    assert!(!second.iter().any(|name| name.starts_with("cache seccomp")), "{second:?}");
 }
 
 fn hooks_are_rows(bed: &Bed) {

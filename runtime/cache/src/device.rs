@@ -27,8 +27,8 @@ const MOUNT: &str = "bpf";
 /// The directory on the bpf file system that contains the pins. The root of the file system contains entries created by
 /// the kernel (CONFIG_BPF_PRELOAD).
 const DIRECTORY: &str = "device";
-/// The limit for cached programs. The size is not limited, because pins have no size.
-const BOUND: Bound = Bound { entries: 32, bytes: u64::MAX };
+/// The limit for cached programs. Pins have no size.
+const BOUND: Bound = Bound { entries: 32, left: 32, bytes: None };
 
 impl Cache {
     /// Returns the loaded device program with these instructions, from the cache (two system calls) if it contains one.

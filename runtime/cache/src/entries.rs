@@ -13,8 +13,11 @@ use rustix::io::Errno;
 pub struct Bound {
     /// The maximum number of entries.
     pub entries: usize,
-    /// The maximum total size in bytes.
-    pub bytes: u64,
+    /// The number of entries that are left if there were more than `entries`. The smaller it is, the more rarely are
+    /// entries removed, and their times read.
+    pub left: usize,
+    /// The maximum total size in bytes. Without it, sizes are not read.
+    pub bytes: Option<u64>,
 }
 
 /// An entry of a directory. Entries are ordered by age, the oldest first.
@@ -26,18 +29,23 @@ struct Entry {
     size: u64,
 }
 
-/// Removes the oldest entries of `directory` until `bound` holds. A process that has a removed entry open can still use
-/// it.
+/// Removes the oldest entries of `directory` if it exceeds `bound`. A process that has a removed entry open can still
+/// use it.
 ///
 /// # Errors
 /// Those of getdents64(2), fstatat(2) and unlinkat(2).
 pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
-    let mut entries = list(directory)?;
+    let names = names(directory)?;
+    let most = if names.len() > bound.entries { bound.left } else { bound.entries };
+    if names.len() <= most && bound.bytes.is_none() {
+        return Ok(());
+    }
+    let mut entries = aged(directory, names)?;
     entries.sort_unstable();
     let mut bytes: u64 = entries.iter().map(|entry| entry.size).sum();
     let mut left = entries.len();
     for entry in entries {
-        if left <= bound.entries && bytes <= bound.bytes {
+        if left <= most && bound.bytes.is_none_or(|most| bytes <= most) {
             break;
         }
         match unlinkat(directory, &entry.name, AtFlags::empty()) {
@@ -51,10 +59,10 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the entries of `directory`, unsorted.
-fn list(directory: BorrowedFd<'_>) -> Result<Vec<Entry>, Errno> {
-    let mut entries = Vec::new();
-    for name in names(directory)? {
+/// Returns the entries with these names, unsorted.
+fn aged(directory: BorrowedFd<'_>, names: Vec<CString>) -> Result<Vec<Entry>, Errno> {
+    let mut entries = Vec::with_capacity(names.len());
+    for name in names {
         match statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => entries.push(Entry {
                 modified: (stat.st_mtime, stat.st_mtime_nsec),

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, fstat, linkat, openat, unlinkat};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, IoSlice, read, writev};
 use seccomp::Program;
 
 use crate::Cache;
@@ -23,10 +23,10 @@ pub(crate) const DIRECTORY: &str = "seccomp";
 const MAGIC: [u8; 8] = *b"dayfscf\x01";
 /// The id of the compiler: see build.rs.
 const COMPILER: &str = env!("SECCOMP_COMPILER");
-/// The limits for cached filters.
-const BOUND: Bound = Bound { entries: 64, bytes: 4 << 20 };
-/// The maximum size of a file that is written or read.
-const LARGEST: usize = 1 << 20;
+/// The limits for cached filters. [`LARGEST`] limits their size.
+const BOUND: Bound = Bound { entries: 64, left: 48, bytes: None };
+/// The maximum size of a file that is written or read, in bytes. An engine's profile with its program takes some 20 KiB.
+const LARGEST: usize = 256 << 10;
 
 /// The key of a filter. It does not contain the compiler's id, which this module adds.
 #[derive(Debug, Clone, Copy)]
@@ -51,13 +51,6 @@ impl FilterKey<'_> {
         [MAGIC, compiler.to_le_bytes(), profile.to_le_bytes(), support.to_le_bytes()]
     }
 
-    /// Returns the file contents for `program`.
-    fn write(&self, program: &Program) -> Vec<u8> {
-        let program = program.to_bytes();
-        let checksum = hash(0, &program).to_le_bytes();
-        [self.header().as_flattened(), self.profile, self.support, &checksum, &program].concat()
-    }
-
     /// Returns the program in a file with the contents `bytes`, if the file has this key and is undamaged.
     fn read(&self, bytes: &[u8]) -> Option<Program> {
         let bytes = bytes.strip_prefix(self.header().as_flattened())?;
@@ -72,31 +65,26 @@ impl FilterKey<'_> {
 }
 
 impl Cache {
-    /// Returns the filter of `key`, from the cache (four system calls) if it contains one. Otherwise calls `compile`
-    /// and caches the result; a failure to cache it is ignored.
-    ///
-    /// # Errors
-    /// Those of `compile`.
-    pub fn filter<E>(
-        &self,
-        key: &FilterKey<'_>,
-        compile: impl FnOnce() -> Result<Program, E>,
-    ) -> Result<Program, E> {
-        let name = key.name();
-        if let Some(program) = load(self.fd(), &name).and_then(|bytes| key.read(&bytes)) {
-            return Ok(program);
-        }
-        let program = compile()?;
-        let _ = self.keep(&name, &key.write(&program));
-        Ok(program)
+    /// Returns the filter of `key` if the cache contains it. Takes four system calls.
+    pub fn filter(&self, key: &FilterKey<'_>) -> Option<Program> {
+        key.read(&load(self.fd(), &key.name())?)
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
-        if bytes.len() > LARGEST {
+    /// Caches the filter of `key`. If this fails, the next start compiles the profile again.
+    pub fn keep_filter(&self, key: &FilterKey<'_>, program: &Program) {
+        let _ = self.store_filter(key, &program.to_bytes());
+    }
+
+    fn store_filter(&self, key: &FilterKey<'_>, program: &[u8]) -> Result<(), Errno> {
+        let checksum = hash(0, program).to_le_bytes();
+        // The parts are not joined first: new memory would cost more than all of the writing.
+        let header = key.header();
+        let parts = [header.as_flattened(), key.profile, key.support, &checksum, program];
+        if parts.iter().map(|part| part.len()).sum::<usize>() > LARGEST {
             return Err(Errno::FBIG);
         }
         let directory = subdirectory(self.fd(), DIRECTORY)?;
-        store(self.fd(), directory.as_fd(), name, bytes)?;
+        store(self.fd(), directory.as_fd(), &key.name(), parts)?;
         trim(directory.as_fd(), BOUND)
     }
 }
@@ -122,16 +110,16 @@ fn store(
     cache: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
     name: &str,
-    bytes: &[u8],
+    parts: [&[u8]; 5],
 ) -> Result<(), Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let file = openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
     // The umask may have removed mode bits.
     fchmod(&file, mode)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    // A full file system takes a part only.
+    if writev(&file, &parts.map(IoSlice::new))? < length {
+        return Err(Errno::NOSPC);
     }
     let unnamed = proc_path(file.as_fd());
     match linkat(CWD, unnamed.as_str(), cache, name, AtFlags::SYMLINK_FOLLOW) {

@@ -49,13 +49,20 @@ impl HostCache {
         self.cache.as_ref().filter(|_| self.fast_paths.contains(fast_path))
     }
 
-    /// Returns the program of a seccomp profile.
-    pub fn filter(&self, profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
-        let compile = || plan::compile_seccomp(profile, kernel);
-        let Some(cache) = self.having(FastPaths::SECCOMP_CACHE) else { return Ok(compile()?) };
-        let support = [kernel.seccomp.native as u8];
-        let key = FilterKey { profile: profile.as_bytes(), support: &support };
-        Ok(cache.filter(&key, compile)?)
+    /// Returns the program of a seccomp profile. If it had to be compiled, it is cached only when the caller calls
+    /// [`Compiled::keep`].
+    pub fn filter<'a>(
+        &'a self,
+        profile: &'a str,
+        kernel: &Kernel,
+    ) -> Result<(seccomp::Program, Option<Compiled<'a>>), Error> {
+        let cache = self.having(FastPaths::SECCOMP_CACHE);
+        let compiled =
+            cache.map(|cache| Compiled { cache, profile, support: [kernel.seccomp.native as u8] });
+        if let Some(program) = compiled.as_ref().and_then(|at| at.cache.filter(&at.key())) {
+            return Ok((program, None));
+        }
+        Ok((plan::compile_seccomp(profile, kernel)?, compiled))
     }
 
     /// Returns the loaded device program of the plan's cgroup. Returns `None` if the cgroup needs no such program, if
@@ -77,5 +84,24 @@ impl HostCache {
     /// Opens the blank mount namespace.
     pub fn blank(&self) -> Option<OwnedFd> {
         self.having(FastPaths::BLANK_NAMESPACE)?.blank().ok()
+    }
+}
+
+/// A seccomp program that the cache does not contain yet.
+#[derive(Debug)]
+pub(crate) struct Compiled<'a> {
+    cache: &'a Cache,
+    profile: &'a str,
+    support: [u8; 1],
+}
+
+impl Compiled<'_> {
+    fn key(&self) -> FilterKey<'_> {
+        FilterKey { profile: self.profile.as_bytes(), support: &self.support }
+    }
+
+    /// Caches the program. Failures are ignored.
+    pub fn keep(&self, program: &seccomp::Program) {
+        self.cache.keep_filter(&self.key(), program);
     }
 }

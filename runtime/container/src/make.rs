@@ -23,7 +23,7 @@ use trace::{PROGRAM, Phase};
 use crate::announce::{announce, check_preserved};
 use crate::console::Console;
 use crate::directory::{self, START, path_in};
-use crate::host_cache::HostCache;
+use crate::host_cache::{Compiled, HostCache};
 use crate::identity::Identity;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
@@ -95,7 +95,7 @@ impl Making<'_> {
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let blank = self.look_up(&cache, &mut request)?;
+        let (blank, compiled) = self.look_up(&cache, &mut request)?;
         if let (Some(template), Some(filter)) = (&self.template, &request.filter)
             && filter.has_listener()
         {
@@ -116,6 +116,12 @@ impl Making<'_> {
         let (mut claimed, file) = self.claim(request.wait_for_start)?;
         let begun = Begun { requests, fork, given };
         let made = self.launch_in(&mut claimed, file, &request, plan, begun);
+        if let (Ok(_), Some(compiled), Some(program)) = (&made, compiled, &request.filter) {
+            // Not earlier: a `run` does this while its program runs.
+            let since = trace.clock();
+            compiled.keep(program);
+            trace.add(Phase::Security, "cache seccomp filter", "", (since, trace.clock()));
+        }
         if made.is_err() {
             self.take_back_pid_file();
             // Only the failure of the launch is reported; an error of the removal has the same cause.
@@ -144,31 +150,38 @@ impl Making<'_> {
     /// the hooks are taken from this plan.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        self.look_up(&cache, request)?;
+        let (_, compiled) = self.look_up(&cache, request)?;
+        if let (Some(compiled), Some(program)) = (compiled, &request.filter) {
+            compiled.keep(program);
+        }
         let plan = plan::compile(&self.spec, request)?;
         self.options.warn.all(&plan.warnings);
         Ok(Box::leak(Box::new(plan)))
     }
 
-    /// Completes the request with the cached seccomp program, and returns the blank mount namespace, if any.
-    fn look_up(
-        &self,
-        cache: &HostCache,
+    /// Completes the request with the seccomp program; returns the blank mount namespace, if any, and whether the
+    /// program is to be cached.
+    fn look_up<'a>(
+        &'a self,
+        cache: &'a HostCache,
         request: &mut Request<'_>,
-    ) -> Result<Option<OwnedFd>, Error> {
+    ) -> Result<(Option<OwnedFd>, Option<Compiled<'a>>), Error> {
         let trace = self.trace;
+        let mut compiled = None;
         if let Some(profile) = self.spec.linux.as_ref().and_then(|linux| linux.seccomp) {
             let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
                 let filter = cache.filter(profile.get(), &request.kernel);
                 filter.map_err(|error| self.bundle.syntax_error().unwrap_or(error))
             });
-            request.filter = Some(filter?);
+            let (program, new) = filter?;
+            request.filter = Some(program);
+            compiled = new;
         }
         let since = trace.clock();
         let blank = cache.blank();
         trace.add(Phase::Mounts, "find blank namespace", "", (since, trace.clock()));
         request.blank = blank.is_some();
-        Ok(blank)
+        Ok((blank, compiled))
     }
 
     /// Creates and locks the container's directory; returns the directory, and the empty file of the record.

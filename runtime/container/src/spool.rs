@@ -16,7 +16,7 @@ use crate::Error;
 const DIRECTORY: &str = "/run/dayfly-trace";
 /// The maximum number and size of traces, so that authors of annotations cannot fill /run. The oldest traces are
 /// removed first.
-const BOUND: Bound = Bound { entries: 256, bytes: 16 << 20 };
+const BOUND: Bound = Bound { entries: 256, left: 256, bytes: Some(16 << 20) };
 
 /// Writes the file `name` to the spool, replacing an earlier one.
 ///

@@ -10,7 +10,6 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::arch::{X32_BIT, multiplexed_on_x86};
-use crate::names::numbers;
 use crate::profile::{Operator, Profile, Rule, action};
 use crate::program::{
     AND, Builder, JUMP_EQUAL, JUMP_GREATER, JUMP_GREATER_OR_EQUAL, LOAD, Label, Program,
@@ -63,10 +62,21 @@ enum Verdict {
     If(Vec<(Vec<Condition>, u32)>),
 }
 
-/// The verdicts for all calls with one audit token, by system call number.
+/// What a rule does with its calls, if this is not the default action.
+#[derive(Debug)]
+struct Effect {
+    /// The rule's conditions: each alternative is a list of conditions that must all be true. A rule without conditions
+    /// has an alternative without conditions.
+    alternatives: Vec<Vec<Condition>>,
+    /// The value that the filter returns.
+    value: u32,
+}
+
+/// The rules for all calls with one audit token.
 #[derive(Debug, Default)]
 struct Numbers {
-    verdicts: BTreeMap<u32, Verdict>,
+    /// System call numbers, each with the index of an effect.
+    added: Vec<(u32, u32)>,
     /// Whether x32 is covered. Its numbers are above those of x86_64.
     x32: bool,
     /// The highest number that any rule names, whatever the rule's action, on any architecture except x32; `last_x32`
@@ -87,14 +97,15 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
     for arch in &archs {
         tables.entry(arch.token()).or_default().x32 |= *arch == Arch::X32;
     }
+    let mut effects = Vec::new();
     for rule in profile.rules() {
-        add_rule(&mut tables, &archs, rule, default)?;
+        add_rule(&mut tables, &mut effects, &archs, rule, default)?;
     }
     let beyond = beyond(default);
     let mut builder = Builder::default();
     let mut entries = Vec::with_capacity(tables.len());
-    for (token, table) in tables.iter().rev() {
-        let tree = table.tree(*token, default, beyond, &mut builder)?;
+    for (token, table) in tables.iter_mut().rev() {
+        let tree = table.tree(&effects, *token, default, beyond, &mut builder)?;
         builder.fall_to(tree);
         entries.push((*token, builder.push(LOAD, OFFSET_NR)));
     }
@@ -119,20 +130,22 @@ pub fn compile(profile: &Profile<'_>, support: &Support) -> Result<Program, Erro
 
 fn add_rule(
     tables: &mut BTreeMap<u32, Numbers>,
+    effects: &mut Vec<Effect>,
     archs: &[Arch],
     rule: &Rule<'_>,
     default: u32,
 ) -> Result<(), Error> {
     let value = action(&rule.action, rule.errno_ret)?;
     let alternatives = alternatives(rule)?;
-    for name in &rule.names {
-        // No architecture has a call of this name: either the kernel is newer than the table of names, or the profile
-        // is wrong. In both cases, the call gets the default action, as with runc.
-        let Some(known) = numbers(name) else { continue };
+    // The effects through multiplexers come after the rule's own effect.
+    let mut through = Vec::new();
+    let effect = effects.len();
+    for call in &rule.calls.known {
         for &arch in archs {
             let Some(table) = tables.get_mut(&arch.token()) else { continue };
-            let number = known.on(arch);
-            let multiplexed = if arch == Arch::X86 { multiplexed_on_x86(name) } else { None };
+            let number = call.on(arch);
+            let multiplexed =
+                if arch == Arch::X86 { multiplexed_on_x86(call.name()) } else { None };
             for number in number.into_iter().chain(multiplexed.map(|(number, _)| number)) {
                 table.extend_to(number);
             }
@@ -142,13 +155,16 @@ fn add_rule(
                 continue;
             }
             if let Some(number) = number {
-                table.add(number, &alternatives, value);
+                table.add(number, effect);
             }
             if let Some((number, call)) = multiplexed {
-                table.add(number, &behind(&alternatives, call), value);
+                through.push(Effect { alternatives: behind(&alternatives, call), value });
+                table.add(number, effect + through.len());
             }
         }
     }
+    effects.push(Effect { alternatives, value });
+    effects.append(&mut through);
     Ok(())
 }
 
@@ -206,17 +222,9 @@ fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
 }
 
 impl Numbers {
-    /// Adds a rule for a number. As in libseccomp, a rule without conditions overrides rules with conditions, and if
-    /// there are several rules without conditions, the first one applies.
-    fn add(&mut self, number: u32, alternatives: &[Vec<Condition>], value: u32) {
-        let entry = self.verdicts.entry(number);
-        let verdict = entry.or_insert_with(|| Verdict::If(Vec::new()));
-        let Verdict::If(known) = verdict else { return };
-        if alternatives.iter().any(Vec::is_empty) {
-            *verdict = Verdict::Always(value);
-            return;
-        }
-        known.extend(alternatives.iter().map(|conditions| (conditions.clone(), value)));
+    /// Adds the effect with this index for a number.
+    fn add(&mut self, number: u32, effect: usize) {
+        self.added.push((number, effect as u32));
     }
 
     /// Records that a rule of the profile names `number`.
@@ -225,8 +233,14 @@ impl Numbers {
         *last = (*last).max(Some(number));
     }
 
-    /// Returns the ranges of numbers, each with its first number and its verdict, from number 0 on.
-    fn ranges(&self, token: u32, default: u32, beyond: u32) -> Vec<(u32, Verdict)> {
+    /// Returns the ranges of numbers, each with its first number and its verdict, from number 0 on. `added` is sorted.
+    fn ranges(
+        &self,
+        effects: &[Effect],
+        token: u32,
+        default: u32,
+        beyond: u32,
+    ) -> Vec<(u32, Verdict)> {
         let mut ranges: Vec<(u32, Verdict)> = alloc::vec![(0, Verdict::Always(default))];
         let mut put = |from: u32, verdict: Verdict| match ranges.last_mut() {
             Some((last, known)) if *last == from => *known = verdict,
@@ -236,8 +250,10 @@ impl Numbers {
         // If x32 is not covered, its numbers are treated like those of an architecture that is not covered.
         let split = token == Arch::X86_64.token();
         let closed = split && !self.x32;
-        for (&number, verdict) in self.verdicts.range(..X32_BIT) {
-            put(number, verdict.clone());
+        let of_x32 = self.added.partition_point(|(number, _)| *number < X32_BIT);
+        let (added, of_x32) = self.added.split_at(of_x32);
+        for (number, verdict) in verdicts(added, effects) {
+            put(number, verdict);
             put(number + 1, Verdict::Always(default));
         }
         if let Some(last) = self.last {
@@ -246,8 +262,8 @@ impl Numbers {
         if split {
             put(X32_BIT, Verdict::Always(default));
         }
-        for (&number, verdict) in self.verdicts.range(X32_BIT..) {
-            put(number, verdict.clone());
+        for (number, verdict) in verdicts(of_x32, effects) {
+            put(number, verdict);
             put(number.saturating_add(1), Verdict::Always(default));
         }
         if let Some(last) = self.last_x32 {
@@ -258,17 +274,21 @@ impl Numbers {
             // The number −1 is not a call: a tracer uses it to skip calls.
             put(u32::MAX, Verdict::Always(default));
         }
-        merge(ranges)
+        // Adjacent ranges with the same verdict are one range.
+        ranges.dedup_by(|next, last| next.1 == last.1);
+        ranges
     }
 
     fn tree(
-        &self,
+        &mut self,
+        effects: &[Effect],
         token: u32,
         default: u32,
         beyond: u32,
         builder: &mut Builder,
     ) -> Result<Label, Error> {
-        let ranges = self.ranges(token, default, beyond);
+        self.added.sort_unstable();
+        let ranges = self.ranges(effects, token, default, beyond);
         let mut groups = Vec::with_capacity(ranges.len());
         let mut rest = ranges.as_slice();
         while !rest.is_empty() {
@@ -281,15 +301,27 @@ impl Numbers {
     }
 }
 
-/// Merges adjacent ranges that have the same verdict.
-fn merge(ranges: Vec<(u32, Verdict)>) -> Vec<(u32, Verdict)> {
-    let mut merged: Vec<(u32, Verdict)> = Vec::with_capacity(ranges.len());
-    for (from, verdict) in ranges {
-        if merged.last().is_none_or(|(_, last)| *last != verdict) {
-            merged.push((from, verdict));
+/// Returns the verdict of each number in `added`, which is sorted.
+fn verdicts(added: &[(u32, u32)], effects: &[Effect]) -> impl Iterator<Item = (u32, Verdict)> {
+    let same = added.chunk_by(|(number, _), (next, _)| number == next);
+    same.filter_map(|rules| {
+        let (number, _) = rules.first()?;
+        let indices = rules.iter().map(|(_, effect)| *effect as usize);
+        Some((*number, verdict(indices.filter_map(|at| effects.get(at)))))
+    })
+}
+
+/// Returns the verdict of the rules for one number. As in libseccomp, a rule without conditions overrides rules with
+/// conditions, and if there are several rules without conditions, the first one applies.
+fn verdict<'e>(effects: impl Iterator<Item = &'e Effect>) -> Verdict {
+    let mut known = Vec::new();
+    for Effect { alternatives, value } in effects {
+        if alternatives.iter().any(Vec::is_empty) {
+            return Verdict::Always(*value);
         }
+        known.extend(alternatives.iter().map(|conditions| (conditions.clone(), *value)));
     }
-    merged
+    Verdict::If(known)
 }
 
 /// Returns the first of `ranges`, together with single numbers inside it that have another verdict. A test for equality

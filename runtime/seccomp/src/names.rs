@@ -52,36 +52,40 @@ const fn hash(name: &[u8]) -> usize {
 
 /// Returns the number of the system call `name` on `arch`; `None` if there is no such call.
 pub fn number(name: &str, arch: Arch) -> Option<u32> {
-    numbers(name)?.on(arch)
+    Call::named(name)?.on(arch)
 }
 
 /// Returns the names of the system call `number` on `arch`. There are several if the call was renamed.
 pub fn names(number: u32, arch: Arch) -> impl Iterator<Item = &'static str> {
-    let rows = TABLE.iter().filter(move |(_, row)| Numbers(row).on(arch) == Some(number));
-    rows.map(|(name, _)| *name)
+    let rows = TABLE.iter().map(Call).filter(move |call| call.on(arch) == Some(number));
+    rows.map(Call::name)
 }
 
-/// Returns the numbers of a system call on all architectures; `None` if the name is unknown.
-pub(crate) fn numbers(name: &str) -> Option<Numbers> {
-    let mut slot = hash(name.as_bytes());
-    loop {
-        // An empty slot contains an index that is not in the table.
-        let (known, numbers) = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
-        if *known == name {
-            return Some(Numbers(numbers));
-        }
-        slot = (slot + 1) % COUNT;
-    }
-}
-
-/// The numbers in a row of the table.
+/// A system call that at least one architecture has: its row in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Numbers(&'static [u32; 6]);
+pub(crate) struct Call(&'static (&'static str, [u32; 6]));
 
-impl Numbers {
-    /// Returns the system call's number on `arch`, if it has one.
+impl Call {
+    /// Returns the call with this name; `None` if the name is unknown.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let mut slot = hash(name.as_bytes());
+        loop {
+            // An empty slot contains an index that is not in the table.
+            let row = TABLE.get(usize::from(*SLOTS.get(slot)?))?;
+            if row.0 == name {
+                return Some(Self(row));
+            }
+            slot = (slot + 1) % COUNT;
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.0.0
+    }
+
+    /// Returns the call's number on `arch`, if the architecture has the call.
     pub(crate) fn on(self, arch: Arch) -> Option<u32> {
-        self.0.get(arch as usize).copied().filter(|number| *number != NONE)
+        self.0.1.get(arch as usize).copied().filter(|number| *number != NONE)
     }
 }
 
@@ -92,24 +96,25 @@ mod tests {
 
     #[test]
     fn names_have_their_numbers() {
-        let read = numbers("read").unwrap();
+        let read = Call::named("read").unwrap();
         assert_eq!(
             Arch::ALL.map(|arch| read.on(arch)).map(Option::unwrap),
             [0, 3, X32_BIT, 63, 3, 63]
         );
-        assert_eq!(numbers("execve").unwrap().on(Arch::X32), Some(X32_BIT | 520));
-        assert_eq!(numbers("open").unwrap().on(Arch::Aarch64), None);
-        assert_eq!(numbers("set_tls").unwrap().on(Arch::Arm), Some(0x0f_0005));
+        assert_eq!(Call::named("execve").unwrap().on(Arch::X32), Some(X32_BIT | 520));
+        assert_eq!(Call::named("open").unwrap().on(Arch::Aarch64), None);
+        assert_eq!(Call::named("set_tls").unwrap().on(Arch::Arm), Some(0x0f_0005));
     }
 
     #[test]
     fn every_name_is_found_and_no_other() {
-        for (name, row) in &TABLE {
-            assert_eq!(numbers(name), Some(Numbers(row)), "{name}");
-            assert_eq!(numbers(&std::format!("{name}_")), None, "{name}");
+        for row in &TABLE {
+            let name = row.0;
+            assert_eq!(Call::named(name), Some(Call(row)), "{name}");
+            assert_eq!(Call::named(&std::format!("{name}_")), None, "{name}");
         }
         for name in ["", "no_such_call", "rea", "READ", "é"] {
-            assert_eq!(numbers(name), None, "{name}");
+            assert_eq!(Call::named(name), None, "{name}");
         }
         assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
     }

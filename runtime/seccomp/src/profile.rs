@@ -4,13 +4,15 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use serde::Deserialize;
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
+use crate::names::Call;
 use crate::{Arch, Error};
 
 /// A profile that was parsed, but not compiled yet.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile<'a> {
     /// The action for calls to which no rule applies.
@@ -32,12 +34,12 @@ pub struct Profile<'a> {
 }
 
 /// A rule: an action for certain calls.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule<'a> {
-    /// The names of the calls.
-    #[serde(borrow)]
-    pub names: Vec<Cow<'a, str>>,
+    /// The rule's system calls.
+    #[serde(rename = "names")]
+    pub(crate) calls: Calls,
     /// The action.
     #[serde(borrow)]
     pub action: Cow<'a, str>,
@@ -48,8 +50,66 @@ pub struct Rule<'a> {
     args: Option<Vec<Argument<'a>>>,
 }
 
+/// The system calls that a rule names. The names are looked up while they are parsed, so that none is stored.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calls {
+    /// The calls that at least one architecture has. A call of another name gets the default action, as with runc:
+    /// either the kernel is newer than the table of names, or the profile is wrong.
+    pub known: Vec<Call>,
+    /// Whether there is any name, known or not.
+    pub is_any: bool,
+}
+
+impl<'de> Deserialize<'de> for Calls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(CallsVisitor)
+    }
+}
+
+struct CallsVisitor;
+
+impl<'de> Visitor<'de> for CallsVisitor {
+    type Value = Calls;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Calls, A::Error> {
+        let mut calls = Calls::default();
+        while let Some(Named(call)) = names.next_element()? {
+            calls.is_any = true;
+            calls.known.extend(call);
+        }
+        Ok(calls)
+    }
+}
+
+/// The call with a parsed name; `None` if the name is unknown.
+struct Named(Option<Call>);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NamedVisitor)
+    }
+}
+
+struct NamedVisitor;
+
+impl Visitor<'_> for NamedVisitor {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Named, E> {
+        Ok(Named(Call::named(name)))
+    }
+}
+
 /// A condition on an argument of a call.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Argument<'a> {
     /// The index of the argument, starting from 0.
@@ -104,13 +164,13 @@ impl<'a> Profile<'a> {
     /// notification.
     fn notifies(&self) -> Result<bool, Error> {
         let rules = || self.rules().iter().filter(|rule| rule.action == NOTIFY);
-        if rules().any(|rule| rule.names.iter().any(|name| name == "write")) {
+        if rules().any(|rule| rule.calls.known.iter().any(|call| call.name() == "write")) {
             return Err(Error(format!("{NOTIFY} cannot be used for the write syscall")));
         }
         if self.default_action == NOTIFY {
             return Err(Error(format!("{NOTIFY} cannot be used as default action")));
         }
-        Ok(rules().any(|rule| !rule.names.is_empty()))
+        Ok(rules().any(|rule| rule.calls.is_any))
     }
 
     /// Returns SECCOMP_FILTER_FLAG_* (seccomp(2)). TSYNC is ignored, because the process has only one thread. If the
