@@ -10,8 +10,9 @@
 # Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
 
 node_address=10.98.0.1
-# Those of QEMU's user network.
-[ -z "${KUBERNETES_CONFIG:-}" ] || node_address=10.0.2.15 node_gateway=10.0.2.2 node_device=eth0
+# The guest's address and its gateway, in QEMU's user network.
+guest_address=10.0.2.15
+[ -z "${KUBERNETES_CONFIG:-}" ] || node_address=$guest_address node_gateway=10.0.2.2 node_device=eth0
 servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
 made_directories=
 # With systemd and cgroup v2, all cgroups are made by systemd, below kubepods.slice.
