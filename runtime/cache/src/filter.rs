@@ -23,7 +23,7 @@ pub(crate) const DIRECTORY: &str = "seccomp";
 const MAGIC: [u8; 8] = *b"dayfscf\x01";
 /// The id of the compiler: see build.rs.
 const COMPILER: &str = env!("SECCOMP_COMPILER");
-/// The limits for cached filters. [`LARGEST`] limits their size.
+/// The limits for cached filters. [`LARGEST`] limits each one's size, and so all of them to 16 MiB.
 const BOUND: Bound = Bound { entries: 64, left: 48, bytes: None };
 /// The maximum size of a file that is written or read, in bytes. An engine's profile with its program takes some 20 KiB.
 const LARGEST: usize = 256 << 10;
@@ -65,26 +65,43 @@ impl FilterKey<'_> {
 }
 
 impl Cache {
-    /// Returns the filter of `key` if the cache contains it. Takes four system calls.
-    pub fn filter(&self, key: &FilterKey<'_>) -> Option<Program> {
-        key.read(&load(self.fd(), &key.name())?)
+    /// Returns the filter of `key`, by four system calls. If the cache does not contain it, returns its empty place.
+    ///
+    /// # Errors
+    /// [`Missing`]: the caller has to compile the filter, and can then keep it.
+    pub fn filter<'a>(&'a self, key: FilterKey<'a>) -> Result<Program, Missing<'a>> {
+        let name = key.name();
+        let program = load(self.fd(), &name).and_then(|bytes| key.read(&bytes));
+        program.ok_or(Missing { cache: self, key, name })
+    }
+}
+
+/// The place of a filter that the cache does not contain.
+#[derive(Debug)]
+pub struct Missing<'a> {
+    cache: &'a Cache,
+    key: FilterKey<'a>,
+    name: String,
+}
+
+impl Missing<'_> {
+    /// Caches the compiled filter. If this fails, the next start compiles the profile again.
+    pub fn keep(&self, program: &Program) {
+        let _ = self.write(&program.to_bytes());
     }
 
-    /// Caches the filter of `key`. If this fails, the next start compiles the profile again.
-    pub fn keep_filter(&self, key: &FilterKey<'_>, program: &Program) {
-        let _ = self.store_filter(key, &program.to_bytes());
-    }
-
-    fn store_filter(&self, key: &FilterKey<'_>, program: &[u8]) -> Result<(), Errno> {
+    fn write(&self, program: &[u8]) -> Result<(), Errno> {
+        let Self { cache, key, name } = self;
         let checksum = hash(0, program).to_le_bytes();
-        // The parts are not joined first: new memory would cost more than all of the writing.
         let header = key.header();
+        // The parts are not joined first: new memory would cost more than all of the writing.
         let parts = [header.as_flattened(), key.profile, key.support, &checksum, program];
-        if parts.iter().map(|part| part.len()).sum::<usize>() > LARGEST {
+        let length = parts.iter().map(|part| part.len()).sum();
+        if length > LARGEST {
             return Err(Errno::FBIG);
         }
-        let directory = subdirectory(self.fd(), DIRECTORY)?;
-        store(self.fd(), directory.as_fd(), &key.name(), parts)?;
+        let directory = subdirectory(cache.fd(), DIRECTORY)?;
+        store(cache.fd(), directory.as_fd(), name, &parts.map(IoSlice::new), length)?;
         trim(directory.as_fd(), BOUND)
     }
 }
@@ -104,21 +121,21 @@ fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Writes a file. The file gets its name only when it is complete. So partial files never appear, and a killed writer
+/// Writes a file of `length` bytes. The file gets its name only when it is complete. So partial files never appear, and a killed writer
 /// leaves no file behind.
 fn store(
     cache: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
     name: &str,
-    parts: [&[u8]; 5],
+    parts: &[IoSlice<'_>],
+    length: usize,
 ) -> Result<(), Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let file = openat(directory, c".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode)?;
     // The umask may have removed mode bits.
     fchmod(&file, mode)?;
-    let length: usize = parts.iter().map(|part| part.len()).sum();
     // A full file system takes a part only.
-    if writev(&file, &parts.map(IoSlice::new))? < length {
+    if writev(&file, parts)? < length {
         return Err(Errno::NOSPC);
     }
     let unnamed = proc_path(file.as_fd());

@@ -38,6 +38,6 @@ mod program;
 pub use directory::{Cache, DEFAULT_PATH};
 pub use entries::{Bound, trim};
 pub use error::Error;
-pub use filter::FilterKey;
+pub use filter::{FilterKey, Missing};
 pub use hash::hash;
 pub use program::kept_program;

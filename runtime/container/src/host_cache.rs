@@ -1,7 +1,7 @@
 //! The use of the host's cache by a start. If the cache or an entry is unavailable, the start does
 //! the cached work itself.
 
-use cache::{Cache, FilterKey};
+use cache::{Cache, FilterKey, Missing};
 use cgroup::devices::program;
 use plan::{Caller, CgroupPlan, FastPaths, Kernel, Plan};
 use rustix::fd::OwnedFd;
@@ -49,20 +49,23 @@ impl HostCache {
         self.cache.as_ref().filter(|_| self.fast_paths.contains(fast_path))
     }
 
-    /// Returns the program of a seccomp profile. If it had to be compiled, it is cached only when the caller calls
-    /// [`Compiled::keep`].
+    /// Returns the program of a seccomp profile. If it had to be compiled and can be cached, also returns its place in
+    /// the cache.
     pub fn filter<'a>(
         &'a self,
         profile: &'a str,
         kernel: &Kernel,
-    ) -> Result<(seccomp::Program, Option<Compiled<'a>>), Error> {
-        let cache = self.having(FastPaths::SECCOMP_CACHE);
-        let compiled =
-            cache.map(|cache| Compiled { cache, profile, support: [kernel.seccomp.native as u8] });
-        if let Some(program) = compiled.as_ref().and_then(|at| at.cache.filter(&at.key())) {
-            return Ok((program, None));
-        }
-        Ok((plan::compile_seccomp(profile, kernel)?, compiled))
+    ) -> Result<(seccomp::Program, Option<Missing<'a>>), Error> {
+        let key = FilterKey {
+            profile: profile.as_bytes(),
+            support: kernel.seccomp.native.name().as_bytes(),
+        };
+        let missing = match self.having(FastPaths::SECCOMP_CACHE).map(|cache| cache.filter(key)) {
+            Some(Ok(program)) => return Ok((program, None)),
+            Some(Err(missing)) => Some(missing),
+            None => None,
+        };
+        Ok((plan::compile_seccomp(profile, kernel)?, missing))
     }
 
     /// Returns the loaded device program of the plan's cgroup. Returns `None` if the cgroup needs no such program, if
@@ -84,24 +87,5 @@ impl HostCache {
     /// Opens the blank mount namespace.
     pub fn blank(&self) -> Option<OwnedFd> {
         self.having(FastPaths::BLANK_NAMESPACE)?.blank().ok()
-    }
-}
-
-/// A seccomp program that the cache does not contain yet.
-#[derive(Debug)]
-pub(crate) struct Compiled<'a> {
-    cache: &'a Cache,
-    profile: &'a str,
-    support: [u8; 1],
-}
-
-impl Compiled<'_> {
-    fn key(&self) -> FilterKey<'_> {
-        FilterKey { profile: self.profile.as_bytes(), support: &self.support }
-    }
-
-    /// Caches the program. Failures are ignored.
-    pub fn keep(&self, program: &seccomp::Program) {
-        self.cache.keep_filter(&self.key(), program);
     }
 }

@@ -7,6 +7,7 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use cache::Missing;
 use launch::{Given, Launched, Network, Pending, Turn};
 use plan::step::ParentStep;
 use plan::{FastPaths, Plan, Request};
@@ -23,7 +24,7 @@ use trace::{PROGRAM, Phase};
 use crate::announce::{announce, check_preserved};
 use crate::console::Console;
 use crate::directory::{self, START, path_in};
-use crate::host_cache::{Compiled, HostCache};
+use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
@@ -95,7 +96,7 @@ impl Making<'_> {
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let (blank, compiled) = self.look_up(&cache, &mut request)?;
+        let (blank, missing) = self.look_up(&cache, &mut request)?;
         if let (Some(template), Some(filter)) = (&self.template, &request.filter)
             && filter.has_listener()
         {
@@ -116,10 +117,10 @@ impl Making<'_> {
         let (mut claimed, file) = self.claim(request.wait_for_start)?;
         let begun = Begun { requests, fork, given };
         let made = self.launch_in(&mut claimed, file, &request, plan, begun);
-        if let (Ok(_), Some(compiled), Some(program)) = (&made, compiled, &request.filter) {
+        if let (Ok(_), Some(missing), Some(program)) = (&made, missing, &request.filter) {
             // Not earlier: a `run` does this while its program runs.
             let since = trace.clock();
-            compiled.keep(program);
+            missing.keep(program);
             trace.add(Phase::Security, "cache seccomp filter", "", (since, trace.clock()));
         }
         if made.is_err() {
@@ -150,38 +151,38 @@ impl Making<'_> {
     /// the hooks are taken from this plan.
     pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let (_, compiled) = self.look_up(&cache, request)?;
-        if let (Some(compiled), Some(program)) = (compiled, &request.filter) {
-            compiled.keep(program);
+        let (_, missing) = self.look_up(&cache, request)?;
+        if let (Some(missing), Some(program)) = (missing, &request.filter) {
+            missing.keep(program);
         }
         let plan = plan::compile(&self.spec, request)?;
         self.options.warn.all(&plan.warnings);
         Ok(Box::leak(Box::new(plan)))
     }
 
-    /// Completes the request with the seccomp program; returns the blank mount namespace, if any, and whether the
-    /// program is to be cached.
+    /// Completes the request with the seccomp program; returns the blank mount namespace, if any, and the
+    /// program's place in the cache if the cache does not contain it.
     fn look_up<'a>(
         &'a self,
         cache: &'a HostCache,
         request: &mut Request<'_>,
-    ) -> Result<(Option<OwnedFd>, Option<Compiled<'a>>), Error> {
+    ) -> Result<(Option<OwnedFd>, Option<Missing<'a>>), Error> {
         let trace = self.trace;
-        let mut compiled = None;
+        let mut missing = None;
         if let Some(profile) = self.spec.linux.as_ref().and_then(|linux| linux.seccomp) {
             let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
                 let filter = cache.filter(profile.get(), &request.kernel);
                 filter.map_err(|error| self.bundle.syntax_error().unwrap_or(error))
             });
-            let (program, new) = filter?;
+            let (program, place) = filter?;
             request.filter = Some(program);
-            compiled = new;
+            missing = place;
         }
         let since = trace.clock();
         let blank = cache.blank();
         trace.add(Phase::Mounts, "find blank namespace", "", (since, trace.clock()));
         request.blank = blank.is_some();
-        Ok((blank, compiled))
+        Ok((blank, missing))
     }
 
     /// Creates and locks the container's directory; returns the directory, and the empty file of the record.
