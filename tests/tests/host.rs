@@ -326,7 +326,9 @@ fn locks_short(bed: &Bed) {
     let file = svg.to_str().expect("path");
     let call = ["host", "locks", "--time", "10", "--svg", file];
     let text = bed.call_bare(&call).run().ok().stdout;
-    assert!(text.contains("all CPUs") && text.contains("→ keep"), "{text}");
+    // The advised number is that of the CPUs or less: it depends on the machine.
+    let width = text.contains("→ keep ") || text.contains("→ have at most ");
+    assert!(text.contains("all CPUs") && width && text.contains("→ start from "), "{text}");
     let picture = fs::read_to_string(&svg).expect("picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
     let call = ["host", "locks", "--time", "10", "--work", "lock", "--format", "json"];
