@@ -148,9 +148,10 @@ class_leftovers() {
         echo "$kind $what $rest"
     done
 }
-# Prints what is there in addition to $scratch/base, after it has had time to disappear.
+# Prints what is there in addition to $scratch/base, after it has had time to disappear. containerd unmounts the /dev/shm of
+# a sandbox whose shim was killed only when the kubelet removes the sandbox, which it does once a minute.
 class_nothing_left() {
-    tries=60
+    tries=150
     while [ $tries -gt 0 ]; do
         left=$(class_leftovers | grep -vxFf "$scratch/base")
         [ -n "$left" ] || return 0

@@ -216,6 +216,16 @@ cluster_messages() {
     grep -v level=info "$scratch/containerd.log" | tail -"${1:-5}" | cut -c1-400
 }
 
+# FILE: prints the last messages of the kubelet and containerd in which an id of the file occurs.
+cluster_messages_of_ids() {
+    grep -oE '[0-9a-f]{64}' "$1" | sort -u | while read -r id; do
+        for file in log/kubelet containerd.log; do
+            echo "-- $file on $id"
+            grep -a "$id" "$scratch/$file" | tail -12 | cut -c1-400
+        done
+    done
+}
+
 # Prints the pods' cgroups that exist without the pods, one a line.
 pod_cgroups() {
     find /sys/fs/cgroup/*/"$containerd_namespace" -mindepth 2 -type d -name 'pod*' 2>/dev/null
