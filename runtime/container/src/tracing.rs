@@ -144,12 +144,29 @@ impl Trace {
         Ok(())
     }
 
-    /// Queries the process's creation time for the trace. A command calls this while it waits for the program, so that
-    /// the query does not delay the command's exit.
-    pub(crate) fn look_back(&self) {
+    /// Prepares [`Self::write`]: queries the process's creation time, and formats the trace so far. A command calls this
+    /// while it waits for the program, so that the trace delays the command's exit less: at the end, the code is in
+    /// memory, and the allocator reuses the blocks.
+    pub(crate) fn prepare(&self) {
+        self.look_back();
+        if let Some(format) = self.format() {
+            core::hint::black_box(format.bytes(&self.timeline("", "")));
+        }
+    }
+
+    fn look_back(&self) {
         if self.is_on() && self.began.get().is_none() {
             self.began.set(Some(self.find_beginning()));
         }
+    }
+
+    /// Returns the format of the trace; `None` if no trace is requested.
+    fn format(&self) -> Option<Format> {
+        Some(match self.destination.borrow().as_ref().filter(|_| self.is_on())? {
+            Destination::Stderr => Format::Table,
+            Destination::File(pattern) => Format::of_path(pattern),
+            Destination::Spool(format) => *format,
+        })
     }
 
     /// Writes the trace, if requested.
