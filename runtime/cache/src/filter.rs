@@ -121,8 +121,8 @@ fn load(cache: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Writes a file of `length` bytes. The file gets its name only when it is complete. So partial files never appear, and a killed writer
-/// leaves no file behind.
+/// Writes a file of `length` bytes. The file gets its name only when it is complete. So partial files never appear, and
+/// a killed writer leaves no file behind.
 fn store(
     cache: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,

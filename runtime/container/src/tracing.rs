@@ -148,25 +148,19 @@ impl Trace {
     /// while it waits for the program, so that the trace delays the command's exit less: at the end, the code is in
     /// memory, and the allocator reuses the blocks.
     pub(crate) fn prepare(&self) {
+        if !self.is_on() {
+            return;
+        }
         self.look_back();
-        if let Some(format) = self.format() {
-            core::hint::black_box(format.bytes(&self.timeline("", "")));
+        if let Some(destination) = &*self.destination.borrow() {
+            core::hint::black_box(destination.format().bytes(&self.timeline("", "")));
         }
     }
 
     fn look_back(&self) {
-        if self.is_on() && self.began.get().is_none() {
+        if self.began.get().is_none() {
             self.began.set(Some(self.find_beginning()));
         }
-    }
-
-    /// Returns the format of the trace; `None` if no trace is requested.
-    fn format(&self) -> Option<Format> {
-        Some(match self.destination.borrow().as_ref().filter(|_| self.is_on())? {
-            Destination::Stderr => Format::Table,
-            Destination::File(pattern) => Format::of_path(pattern),
-            Destination::Spool(format) => *format,
-        })
     }
 
     /// Writes the trace, if requested.
@@ -179,25 +173,26 @@ impl Trace {
         }
         self.complete();
         let timeline = self.timeline(&format!("dayfly {}", self.command), id);
-        let Some(destination) = self.destination.borrow().clone() else { return Ok(()) };
-        let text = |format: Format| format.bytes(&timeline);
+        let destination = match self.destination.borrow().clone() {
+            Some(Destination::File(pattern)) => Destination::File(self.fill_in(&pattern, id)),
+            Some(other) => other,
+            None => return Ok(()),
+        };
+        let format = destination.format();
+        let text = format.bytes(&timeline);
         match destination {
             Destination::Stderr => {
-                let text = text(Format::Table);
                 sys::stdio::write_all(sys::stdio::stderr(), &text)
                     .context("write trace", "stderr")?;
             }
-            Destination::File(pattern) => {
-                let path = self.fill_in(&pattern, id);
+            Destination::File(path) => {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
                 let file = openat(CWD, path.as_str(), flags, Mode::from_raw_mode(0o644))
                     .context("create trace", &path)?;
-                sys::stdio::write_all(file, &text(Format::of_path(&path)))
-                    .context("write trace", &path)?;
+                sys::stdio::write_all(file, &text).context("write trace", &path)?;
             }
-            Destination::Spool(format) => {
-                let name = format!("{id}-{}{}", self.command, format.suffix());
-                spool::write(&name, &text(format))?;
+            Destination::Spool(_) => {
+                spool::write(&format!("{id}-{}{}", self.command, format.suffix()), &text)?;
             }
         }
         Ok(())
@@ -260,6 +255,17 @@ impl Deref for Trace {
 
     fn deref(&self) -> &Tracer {
         &self.tracer
+    }
+}
+
+impl Destination {
+    /// Returns the format of a trace that goes there.
+    fn format(&self) -> Format {
+        match self {
+            Self::Stderr => Format::Table,
+            Self::File(path) => Format::of_path(path),
+            Self::Spool(format) => *format,
+        }
     }
 }
 
