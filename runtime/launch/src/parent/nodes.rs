@@ -49,6 +49,7 @@ impl Parent<'_> {
             };
             self.slots.set(host.slot, taken);
         }
+        self.nodes = Some(tree);
         Ok(())
     }
 }
