@@ -361,6 +361,12 @@ def _receive(connection, size):
     return data, list(descriptors)
 
 
+def _send_with(connection, message, descriptors):
+    """Sends a message with descriptors."""
+    rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
+    connection.sendmsg([message], [rights])
+
+
 def _is_readable(connection, patience_ms):
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -497,7 +503,8 @@ class _Template:
         plan = None
         try:
             plan = _Plan(self.null_body, os.dup(connection.fileno()), None)
-            plan.streams = [os.dup(number) for number in (0, 1, 2)]
+            _send_with(runtime, b"C", (0, 1, 2))
+            plan.enter(*_receive(connection, 64))
             _Child(self, connection).rehearse(plan)
         except Exception:
             # Such as a working directory that does not exist any more.
@@ -507,6 +514,24 @@ class _Template:
                 plan.close_descriptors()
                 plan.stub.close()
             connection.close()
+            runtime.close()
+
+    def _rehearse_request(self):
+        """Receives a request of its own while the runtime prepares the real one.
+
+        The template shares its pages with its last child, so it has page faults, too.
+        """
+        runtime, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = _Request(connection)
+        try:
+            _send_with(runtime, bytes((ord("F"), _VERSION, 0, 0)), (self.own,) * 3)
+            request.receive()
+            self.system.setns(request.namespace, _CLONE_NEWPID)
+        except (OSError, _Failure):
+            # Such as too many open files. The real request tells the runtime what fails.
+            pass
+        finally:
+            request.close()
             runtime.close()
 
     @staticmethod
@@ -545,6 +570,8 @@ class _Template:
             request = self._accept()
             if request is None:
                 continue
+            if not _is_readable(request.connection, 0):
+                self._rehearse_request()
             try:
                 if request.receive() and self._start(request):
                     return request
@@ -753,12 +780,11 @@ def _encode(text):
 
 
 def _read_all(descriptor):
-    """Reads a file from its beginning, wherever its offset is."""
-    data = part = os.pread(descriptor, 65536, 0)
-    while len(part) == 65536:
-        part = os.pread(descriptor, 65536, len(data))
-        data += part
-    return data
+    """Reads a file in memory from its beginning, wherever its offset is.
+
+    A buffer that is longer than the file would be memory that the child takes and gives back.
+    """
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 class _Child:

@@ -248,8 +248,22 @@ impl Making<'_> {
         }
         let bundle = CString::new(self.bundle.path.as_str()).unwrap_or_default();
         let mut header = None;
+        // Closed once init goes on.
+        let mut of_fork = None;
         let mut on_turn = |turn: Turn<'_>| match turn {
+            Turn::IsAwaited => {
+                if let Some(fork) = &mut fork {
+                    let prepared = fork.prepare(plan, request.cgroup.as_ref());
+                    prepared.map_err(|reason| self.give_up_template(reason, fork))?;
+                }
+                Ok(())
+            }
             Turn::Born(child) => {
+                // First, because the template then forks while this command goes on.
+                if let Some(fork) = &mut fork {
+                    let asked = fork.ask(child, plan, request.cgroup.as_ref());
+                    asked.map_err(|reason| self.give_up_template(reason, fork))?;
+                }
                 trace.point("identify", "init")?;
                 let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
                 trace.point("write", directory::RECORD)?;
@@ -258,10 +272,6 @@ impl Making<'_> {
                     && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
                 {
                     template::grant(cgroup, &linux.uid_mappings);
-                }
-                if let Some(fork) = &mut fork {
-                    let asked = fork.ask(child, plan, request.cgroup.as_ref());
-                    asked.map_err(|reason| self.give_up_template(reason, fork))?;
                 }
                 announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
             }
@@ -272,13 +282,14 @@ impl Making<'_> {
                     let program = fork.complete(plan, trace);
                     let program = program.map_err(|reason| self.give_up_template(reason, &fork))?;
                     *forked.borrow_mut() = Some(program);
+                    of_fork = fork.take_cgroup();
                 }
                 *lock = None;
                 Ok(())
             }
         };
         let launched = launch::launch(plan, given, &bundle, trace, &mut on_turn)?;
-        drop(redirected);
+        drop((redirected, of_fork));
         let header = header.ok_or_else(|| {
             let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
             Error::Launch(launch::Error::from(missing).of_plan(plan))

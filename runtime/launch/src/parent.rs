@@ -45,6 +45,9 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 /// A point of a launch at which the caller acts.
 #[derive(Debug, Clone, Copy)]
 pub enum Turn<'a> {
+    /// An intermediate is creating init, which takes some 0.5 ms. If init has to be created in another way, this turn
+    /// comes again.
+    IsAwaited,
     /// Init exists. No program of the container runs before the callback returns.
     Born(&'a Child),
     /// The parent is about to send init the message that it may continue ([`Word::Commit`]). The callback may provide

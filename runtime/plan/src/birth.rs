@@ -6,7 +6,7 @@ use sys::clone::CloneFlags;
 use crate::fast_path::FastPaths;
 use crate::mounts::host_path::needs_host_table;
 use crate::namespaces::Namespaces;
-use crate::request::Request;
+use crate::request::{Beginning, Request};
 use crate::step::Memory;
 
 /// The lowest memory limit, in bytes, with which init may share the parent's memory. With a lower
@@ -23,6 +23,9 @@ pub struct Birth {
     pub from_blank: bool,
     /// Whether the network maker creates init's network namespace while init is being set up.
     pub parallel_network: bool,
+    /// Whether init unshares its network namespace, instead of being created in it. Its pid is known earlier that way: a
+    /// template cannot fork the program before.
+    pub late_network: bool,
     /// Whether init waits for the network namespace just before it mounts the first sysfs of the configuration. If not,
     /// init mounts sysfs after all other mounts, and waits for the network namespace just before that.
     pub mounts_in_turn: bool,
@@ -55,6 +58,9 @@ impl Birth {
         // setns(2) back to the old time namespace fails with EUSERS if the memory is shared, so a new time namespace
         // rules out CLONE_VM.
         let host_time = !namespaces.has(CloneFlags::NEWTIME);
+        // Network devices are moved to the namespace before init continues.
+        let has_free_network =
+            namespaces.new.contains(CloneFlags::NEWNET) && linux.net_devices.is_empty();
         Self {
             from_blank: request.blank
                 && fast_paths.contains(FastPaths::BLANK_NAMESPACE)
@@ -64,9 +70,8 @@ impl Birth {
             parallel_network: fast_paths.contains(FastPaths::PARALLEL_NETWORK)
                 && plain
                 && host_time
-                // Network devices are moved to the namespace before init continues.
-                && linux.net_devices.is_empty()
-                && namespaces.new.contains(CloneFlags::NEWNET),
+                && has_free_network,
+            late_network: request.beginning == Beginning::Forked && has_free_network,
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
             // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
             // parent's memory.

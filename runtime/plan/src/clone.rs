@@ -94,6 +94,9 @@ pub fn compile(
     if namespaces.user() {
         unshared |= namespaces.new.intersection(CloneFlags::NEWIPC);
     }
+    if birth.late_network {
+        unshared |= CloneFlags::NEWNET;
+    }
     let mut born_in = namespaces.new.difference(unshared);
     if born_in.contains(CloneFlags::NEWTIME) {
         born_in.remove(CloneFlags::NEWTIME);
@@ -185,7 +188,7 @@ pub fn compile(
     if !unshared.is_empty() {
         builder.init(InitStep::Unshare(unshared));
     }
-    if born_in.contains(CloneFlags::NEWNET) {
+    if (born_in | unshared).contains(CloneFlags::NEWNET) {
         builder.init(InitStep::LoopbackUp);
     }
     Ok(())

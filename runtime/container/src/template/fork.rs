@@ -22,6 +22,7 @@ use cgroup::Cgroup;
 use plan::Plan;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -71,6 +72,15 @@ pub(crate) struct Fork<'a> {
     socket: OwnedFd,
     init: Option<(Pid, OwnedFd)>,
     child: Option<OwnedFd>,
+    request: Option<Request>,
+}
+
+/// What the template is sent, besides init's PID namespace.
+struct Request {
+    /// The description of the program.
+    body: OwnedFd,
+    filter: Option<OwnedFd>,
+    entrances: Entrances,
     /// The capabilities that the program is asked to have, if the configuration names them.
     capabilities: Option<Sets>,
 }
@@ -82,13 +92,46 @@ impl<'a> Fork<'a> {
         let (socket, of_init) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .context("socketpair", "stand-in")?;
         sys::sender::name_senders(&template.connection).context("setsockopt", "SO_PASSPIDFD")?;
-        Ok((Self { template, socket, init: None, child: None, capabilities: None }, of_init))
+        Ok((Self { template, socket, init: None, child: None, request: None }, of_init))
+    }
+
+    /// Takes the directory of the container's cgroup, which is to be closed late.
+    pub fn take_cgroup(&mut self) -> Option<OwnedFd> {
+        self.request.as_mut()?.entrances.directory.take()
     }
 
     /// Returns whether init has exited, or is about to: it waits for the other processes of its PID namespace.
     pub fn has_lost_init(&self) -> bool {
         let lost = |(pid, init): &(Pid, OwnedFd)| identity::has_exited(init) || verify::ends(*pid);
         self.init.as_ref().is_some_and(lost)
+    }
+
+    /// Prepares what the template is sent, as far as it does not depend on init.
+    pub fn prepare(
+        &mut self,
+        plan: &Plan,
+        cgroup: Option<&cgroup::Location>,
+    ) -> Result<(), Refusal> {
+        if self.request.is_none() {
+            let request = self.request(plan, cgroup).map_err(|error| error.to_string())?;
+            self.request = Some(request);
+        }
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        plan: &Plan,
+        cgroup: Option<&cgroup::Location>,
+    ) -> Result<Request, sys::Error> {
+        let body = Body::of(plan);
+        let filter = plan.filter.as_ref().map(|filter| sealed(c"filter", &filter.instructions()));
+        Ok(Request {
+            body: body.file()?,
+            filter: filter.transpose()?,
+            entrances: cgroup.map(|cgroup| self.entrances(cgroup)).transpose()?.unwrap_or_default(),
+            capabilities: body.capabilities,
+        })
     }
 
     /// Asks the template to fork, once init exists, and describes the program.
@@ -98,34 +141,31 @@ impl<'a> Fork<'a> {
         plan: &Plan,
         cgroup: Option<&cgroup::Location>,
     ) -> Result<(), Refusal> {
-        let body = Body::of(plan);
-        let ask = || -> Result<(), sys::Error> {
-            let body = body.file()?;
-            let filter =
-                plan.filter.as_ref().map(|filter| sealed(c"filter", &filter.instructions()));
-            let filter = filter.transpose()?;
-            let namespace = open_namespace(init.pid, "pid").context("open", "PID namespace")?;
-            let Entrances { directory, unified, legacy } =
-                cgroup.map(|cgroup| self.entrances(cgroup)).transpose()?.unwrap_or_default();
-            let mut flags = if unified.is_some() { HAS_UNIFIED } else { 0 };
-            if directory.is_some() {
-                flags |= INTO_CGROUP;
-            }
-            if filter.is_some() {
-                flags |= HAS_FILTER;
-            }
-            let files: Vec<OwnedFd> = unified.into_iter().chain(legacy).collect();
-            let message = [b'F', PROTOCOL, flags, files.len() as u8];
-            let mut fds = alloc::vec![namespace.as_fd(), body.as_fd(), self.socket.as_fd()];
-            fds.extend(filter.iter().chain(&directory).chain(&files).map(AsFd::as_fd));
-            sys::fdpass::send_all(&self.template.connection, &message, &fds)
-                .context("send", "request")
-        };
-        ask().map_err(|error| error.to_string())?;
-        self.capabilities = body.capabilities;
+        self.prepare(plan, cgroup)?;
+        let request = self.request.as_ref().ok_or("was not asked")?;
+        self.send(request, init).map_err(|error| error.to_string())?;
         let pidfd = fcntl_dupfd_cloexec(&init.pidfd, 3).map_err(words)?;
         self.init = Some((init.pid, pidfd));
         Ok(())
+    }
+
+    fn send(&self, request: &Request, init: &Child) -> Result<(), sys::Error> {
+        let Request { body, filter, entrances: Entrances { directory, unified, legacy }, .. } =
+            request;
+        let namespace = open_namespace(init.pid, "pid").context("open", "PID namespace")?;
+        let mut flags = if unified.is_some() { HAS_UNIFIED } else { 0 };
+        if directory.is_some() {
+            flags |= INTO_CGROUP;
+        }
+        if filter.is_some() {
+            flags |= HAS_FILTER;
+        }
+        let mut fds = alloc::vec![namespace.as_fd(), body.as_fd(), self.socket.as_fd()];
+        fds.extend(filter.iter().chain(directory).map(AsFd::as_fd));
+        let count = fds.len();
+        fds.extend(unified.iter().chain(legacy).map(AsFd::as_fd));
+        let message = [b'F', PROTOCOL, flags, (fds.len() - count) as u8];
+        sys::fdpass::send_all(&self.template.connection, &message, &fds).context("send", "request")
     }
 
     /// Opens the ways into a cgroup.
@@ -167,14 +207,17 @@ impl<'a> Fork<'a> {
             });
             answer.map_err(|error| error.to_string())?
         };
+        // If the template has ended, so has init, and the answer below says so.
+        let container = Interior::of(*init, init_pidfd);
         let born = await_answer("await fork", b'B')?;
+        let container = container.map_err(|error| error.to_string())?;
         let pid = verify::pid_of(&born).map_err(|reason| last_words(template, deadline, reason))?;
         // A sender with capabilities in its PID namespace may name another process there, even init.
         if pid == *init {
             return Err("has an unknown child".into());
         }
         self.child = Some(born);
-        let admit = || self.admit(*init, init_pidfd, pid);
+        let admit = || self.admit(&container, pid);
         if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
             return Err(last_words(template, deadline, error.to_string()));
         }
@@ -182,7 +225,8 @@ impl<'a> Fork<'a> {
         let since = trace.clock();
         verify::match_limits(*init, pid)
             .map_err(|reason| last_words(template, deadline, reason))?;
-        let model = verify::Model::of(*init, self.capabilities, plan.filter.is_some());
+        let capabilities = self.request.as_ref().and_then(|request| request.capabilities);
+        let model = verify::Model::of(*init, capabilities, plan.filter.is_some());
         trace.add(Phase::Security, "limit forked program", "", (since, trace.clock()));
         let child = await_answer("await forked program", b'R')?;
         let since = trace.clock();
@@ -198,30 +242,23 @@ impl<'a> Fork<'a> {
         }
     }
 
-    /// Lets the child into the container that init has made: sends init's namespaces and standard streams.
-    fn admit(&self, init: Pid, pidfd: &OwnedFd, child: Pid) -> Result<(), sys::Error> {
+    /// Lets the child into the container that init has made: sends init's standard streams, and the namespaces that the
+    /// child is not in already.
+    fn admit(&self, container: &Interior, child: Pid) -> Result<(), sys::Error> {
         let mut message = alloc::vec![b'C'];
-        let mut namespaces = Vec::new();
-        for (kind, name) in KINDS {
-            if !verify::shares(init, child, name) {
+        let mut fds: Vec<BorrowedFd<'_>> = container.streams.iter().map(AsFd::as_fd).collect();
+        for ((kind, name), namespace) in KINDS.into_iter().zip(&container.namespaces) {
+            let found = fstat(namespace).context("fstat namespace", name)?;
+            if verify::namespace(child, name) != Some((found.st_dev, found.st_ino)) {
+                self.check_owner(namespace).context("pass namespace", name)?;
                 message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
-                let namespace = open_namespace(init, name).context("open namespace", name)?;
-                self.check_owner(&namespace).context("pass namespace", name)?;
-                namespaces.push(namespace);
+                fds.push(namespace.as_fd());
             }
         }
-        // Init has replaced streams of the host that the container must not get (`own_standard_streams`).
-        let stream = |number| {
-            pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()).context("pidfd_getfd", "init")
-        };
-        let streams = [stream(0)?, stream(1)?, stream(2)?];
-        let fds: Vec<BorrowedFd<'_>> = streams.iter().chain(&namespaces).map(AsFd::as_fd).collect();
         sys::fdpass::send_all(&self.template.connection, &message, &fds)
             .context("send", "namespaces")
     }
-}
 
-impl Fork<'_> {
     /// Checks that a namespace belongs to the template's user namespace: it may not get one of the host.
     fn check_owner(&self, namespace: &OwnedFd) -> Result<(), Errno> {
         let owner = sys::nsfs::owner(namespace.as_fd())?;
@@ -232,10 +269,36 @@ impl Fork<'_> {
     }
 }
 
+/// What the child needs of the container that init has made.
+struct Interior {
+    streams: [OwnedFd; 3],
+    /// Those of [`KINDS`].
+    namespaces: [OwnedFd; KINDS.len()],
+}
+
+impl Interior {
+    /// Opens it, once init is ready.
+    fn of(init: Pid, pidfd: &OwnedFd) -> Result<Self, sys::Error> {
+        // Init has replaced streams of the host that the container must not get (`own_standard_streams`).
+        let stream = |number| {
+            pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()).context("pidfd_getfd", "init")
+        };
+        let open = |at: usize| {
+            let (_, name) = KINDS[at];
+            open_namespace(init, name).context("open namespace", name)
+        };
+        Ok(Self {
+            streams: [stream(0)?, stream(1)?, stream(2)?],
+            namespaces: [open(0)?, open(1)?, open(2)?, open(3)?, open(4)?],
+        })
+    }
+}
+
 /// The ways into a cgroup.
 #[derive(Default)]
 struct Entrances {
-    /// The directory on cgroup v2, if the template may fork into it.
+    /// The directory on cgroup v2, if the template may fork into it. It is on a mount of its own: when the last
+    /// descriptor is closed, the kernel waits for an RCU grace period, some 0.1 ms. It should not be the child's.
     directory: Option<OwnedFd>,
     /// cgroup.procs of cgroup v2.
     unified: Option<OwnedFd>,

@@ -14,24 +14,17 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use super::Refusal;
 use super::body::Sets;
 
+/// The namespaces that are compared. The PID namespace is that of a process itself, not that of its children.
 const NAMESPACES: [&str; 7] = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
+
+/// What distinguishes a file from all others: its device and its number there.
+pub(super) type Identity = (u64, u64);
 
 /// Returns the pid of the process that `pidfd` refers to, from fdinfo (proc_pid_fdinfo(5)).
 pub(super) fn pid_of(pidfd: &OwnedFd) -> Result<Pid, Refusal> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let text = sys::fs::read_text(path.as_str()).unwrap_or_default();
     sys::pidfd::pid(text.as_bytes()).ok_or_else(|| "lost its child".into())
-}
-
-/// Returns whether two processes are in the same namespace of this type. For the PID namespace, that of the children.
-pub(super) fn shares(one: Pid, other: Pid, kind: &str) -> bool {
-    let number = |pid: Pid| {
-        stat(format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero()).as_str())
-            .ok()
-            .map(|stat| (stat.st_dev, stat.st_ino))
-    };
-    let first = number(one);
-    first.is_some() && first == number(other)
 }
 
 /// Gives the child what only a privileged process may give it, and what init has: resource limits, OOM score, nice
@@ -89,9 +82,9 @@ pub(super) fn ends(pid: Pid) -> bool {
 
 /// What the child of a template must be like: what init is like.
 pub(super) struct Model {
-    init: Pid,
-    root: Option<(u64, u64)>,
-    directory: Option<(u64, u64)>,
+    namespaces: [Option<Identity>; NAMESPACES.len()],
+    root: Option<Identity>,
+    directory: Option<Identity>,
     cgroup: String,
     status: String,
     /// The capabilities that the program has in the end, if the configuration names them.
@@ -103,7 +96,7 @@ impl Model {
     /// Returns the facts about a ready init.
     pub(super) fn of(init: Pid, capabilities: Option<Sets>, is_filtered: bool) -> Self {
         Self {
-            init,
+            namespaces: NAMESPACES.map(|kind| namespace(init, kind)),
             root: place(init, "root"),
             directory: place(init, "cwd"),
             cgroup: read(init, "cgroup"),
@@ -116,8 +109,10 @@ impl Model {
     /// Checks that the child is in init's namespaces, cgroups and root, and has init's user and no more rights.
     pub(super) fn compare(&self, child: Pid) -> Result<(), Refusal> {
         let differs = |what: &str| format!("has a child that is not as configured: {what} differs");
-        if let Some(kind) = NAMESPACES.into_iter().find(|kind| !shares(self.init, child, kind)) {
-            return Err(differs(&format!("its {kind} namespace")));
+        for (kind, wanted) in NAMESPACES.into_iter().zip(self.namespaces) {
+            if wanted.is_none() || wanted != namespace(child, kind) {
+                return Err(differs(&format!("its {kind} namespace")));
+            }
         }
         if self.cgroup.is_empty() || self.cgroup != read(child, "cgroup") {
             return Err(differs("its cgroup"));
@@ -157,8 +152,13 @@ fn read(pid: Pid, file: &str) -> String {
     sys::fs::read_text(path.as_str()).unwrap_or_default()
 }
 
-/// Identifies the root or working directory of a process.
-fn place(pid: Pid, link: &str) -> Option<(u64, u64)> {
+/// Identifies the namespace of this type that a process is in.
+pub(super) fn namespace(pid: Pid, kind: &str) -> Option<Identity> {
+    place(pid, &format!("ns/{kind}"))
+}
+
+/// Identifies the file to which a link of /proc/PID leads.
+fn place(pid: Pid, link: &str) -> Option<Identity> {
     let place = stat(format!("/proc/{}/{link}", pid.as_raw_nonzero()).as_str()).ok()?;
     Some((place.st_dev, place.st_ino))
 }

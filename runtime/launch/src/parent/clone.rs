@@ -17,7 +17,7 @@ use trace::Recorder;
 
 use super::attempt::{Attempt, Fell, Moved, Wanted, Way};
 use super::hear::unexpected;
-use super::{Parent, no_child};
+use super::{Parent, Turn, no_child};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
 use crate::{Error, intermediate};
@@ -113,7 +113,7 @@ impl Parent<'_> {
     }
 
     /// Makes one attempt to create init.
-    pub(super) fn try_clone(&self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
+    pub(super) fn try_clone(&mut self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
         let Wanted { flags, intermediate, time } = wanted;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
         // An intermediate that shares the memory needs no relay: the intermediate stores init's pid in `job`, and the
@@ -171,8 +171,10 @@ impl Parent<'_> {
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
             Some(_) => {
+                let done = (self.on_turn)(Turn::IsAwaited);
                 let relay = relay.as_ref().map(|(ours, _)| ours);
-                self.receive_init(child, &ours, relay, job).map_err(Fell::Other)
+                let init = self.receive_init(child, &ours, relay, job);
+                init.and_then(|init| done.map(|()| init).map_err(Error::from)).map_err(Fell::Other)
             }
         });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
