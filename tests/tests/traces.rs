@@ -6,6 +6,9 @@ use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
+use dayfly_tests::wait;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +20,8 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(from_the_process_start_to_the_last_step).unlike_runc(),
     case!(times_add_up).unlike_runc(),
+    case!(while_the_program_runs).unlike_runc(),
+    case!(a_fifo_gets_one_trace).unlike_runc(),
     case!(every_planned_step_is_there).unlike_runc(),
     case!(a_filter_is_cached_after_the_launch).unlike_runc(),
     case!(hooks_are_rows).unlike_runc(),
@@ -90,6 +95,37 @@ fn times_add_up(bed: &Bed) {
         assert_eq!(work + account.waited(row) + account.between, row.took(), "{}", row.name);
         assert!(row.spans.iter().all(|span| row.start <= span.start && span.end <= row.end));
     }
+}
+
+/// The file contains the trace up to the program's start, even if the command is then killed.
+fn while_the_program_runs(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make();
+    let file = file(bed, &c.id);
+    let running = c.bundle_call("run", &["--trace", file.to_str().expect("path")]).spawn();
+    let started = |line: &Timeline| line.rows.iter().any(|row| row.name == "init");
+    let line = wait::until("a draft", || {
+        let text = fs::read_to_string(&file).ok()?;
+        Timeline::from_lines(&text).ok().filter(started)
+    });
+    assert_eq!((line.command.as_str(), line.id.as_str()), ("dayfly run", c.id.as_str()));
+    assert_eq!(names(row(&line, "init")).last().map(|name| name.starts_with("exec")), Some(true));
+    running.signal(Signal::KILL);
+    let _ = running.wait();
+    assert_eq!(read(&file).id, c.id);
+    c.delete_force().ok();
+}
+
+/// A FIFO keeps what is written to it, so the trace is written to it only once, at the end. Until then, nobody needs to
+/// read from it.
+fn a_fifo_gets_one_trace(bed: &Bed) {
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    let file = file(bed, &c.id);
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
+    let running = c.bundle_call("run", &["--trace", file.to_str().expect("path")]).spawn();
+    let line = read(&file);
+    running.wait().ok();
+    let parent = names(row(&line, "parent"));
+    assert_eq!(parent.last(), Some(&format!("remove state {}", c.id)));
 }
 
 fn every_planned_step_is_there(bed: &Bed) {

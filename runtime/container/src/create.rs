@@ -179,7 +179,7 @@ fn try_run(
         }
         (Some(signals), Ok(())) => Terminal::receive(ours, trace).and_then(|terminal| {
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
-                trace.prepare();
+                trace.prepare(create.id);
                 let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
                 signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut(), notify)
             })

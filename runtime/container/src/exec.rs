@@ -198,7 +198,7 @@ impl Container {
             None => Ok(0),
             Some(signals) => Terminal::receive(ours, self.trace).and_then(|terminal| {
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
-                    self.trace.prepare();
+                    self.trace.prepare(self.id());
                     signals.wait(&child, terminal.as_ref(), None, None)
                 })
             }),

@@ -48,6 +48,7 @@ mod store;
 mod takeover;
 mod template;
 mod time;
+mod trace_file;
 mod tracing;
 mod warn;
 

@@ -10,12 +10,12 @@ use core::cell::{Cell, RefCell};
 use core::ops::Deref;
 
 use plan::FastPaths;
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::process::getpid;
 use sys::Context;
 use trace::{Format, Phase, Tracer};
 
+use crate::trace_file::{self, Draft};
 use crate::{Error, host_cache, spool};
 
 /// The environment variable that requests a trace, like `--trace`.
@@ -30,6 +30,8 @@ pub struct Trace {
     command: &'static str,
     args: sys::Args,
     destination: RefCell<Option<Destination>>,
+    /// The file, once it contains a draft.
+    draft: RefCell<Option<Draft>>,
     /// The time of the program's first instruction, in nanoseconds; 0 if the clock was not read
     /// then.
     entered: u64,
@@ -79,6 +81,7 @@ impl Trace {
                 "-" => Destination::Stderr,
                 file => Destination::File(file.to_string()),
             })),
+            draft: RefCell::new(None),
             entered,
             sealed: if is_wanted { Sealed::left(args) } else { None },
             began: Cell::new(None),
@@ -144,17 +147,27 @@ impl Trace {
         Ok(())
     }
 
-    /// Prepares [`Self::write`]: queries the process's creation time, and formats the trace so far. A command calls this
-    /// while it waits for the program, so that the trace delays the command's exit less: at the end, the code is in
-    /// memory, and the allocator reuses the blocks.
-    pub(crate) fn prepare(&self) {
+    /// Prepares [`Self::write`]: queries the process's creation time, formats the trace so far, and writes a draft to
+    /// the file. A command calls this while it waits for the program, so that the trace delays the command's exit less:
+    /// at the end, the code is in memory, the file exists, and the allocator reuses the blocks.
+    pub(crate) fn prepare(&self, id: &str) {
         if !self.is_on() {
             return;
         }
         self.look_back();
-        if let Some(destination) = &*self.destination.borrow() {
-            core::hint::black_box(destination.format().bytes(&self.timeline("", "")));
+        let destination = self.destination.borrow();
+        let Some(destination) = &*destination else { return };
+        let text = destination.format().bytes(&self.timeline(&self.title(), id));
+        match destination {
+            Destination::File(pattern) => {
+                *self.draft.borrow_mut() = Draft::write(self.fill_in(pattern, id), &text);
+            }
+            _ => drop(core::hint::black_box(text)),
         }
+    }
+
+    fn title(&self) -> String {
+        format!("dayfly {}", self.command)
     }
 
     fn look_back(&self) {
@@ -172,7 +185,7 @@ impl Trace {
             return Ok(());
         }
         self.complete();
-        let timeline = self.timeline(&format!("dayfly {}", self.command), id);
+        let timeline = self.timeline(&self.title(), id);
         let destination = match self.destination.borrow().clone() {
             Some(Destination::File(pattern)) => Destination::File(self.fill_in(&pattern, id)),
             Some(other) => other,
@@ -185,12 +198,7 @@ impl Trace {
                 sys::stdio::write_all(sys::stdio::stderr(), &text)
                     .context("write trace", "stderr")?;
             }
-            Destination::File(path) => {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-                let file = openat(CWD, path.as_str(), flags, Mode::from_raw_mode(0o644))
-                    .context("create trace", &path)?;
-                sys::stdio::write_all(file, &text).context("write trace", &path)?;
-            }
+            Destination::File(path) => trace_file::write(&path, &text, self.draft.take())?,
             Destination::Spool(_) => {
                 spool::write(&format!("{id}-{}{}", self.command, format.suffix()), &text)?;
             }

@@ -1,0 +1,101 @@
+//! The file to which a command writes its trace.
+//!
+//! While a command waits for its program, it writes a draft: the trace so far. At the end, the trace replaces the draft.
+//! To overwrite a file takes less time than to create one, and the command's exit waits for it.
+
+use alloc::string::String;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, ftruncate, openat, stat};
+use rustix::io::{Errno, pwrite};
+use sys::Context;
+
+/// A trace's file that contains a draft.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    file: OwnedFd,
+    path: String,
+}
+
+impl Draft {
+    /// Writes a draft. Returns `None` if that fails, or if the file is not a regular one: a pipe would keep the draft, and
+    /// its reader would see the end of the file.
+    pub fn write(path: String, text: &[u8]) -> Option<Self> {
+        let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+        match stat(path.as_str()) {
+            Ok(found) if !is_regular(found.st_mode) => return None,
+            _ => {}
+        }
+        // O_NONBLOCK: in the meantime, the file may have become a FIFO.
+        let file = create(&path, OFlags::NONBLOCK).ok()?;
+        if !is_regular(fstat(&file).ok()?.st_mode) {
+            return None;
+        }
+        sys::stdio::write_all(&file, text).ok()?;
+        Some(Self { file, path })
+    }
+
+    /// Replaces the draft.
+    fn replace(&self, mut text: &[u8]) -> Result<(), Errno> {
+        let length = text.len() as u64;
+        while !text.is_empty() {
+            match pwrite(&self.file, text, length - text.len() as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => text = text.get(n..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        // The draft was longer, or another command has written to the same file.
+        match fstat(&self.file)?.st_size as u64 == length {
+            true => Ok(()),
+            false => ftruncate(&self.file, length),
+        }
+    }
+}
+
+/// Writes a trace to a file, in place of the draft if there is one.
+///
+/// # Errors
+/// If the file cannot be created or written.
+pub(crate) fn write(path: &str, text: &[u8], draft: Option<Draft>) -> Result<(), sys::Error> {
+    let written = match draft.filter(|draft| draft.path == path) {
+        Some(draft) => draft.replace(text),
+        None => {
+            let file = create(path, OFlags::empty()).context("create trace", path)?;
+            sys::stdio::write_all(file, text)
+        }
+    };
+    written.context("write trace", path)
+}
+
+fn create(path: &str, further: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | further;
+    openat(CWD, path, flags, Mode::from_raw_mode(0o644))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::read;
+
+    #[test]
+    fn a_trace_replaces_its_draft() {
+        let path = std::env::temp_dir().join(format!("draft-{}", std::process::id()));
+        let path = path.to_str().unwrap();
+        for (draft, text) in [("longer than it", "the trace"), ("short", "the trace"), ("", "t")] {
+            let draft = Draft::write(path.into(), draft.as_bytes());
+            assert!(draft.is_some());
+            write(path, text.as_bytes(), draft).unwrap();
+            assert_eq!(read(path).unwrap(), text.as_bytes());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn only_regular_files_get_a_draft() {
+        assert!(Draft::write("/dev/null".into(), b"draft").is_none());
+        assert!(Draft::write("/nowhere/file".into(), b"draft").is_none());
+        write("/dev/null", b"trace", None).unwrap();
+    }
+}
