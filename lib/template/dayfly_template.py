@@ -437,6 +437,15 @@ class _Request:
         self.first_is_unified = bool(flags & _FIRST_IS_UNIFIED)
         return True
 
+    def read_plan(self):
+        """Reads the plan of the container. The template does this, as each page that a child uses
+        for the first time costs it a page fault."""
+        body = _attempt("pread: body", _read_all, self.body)
+        instructions = None
+        if self.filter is not None:
+            instructions = _attempt("pread: filter", _read_all, self.filter)
+        self.plan = _Plan(body, instructions)
+
     def close(self):
         """Closes the connection and the descriptors in the template."""
         self.connection.close()
@@ -463,6 +472,7 @@ class _Template:
         self.is_child = False
         self.expects_container = False
         self.dumpable = int(self.system.prctl(3) == 1)  # PR_GET_DUMPABLE
+        self.bounding = self._find_bounding_set()
         self.connection = None
         # The kernel reaps the children. What a program in its warm-up wanted is for the children.
         self.on_child_exit = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -476,6 +486,17 @@ class _Template:
         self.null_body = None
         if os.getresuid() == (0, 0, 0):
             self._prepare_rehearsals()
+
+    def _find_bounding_set(self):
+        """Returns the capabilities that a child can still get, as a mask."""
+        mask = 0
+        for bit in range(64):
+            try:
+                mask |= self.system.prctl(23, bit) << bit  # PR_CAPBSET_READ
+            except OSError:
+                # The number is above the kernel's last capability.
+                break
+        return mask
 
     def _prepare_rehearsals(self):
         """Makes the body of a plan that changes nothing."""
@@ -502,7 +523,8 @@ class _Template:
         runtime, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         plan = None
         try:
-            plan = _Plan(self.null_body, os.dup(connection.fileno()), None)
+            plan = _Plan(self.null_body, None)
+            plan.take_stub(os.dup(connection.fileno()))
             _send_with(runtime, b"C", (0, 1, 2))
             plan.enter(*_receive(connection, 64))
             _Child(self, connection).rehearse(plan)
@@ -512,26 +534,9 @@ class _Template:
         finally:
             if plan:
                 plan.close_descriptors()
-                plan.stub.close()
+                if plan.stub:
+                    plan.stub.close()
             connection.close()
-            runtime.close()
-
-    def _rehearse_request(self):
-        """Receives a request of its own while the runtime prepares the real one.
-
-        The template shares its pages with its last child, so it has page faults, too.
-        """
-        runtime, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = _Request(connection)
-        try:
-            _send_with(runtime, bytes((ord("F"), _VERSION, 0, 0)), (self.own,) * 3)
-            request.receive()
-            self.system.setns(request.namespace, _CLONE_NEWPID)
-        except (OSError, _Failure):
-            # Such as too many open files. The real request tells the runtime what fails.
-            pass
-        finally:
-            request.close()
             runtime.close()
 
     @staticmethod
@@ -570,8 +575,6 @@ class _Template:
             request = self._accept()
             if request is None:
                 continue
-            if not _is_readable(request.connection, 0):
-                self._rehearse_request()
             try:
                 if request.receive() and self._start(request):
                     return request
@@ -598,6 +601,7 @@ class _Template:
         """Makes a child in the PID namespace of its container. Returns True in the child."""
         _attempt("setns pid namespace", self.system.setns, request.namespace, _CLONE_NEWPID)
         try:
+            request.read_plan()
             pid = self._clone(request)
         except BaseException:
             if self.is_original():
@@ -703,17 +707,21 @@ class _Program:
 class _Plan:
     """What the program of a container is like. It is all read before the child does any of it."""
 
-    def __init__(self, body, stub, instructions):
+    def __init__(self, body, instructions):
         self.filter = instructions
         # What message C brings.
         self.streams = []
         self.namespaces = []
-        self.stub = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, stub)
-        self.stub.setblocking(True)
+        self.stub = None
         try:
             self._read(json.loads(body.decode("utf-8", "surrogateescape")))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise _Failure(errno.EBADMSG, "body: %r" % error) from None
+
+    def take_stub(self, descriptor):
+        """Takes the socket to the stand-in."""
+        self.stub = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, descriptor)
+        self.stub.setblocking(True)
 
     def enter(self, message, descriptors):
         """Reads message C: the container, which is complete now."""
@@ -801,9 +809,9 @@ class _Child:
         self._enter_cgroups(request.procs)
         self._send(b"B", self.connection)
         self.template.expects_container = True
-        plan = self._read_plan(request)
+        self.plan = plan = request.plan
+        plan.take_stub(request.stub)
         self._leave_template(request)
-        self.plan = plan
         self._prepare()
         self._begin_session()
         # Last, as message C often comes before this, and then a rehearsal would only take time.
@@ -850,14 +858,6 @@ class _Child:
     @staticmethod
     def _send(message, connection):
         _attempt("send: %s" % message.decode(), connection.send, message, socket.MSG_NOSIGNAL)
-
-    @staticmethod
-    def _read_plan(request):
-        body = _attempt("pread: body", _read_all, request.body)
-        instructions = None
-        if request.filter is not None:
-            instructions = _attempt("pread: filter", _read_all, request.filter)
-        return _Plan(body, request.stub, instructions)
 
     def _leave_template(self, request):
         """Gives up what is the template's."""
@@ -929,16 +929,11 @@ class _Child:
     def _limit_capabilities(self):
         if self.plan.bounding is None:
             return
-        for bit in range(64):
-            if self.plan.bounding >> bit & 1:
-                continue
-            try:
-                self.system.prctl(24, bit)  # PR_CAPBSET_DROP
-            except OSError as error:
-                if error.errno == errno.EINVAL:
-                    # The number is above the kernel's last capability.
-                    return
-                raise _Failure(error.errno, "prctl: PR_CAPBSET_DROP") from None
+        surplus = self.template.bounding & ~self.plan.bounding
+        for bit in range(surplus.bit_length()):
+            if surplus >> bit & 1:
+                # PR_CAPBSET_DROP
+                _attempt("prctl: PR_CAPBSET_DROP", self.system.prctl, 24, bit)
 
     def _take_capabilities(self):
         plan = self.plan
@@ -973,8 +968,7 @@ class _Child:
             plan.environment[b"HOME"] = b"/"
         self.template.program.complete(plan.environment)
         try:
-            # clear() copies the list of names for each name.
-            for name in list(os.environb):
+            for name in [name for name in os.environb if name not in plan.environment]:
                 del os.environb[name]
             os.environb.update(plan.environment)
         except ValueError as error:

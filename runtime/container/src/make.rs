@@ -253,17 +253,24 @@ impl Making<'_> {
         let mut on_turn = |turn: Turn<'_>| match turn {
             Turn::IsAwaited => {
                 if let Some(fork) = &mut fork {
+                    let since = trace.clock();
                     let prepared = fork.prepare(plan, request.cgroup.as_ref());
+                    trace.add(Phase::Bootstrap, "describe program", "", (since, trace.clock()));
                     prepared.map_err(|reason| self.give_up_template(reason, fork))?;
                 }
                 Ok(())
             }
-            Turn::Born(child) => {
-                // First, because the template then forks while this command goes on.
+            Turn::Exists(child) => {
+                // Not later: once init is admitted, this command may have to wait for a CPU.
                 if let Some(fork) = &mut fork {
+                    let since = trace.clock();
                     let asked = fork.ask(child, plan, request.cgroup.as_ref());
+                    trace.add(Phase::Bootstrap, "ask for fork", "", (since, trace.clock()));
                     asked.map_err(|reason| self.give_up_template(reason, fork))?;
                 }
+                Ok(())
+            }
+            Turn::Born(child) => {
                 trace.point("identify", "init")?;
                 let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
                 trace.point("write", directory::RECORD)?;

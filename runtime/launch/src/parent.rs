@@ -48,7 +48,9 @@ pub enum Turn<'a> {
     /// An intermediate is creating init, which takes some 0.5 ms. If init has to be created in another way, this turn
     /// comes again.
     IsAwaited,
-    /// Init exists. No program of the container runs before the callback returns.
+    /// Init exists. It waits for the parent's admission, if the plan has one.
+    Exists(&'a Child),
+    /// Init is to be recorded. No program of the container runs before the callback returns.
     Born(&'a Child),
     /// The parent is about to send init the message that it may continue ([`Word::Commit`]). The callback may provide
     /// the pidfd of a process that a template has forked to run as the program ([`Word::Forked`]).

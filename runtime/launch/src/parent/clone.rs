@@ -109,6 +109,8 @@ impl Parent<'_> {
         if let Some(own) = self.own_pid_namespace.take() {
             sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
         }
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        (self.on_turn)(Turn::Exists(child))?;
         Ok(())
     }
 
