@@ -361,12 +361,6 @@ def _receive(connection, size):
     return data, list(descriptors)
 
 
-def _send_with(connection, message, descriptors):
-    """Sends a message with descriptors."""
-    rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors)
-    connection.sendmsg([message], [rights])
-
-
 def _is_readable(connection, patience_ms):
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -436,15 +430,6 @@ class _Request:
         self.procs = rest
         self.first_is_unified = bool(flags & _FIRST_IS_UNIFIED)
         return True
-
-    def read_plan(self):
-        """Reads the plan of the container. The template does this, as each page that a child uses
-        for the first time costs it a page fault."""
-        body = _attempt("pread: body", _read_all, self.body)
-        instructions = None
-        if self.filter is not None:
-            instructions = _attempt("pread: filter", _read_all, self.filter)
-        self.plan = _Plan(body, instructions)
 
     def close(self):
         """Closes the connection and the descriptors in the template."""
@@ -523,9 +508,9 @@ class _Template:
         runtime, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         plan = None
         try:
-            plan = _Plan(self.null_body, None)
-            plan.take_stub(os.dup(connection.fileno()))
-            _send_with(runtime, b"C", (0, 1, 2))
+            plan = _Plan(self.null_body, os.dup(connection.fileno()), None)
+            streams = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (0, 1, 2))
+            runtime.sendmsg([b"C"], [streams])
             plan.enter(*_receive(connection, 64))
             _Child(self, connection).rehearse(plan)
         except Exception:
@@ -534,8 +519,7 @@ class _Template:
         finally:
             if plan:
                 plan.close_descriptors()
-                if plan.stub:
-                    plan.stub.close()
+                plan.stub.close()
             connection.close()
             runtime.close()
 
@@ -601,7 +585,6 @@ class _Template:
         """Makes a child in the PID namespace of its container. Returns True in the child."""
         _attempt("setns pid namespace", self.system.setns, request.namespace, _CLONE_NEWPID)
         try:
-            request.read_plan()
             pid = self._clone(request)
         except BaseException:
             if self.is_original():
@@ -707,21 +690,17 @@ class _Program:
 class _Plan:
     """What the program of a container is like. It is all read before the child does any of it."""
 
-    def __init__(self, body, instructions):
+    def __init__(self, body, stub, instructions):
         self.filter = instructions
         # What message C brings.
         self.streams = []
         self.namespaces = []
-        self.stub = None
+        self.stub = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, stub)
+        self.stub.setblocking(True)
         try:
             self._read(json.loads(body.decode("utf-8", "surrogateescape")))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise _Failure(errno.EBADMSG, "body: %r" % error) from None
-
-    def take_stub(self, descriptor):
-        """Takes the socket to the stand-in."""
-        self.stub = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, descriptor)
-        self.stub.setblocking(True)
 
     def enter(self, message, descriptors):
         """Reads message C: the container, which is complete now."""
@@ -809,9 +788,9 @@ class _Child:
         self._enter_cgroups(request.procs)
         self._send(b"B", self.connection)
         self.template.expects_container = True
-        self.plan = plan = request.plan
-        plan.take_stub(request.stub)
+        plan = self._read_plan(request)
         self._leave_template(request)
+        self.plan = plan
         self._prepare()
         self._begin_session()
         # Last, as message C often comes before this, and then a rehearsal would only take time.
@@ -858,6 +837,14 @@ class _Child:
     @staticmethod
     def _send(message, connection):
         _attempt("send: %s" % message.decode(), connection.send, message, socket.MSG_NOSIGNAL)
+
+    @staticmethod
+    def _read_plan(request):
+        body = _attempt("pread: body", _read_all, request.body)
+        instructions = None
+        if request.filter is not None:
+            instructions = _attempt("pread: filter", _read_all, request.filter)
+        return _Plan(body, request.stub, instructions)
 
     def _leave_template(self, request):
         """Gives up what is the template's."""
@@ -968,7 +955,8 @@ class _Child:
             plan.environment[b"HOME"] = b"/"
         self.template.program.complete(plan.environment)
         try:
-            for name in [name for name in os.environb if name not in plan.environment]:
+            # clear() copies the list of names for each name.
+            for name in list(os.environb):
                 del os.environb[name]
             os.environb.update(plan.environment)
         except ValueError as error:

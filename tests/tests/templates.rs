@@ -275,6 +275,15 @@ fn arguments_of_the_command_line(bed: &Bed) {
     assert_eq!(bed.call(&words).run().ok().stdout, "['--name', '-x']\n");
     let unnamed = bed.call(&["run", "--template", &template.id, "print(1)"]).run();
     assert_eq!(unnamed.ok().stdout, "1\n");
+    // A trace has the id of the container in its name, and not the first argument of the program.
+    let traces = bed.dir.join("traces");
+    fs::create_dir(&traces).expect("mkdir");
+    let pattern = traces.join("%i.jsonl");
+    let pattern = pattern.to_str().expect("path");
+    let traced = ["run", "--trace", pattern, "--template", &template.id, "--name", &id, "print(1)"];
+    bed.call(&traced).run().ok();
+    let names = fs::read_dir(&traces).expect("traces").flatten().map(|entry| entry.file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [format!("{id}.jsonl").as_str()]);
 }
 
 /// An annotation counts only for containers that the template is for: users who can set the one may not be able to set

@@ -7,10 +7,11 @@ use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
 use dayfly_tests::wait;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use trace::{Account, Awaited, Phase, Row, Timeline};
@@ -115,15 +116,19 @@ fn while_the_program_runs(bed: &Bed) {
     c.delete_force().ok();
 }
 
-/// A FIFO keeps what is written to it, so the trace is written to it only once, at the end. Until then, nobody needs to
-/// read from it.
+/// A FIFO keeps what is written to it, so the trace is written to it only once, at the end.
 fn a_fifo_gets_one_trace(bed: &Bed) {
     let c = bed.bundle().args(&["/bin/true"]).make();
-    let file = file(bed, &c.id);
-    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
-    let running = c.bundle_call("run", &["--trace", file.to_str().expect("path")]).spawn();
-    let line = read(&file);
-    running.wait().ok();
+    let path = file(bed, &c.id);
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("mkfifo");
+    // Without a reader, a draft could not be written either.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let mut fifo = fs::File::from(open(&path, flags, Mode::empty()).expect("open FIFO"));
+    c.run_with(&["--trace", path.to_str().expect("path")]).ok();
+    let mut text = String::new();
+    fifo.read_to_string(&mut text).expect("read FIFO");
+    assert_eq!(text.matches("\"kind\":\"timeline\"").count(), 1, "{text}");
+    let line = Timeline::from_lines(&text).expect("trace");
     let parent = names(row(&line, "parent"));
     assert_eq!(parent.last(), Some(&format!("remove state {}", c.id)));
 }

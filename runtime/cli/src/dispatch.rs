@@ -117,9 +117,10 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     };
     let result = commands::run(command, &invocation);
     // The trace is written for a failed command, too. If writing fails as well, the command's failure is returned.
-    let id = match values.is_set(&IMAGE) {
-        true => named.take(),
-        false => arguments.first().copied().unwrap_or_default().to_string(),
+    let named = named.take();
+    let id = match named.is_empty() && !values.is_set(&IMAGE) {
+        true => arguments.first().copied().unwrap_or_default().to_string(),
+        false => named,
     };
     // If the command was refused before it created a container, there is no id.
     let id = if id.is_empty() && values.is_set(&IMAGE) { "image" } else { &id };

@@ -248,15 +248,15 @@ impl Making<'_> {
         }
         let bundle = CString::new(self.bundle.path.as_str()).unwrap_or_default();
         let mut header = None;
-        // Closed once init goes on.
+        // Closed after the launch.
         let mut of_fork = None;
         let mut on_turn = |turn: Turn<'_>| match turn {
             Turn::IsAwaited => {
                 if let Some(fork) = &mut fork {
                     let since = trace.clock();
-                    let prepared = fork.prepare(plan, request.cgroup.as_ref());
+                    // If this fails, it is tried again once init exists.
+                    let _ = fork.prepare(plan, request.cgroup.as_ref());
                     trace.add(Phase::Bootstrap, "describe program", "", (since, trace.clock()));
-                    prepared.map_err(|reason| self.give_up_template(reason, fork))?;
                 }
                 Ok(())
             }

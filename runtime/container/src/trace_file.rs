@@ -6,8 +6,8 @@
 use alloc::string::String;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, ftruncate, openat, stat};
-use rustix::io::{Errno, pwrite};
+use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, ftruncate, openat, seek, stat};
+use rustix::io::Errno;
 use sys::Context;
 
 /// A trace's file that contains a draft.
@@ -35,22 +35,25 @@ impl Draft {
         Some(Self { file, path })
     }
 
+    /// Returns whether the path still leads to this file.
+    fn is_at(&self, path: &str) -> bool {
+        let found = stat(path).ok().zip(fstat(&self.file).ok());
+        found.is_some_and(|(one, other)| {
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) && self.path == path
+        })
+    }
+
     /// Replaces the draft.
-    fn replace(&self, mut text: &[u8]) -> Result<(), Errno> {
-        let length = text.len() as u64;
-        while !text.is_empty() {
-            match pwrite(&self.file, text, length - text.len() as u64) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => text = text.get(n..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
+    fn replace(&self, text: &[u8]) -> Result<(), Errno> {
+        seek(&self.file, SeekFrom::Start(0))?;
+        let written = sys::stdio::write_all(&self.file, text);
+        // The draft may have been longer, or another command may have written to the same file. If the trace was not
+        // written, no mixture with the draft remains.
+        let length = if written.is_ok() { text.len() as u64 } else { 0 };
+        if fstat(&self.file)?.st_size as u64 != length {
+            ftruncate(&self.file, length)?;
         }
-        // The draft was longer, or another command has written to the same file.
-        match fstat(&self.file)?.st_size as u64 == length {
-            true => Ok(()),
-            false => ftruncate(&self.file, length),
-        }
+        written
     }
 }
 
@@ -59,7 +62,7 @@ impl Draft {
 /// # Errors
 /// If the file cannot be created or written.
 pub(crate) fn write(path: &str, text: &[u8], draft: Option<Draft>) -> Result<(), sys::Error> {
-    let written = match draft.filter(|draft| draft.path == path) {
+    let written = match draft.filter(|draft| draft.is_at(path)) {
         Some(draft) => draft.replace(text),
         None => {
             let file = create(path, OFlags::empty()).context("create trace", path)?;
@@ -85,10 +88,18 @@ mod tests {
         let path = path.to_str().unwrap();
         for (draft, text) in [("longer than it", "the trace"), ("short", "the trace"), ("", "t")] {
             let draft = Draft::write(path.into(), draft.as_bytes());
-            assert!(draft.is_some());
+            let number = stat(path).unwrap().st_ino;
+            // Without this, a new file could get the number of the old one.
+            let held = std::fs::File::open(path).unwrap();
             write(path, text.as_bytes(), draft).unwrap();
             assert_eq!(read(path).unwrap(), text.as_bytes());
+            assert_eq!(stat(path).unwrap().st_ino, number);
+            drop(held);
         }
+        let draft = Draft::write(path.into(), b"draft");
+        std::fs::remove_file(path).unwrap();
+        write(path, b"the trace", draft).unwrap();
+        assert_eq!(read(path).unwrap(), b"the trace");
         std::fs::remove_file(path).unwrap();
     }
 

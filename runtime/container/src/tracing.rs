@@ -30,6 +30,8 @@ pub struct Trace {
     command: &'static str,
     args: sys::Args,
     destination: RefCell<Option<Destination>>,
+    /// The id of the container, once a draft was formatted. The command line may have the beginning of an id only.
+    id: RefCell<String>,
     /// The file, once it contains a draft.
     draft: RefCell<Option<Draft>>,
     /// The time of the program's first instruction, in nanoseconds; 0 if the clock was not read
@@ -81,6 +83,7 @@ impl Trace {
                 "-" => Destination::Stderr,
                 file => Destination::File(file.to_string()),
             })),
+            id: RefCell::new(String::new()),
             draft: RefCell::new(None),
             entered,
             sealed: if is_wanted { Sealed::left(args) } else { None },
@@ -155,6 +158,7 @@ impl Trace {
             return;
         }
         self.look_back();
+        *self.id.borrow_mut() = id.to_string();
         let destination = self.destination.borrow();
         let Some(destination) = &*destination else { return };
         let text = destination.format().bytes(&self.timeline(&self.title(), id));
@@ -185,6 +189,8 @@ impl Trace {
             return Ok(());
         }
         self.complete();
+        let known = self.id.take();
+        let id = if known.is_empty() { id } else { &known };
         let timeline = self.timeline(&self.title(), id);
         let destination = match self.destination.borrow().clone() {
             Some(Destination::File(pattern)) => Destination::File(self.fill_in(&pattern, id)),

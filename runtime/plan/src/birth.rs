@@ -23,8 +23,8 @@ pub struct Birth {
     pub from_blank: bool,
     /// Whether the network maker creates init's network namespace while init is being set up.
     pub parallel_network: bool,
-    /// Whether init unshares its network namespace, instead of being created in it. Its pid is known earlier that way: a
-    /// template cannot fork the program before.
+    /// Whether init unshares its network namespace, instead of being created in it. Init's pid is then known sooner, and a
+    /// template can fork the program only once it is known.
     pub late_network: bool,
     /// Whether init waits for the network namespace just before it mounts the first sysfs of the configuration. If not,
     /// init mounts sysfs after all other mounts, and waits for the network namespace just before that.

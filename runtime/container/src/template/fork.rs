@@ -207,17 +207,15 @@ impl<'a> Fork<'a> {
             });
             answer.map_err(|error| error.to_string())?
         };
-        // If the template has ended, so has init, and the answer below says so.
         let container = Interior::of(*init, init_pidfd);
         let born = await_answer("await fork", b'B')?;
-        let container = container.map_err(|error| error.to_string())?;
         let pid = verify::pid_of(&born).map_err(|reason| last_words(template, deadline, reason))?;
         // A sender with capabilities in its PID namespace may name another process there, even init.
         if pid == *init {
             return Err("has an unknown child".into());
         }
         self.child = Some(born);
-        let admit = || self.admit(&container, pid);
+        let admit = || self.admit(&container?, pid);
         if let Err(error) = trace.work(Phase::Bootstrap, "admit forked program", "", admit) {
             return Err(last_words(template, deadline, error.to_string()));
         }
@@ -277,7 +275,7 @@ struct Interior {
 }
 
 impl Interior {
-    /// Opens it, once init is ready.
+    /// Opens init's streams and namespaces, once init is ready.
     fn of(init: Pid, pidfd: &OwnedFd) -> Result<Self, sys::Error> {
         // Init has replaced streams of the host that the container must not get (`own_standard_streams`).
         let stream = |number| {
@@ -298,7 +296,7 @@ impl Interior {
 #[derive(Default)]
 struct Entrances {
     /// The directory on cgroup v2, if the template may fork into it. It is on a mount of its own: when the last
-    /// descriptor is closed, the kernel waits for an RCU grace period, some 0.1 ms. It should not be the child's.
+    /// descriptor is closed, the kernel waits for an RCU grace period, some 0.1 ms. The child should not be the one that closes it last.
     directory: Option<OwnedFd>,
     /// cgroup.procs of cgroup v2.
     unified: Option<OwnedFd>,

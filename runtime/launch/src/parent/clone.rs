@@ -173,10 +173,13 @@ impl Parent<'_> {
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
             Some(_) => {
-                let done = (self.on_turn)(Turn::IsAwaited);
+                // An intermediate that shares the memory expects that nothing else uses it. From another cgroup
+                // namespace, files of cgroups would not be those that they are for others.
+                if relay.is_some() && self.own_namespaces.is_empty() {
+                    let _ = (self.on_turn)(Turn::IsAwaited);
+                }
                 let relay = relay.as_ref().map(|(ours, _)| ours);
-                let init = self.receive_init(child, &ours, relay, job);
-                init.and_then(|init| done.map(|()| init).map_err(Error::from)).map_err(Fell::Other)
+                self.receive_init(child, &ours, relay, job).map_err(Fell::Other)
             }
         });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);

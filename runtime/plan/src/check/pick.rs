@@ -1,5 +1,7 @@
 //! Predicates that select steps for rules.
 
+use sys::clone::CloneFlags;
+
 use crate::check::nature::{Nature, is_source};
 use crate::step::{InitStep, ParentStep, Slot};
 
@@ -61,6 +63,12 @@ pub fn mounts(step: Step<'_>) -> bool {
 /// Selects steps that create something in the root filesystem.
 pub fn fills(step: Step<'_>) -> bool {
     nature(step).is_filling()
+}
+
+/// Selects steps in which init enters a network namespace that it was not created in.
+pub fn enters_network(step: Step<'_>) -> bool {
+    init!(InitStep::JoinNetwork)(step)
+        || init!(InitStep::Unshare(kinds) if kinds.contains(CloneFlags::NEWNET))(step)
 }
 
 /// Selects steps that make the root filesystem the root.

@@ -212,6 +212,11 @@ pub const BREAKERS: &[Breaker] = &[
     ("network-before-sysfs", Case::new, |plan| {
         before(&mut plan.init, "mount sysfs*", "join network");
     }),
+    (
+        "network-before-sysfs",
+        || Case::new().forked(),
+        |plan| before(&mut plan.init, "mount sysfs*", "unshare"),
+    ),
     ("privileged-before-user", Case::new, |plan| {
         before(&mut plan.init, "change user", "mount proc*");
     }),

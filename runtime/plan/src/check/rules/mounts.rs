@@ -5,7 +5,9 @@ use sys::mount::attr;
 use crate::check::Rule;
 use crate::check::law::{Finding, Law, Look};
 use crate::check::nature::Nature;
-use crate::check::pick::{enters_root, gets_root, init, init_takes, joins, mounts, protects};
+use crate::check::pick::{
+    enters_network, enters_root, gets_root, init, init_takes, joins, mounts, protects,
+};
 use crate::step::{InitStep, Slot};
 
 /// The rules.
@@ -75,9 +77,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "network-before-sysfs",
-        what: "init joins its network namespace before it mounts a sysfs or sets sysctls",
+        what: "init joins or creates its network namespace before it mounts a sysfs or sets sysctls",
         why: "otherwise they would be those of the host's network namespace",
-        laws: &[Law::Before(init!(InitStep::JoinNetwork), |step| {
+        laws: &[Law::Before(enters_network, |step| {
             matches!(step.init, Some(InitStep::MountFs(mount)) if mount.kind.to_bytes() == b"sysfs")
                 || init!(InitStep::WriteSysctl { .. })(step)
         })],
