@@ -118,12 +118,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let result = commands::run(command, &invocation);
     // The trace is written for a failed command, too. If writing fails as well, the command's failure is returned.
     let named = named.take();
-    let id = match named.is_empty() && !values.is_set(&IMAGE) {
-        true => arguments.first().copied().unwrap_or_default().to_string(),
-        false => named,
+    let id = match (named.as_str(), values.is_set(&IMAGE)) {
+        // The command was refused before it created a container.
+        ("", true) => "image",
+        ("", false) => arguments.first().copied().unwrap_or_default(),
+        (id, _) => id,
     };
-    // If the command was refused before it created a container, there is no id.
-    let id = if id.is_empty() && values.is_set(&IMAGE) { "image" } else { &id };
     let written = trace.write(id);
     let status = result?;
     written.map(|()| status).map_err(Failure::from)

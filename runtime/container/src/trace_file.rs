@@ -3,8 +3,6 @@
 //! While a command waits for its program, it writes a draft: the trace so far. At the end, the trace replaces the draft.
 //! To overwrite a file takes less time than to create one, and the command's exit waits for it.
 
-use alloc::string::String;
-
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, ftruncate, openat, seek, stat};
 use rustix::io::Errno;
@@ -14,33 +12,30 @@ use sys::Context;
 #[derive(Debug)]
 pub(crate) struct Draft {
     file: OwnedFd,
-    path: String,
 }
 
 impl Draft {
     /// Writes a draft. Returns `None` if that fails, or if the file is not a regular one: a pipe would keep the draft, and
     /// its reader would see the end of the file.
-    pub fn write(path: String, text: &[u8]) -> Option<Self> {
+    pub fn write(path: &str, text: &[u8]) -> Option<Self> {
         let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
-        match stat(path.as_str()) {
+        match stat(path) {
             Ok(found) if !is_regular(found.st_mode) => return None,
             _ => {}
         }
         // O_NONBLOCK: in the meantime, the file may have become a FIFO.
-        let file = create(&path, OFlags::NONBLOCK).ok()?;
+        let file = create(path, OFlags::NONBLOCK).ok()?;
         if !is_regular(fstat(&file).ok()?.st_mode) {
             return None;
         }
         sys::stdio::write_all(&file, text).ok()?;
-        Some(Self { file, path })
+        Some(Self { file })
     }
 
-    /// Returns whether the path still leads to this file.
+    /// Returns whether the path leads to this file. It may have been moved or removed.
     fn is_at(&self, path: &str) -> bool {
         let found = stat(path).ok().zip(fstat(&self.file).ok());
-        found.is_some_and(|(one, other)| {
-            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) && self.path == path
-        })
+        found.is_some_and(|(one, other)| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
     }
 
     /// Replaces the draft.
@@ -87,7 +82,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("draft-{}", std::process::id()));
         let path = path.to_str().unwrap();
         for (draft, text) in [("longer than it", "the trace"), ("short", "the trace"), ("", "t")] {
-            let draft = Draft::write(path.into(), draft.as_bytes());
+            let draft = Draft::write(path, draft.as_bytes());
             let number = stat(path).unwrap().st_ino;
             // Without this, a new file could get the number of the old one.
             let held = std::fs::File::open(path).unwrap();
@@ -96,7 +91,7 @@ mod tests {
             assert_eq!(stat(path).unwrap().st_ino, number);
             drop(held);
         }
-        let draft = Draft::write(path.into(), b"draft");
+        let draft = Draft::write(path, b"draft");
         std::fs::remove_file(path).unwrap();
         write(path, b"the trace", draft).unwrap();
         assert_eq!(read(path).unwrap(), b"the trace");
@@ -105,8 +100,8 @@ mod tests {
 
     #[test]
     fn only_regular_files_get_a_draft() {
-        assert!(Draft::write("/dev/null".into(), b"draft").is_none());
-        assert!(Draft::write("/nowhere/file".into(), b"draft").is_none());
+        assert!(Draft::write("/dev/null", b"draft").is_none());
+        assert!(Draft::write("/nowhere/file", b"draft").is_none());
         write("/dev/null", b"trace", None).unwrap();
     }
 }

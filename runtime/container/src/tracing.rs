@@ -164,7 +164,7 @@ impl Trace {
         let text = destination.format().bytes(&self.timeline(&self.title(), id));
         match destination {
             Destination::File(pattern) => {
-                *self.draft.borrow_mut() = Draft::write(self.fill_in(pattern, id), &text);
+                *self.draft.borrow_mut() = Draft::write(&self.fill_in(pattern, id), &text);
             }
             _ => drop(core::hint::black_box(text)),
         }

@@ -188,7 +188,7 @@ pub fn compile(
     if !unshared.is_empty() {
         builder.init(InitStep::Unshare(unshared));
     }
-    if (born_in | unshared).contains(CloneFlags::NEWNET) {
+    if namespaces.new.contains(CloneFlags::NEWNET) && !birth.parallel_network {
         builder.init(InitStep::LoopbackUp);
     }
     Ok(())

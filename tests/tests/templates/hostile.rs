@@ -225,7 +225,8 @@ fn the_stand_in_is_out_of_reach(bed: &Bed) {
                         said.add((file, error.errno))
                 for link in ('exe', 'cwd', 'root', 'fd/0'):
                     try:
-                        said.add((link, len(os.readlink('/proc/%s/%s' % (name, link))) and 0))
+                        os.readlink('/proc/%s/%s' % (name, link))
+                        said.add((link, 0))
                     except OSError as error:
                         said.add((link, error.errno))
                 said.add(('ptrace', self.system._syscall(101, 16, int(name), 0, 0, 0)))

@@ -246,8 +246,8 @@ impl<'a> Fork<'a> {
         let mut message = alloc::vec![b'C'];
         let mut fds: Vec<BorrowedFd<'_>> = container.streams.iter().map(AsFd::as_fd).collect();
         for ((kind, name), namespace) in KINDS.into_iter().zip(&container.namespaces) {
-            let found = fstat(namespace).context("fstat namespace", name)?;
-            if verify::namespace(child, name) != Some((found.st_dev, found.st_ino)) {
+            let wanted = fstat(namespace).context("fstat namespace", name)?;
+            if verify::namespace(child, name) != Some(verify::identity(wanted)) {
                 self.check_owner(namespace).context("pass namespace", name)?;
                 message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
                 fds.push(namespace.as_fd());

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{CWD, stat};
+use rustix::fs::{CWD, Stat, stat};
 use rustix::process::{Pid, Resource, Rlimit, getpriority_process, prlimit, setpriority_process};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
@@ -159,8 +159,11 @@ pub(super) fn namespace(pid: Pid, kind: &str) -> Option<Identity> {
 
 /// Identifies the file to which a link of /proc/PID leads.
 fn place(pid: Pid, link: &str) -> Option<Identity> {
-    let place = stat(format!("/proc/{}/{link}", pid.as_raw_nonzero()).as_str()).ok()?;
-    Some((place.st_dev, place.st_ino))
+    stat(format!("/proc/{}/{link}", pid.as_raw_nonzero()).as_str()).ok().map(identity)
+}
+
+pub(super) fn identity(found: Stat) -> Identity {
+    (found.st_dev, found.st_ino)
 }
 
 /// Returns the value of a field of /proc/PID/status (proc_pid_status(5)).
