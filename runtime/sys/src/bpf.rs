@@ -6,6 +6,8 @@ use core::ffi::CStr;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
+use crate::raw::address;
+
 const BPF_PROG_LOAD: usize = 5;
 const BPF_OBJ_PIN: usize = 6;
 const BPF_OBJ_GET: usize = 7;
@@ -100,9 +102,14 @@ struct ById {
 /// `attributes` must have the layout that `command` reads, and every pointer in them must be valid for the length given
 /// next to the pointer.
 unsafe fn bpf<T>(command: usize, attributes: &mut T) -> Result<usize, Errno> {
-    let address = (&raw mut *attributes).expose_provenance();
+    let attributes = &raw mut *attributes;
     // SAFETY: the structure is valid for its own size; the caller guarantees its pointers.
-    unsafe { crate::raw::call(crate::raw::nr::BPF, [command, address, size_of::<T>()]) }
+    unsafe {
+        crate::raw::call(
+            crate::raw::nr::BPF,
+            crate::raw::args![command, attributes, size_of::<T>()],
+        )
+    }
 }
 
 /// Takes ownership of a descriptor that bpf(2) has just returned.
@@ -124,8 +131,8 @@ pub fn load_device_program(program: &[Instruction], license: &CStr) -> Result<Ow
     let mut load = Load {
         program_type: BPF_PROG_TYPE_CGROUP_DEVICE,
         instruction_count: u32::try_from(program.len()).map_err(|_| Errno::TOOBIG)?,
-        instructions: program.as_ptr().expose_provenance() as u64,
-        license: license.as_ptr().expose_provenance() as u64,
+        instructions: address(program.as_ptr()),
+        license: address(license.as_ptr()),
         ..Load::default()
     };
     // SAFETY: program and license stay valid until the call returns; the instruction count is the slice's length.
@@ -184,7 +191,7 @@ pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> 
     let mut query = Query {
         target_fd: number(cgroup),
         attach_type: BPF_CGROUP_DEVICE,
-        program_ids: ids.as_mut_ptr().expose_provenance() as u64,
+        program_ids: address(ids.as_mut_ptr()),
         program_count: ids.len() as u32,
         ..Query::default()
     };
@@ -209,11 +216,7 @@ pub fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// EEXIST; EPERM if `path` is not on a bpf file system; those of path resolution.
 pub fn pin(path: &CStr, program: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut object = Object {
-        path: path.as_ptr().expose_provenance() as u64,
-        fd: number(program),
-        file_flags: 0,
-    };
+    let mut object = Object { path: address(path.as_ptr()), fd: number(program), file_flags: 0 };
     // SAFETY: the path is NUL-terminated and outlives the call.
     unsafe { bpf(BPF_OBJ_PIN, &mut object) }.map(drop)
 }
@@ -223,7 +226,7 @@ pub fn pin(path: &CStr, program: BorrowedFd<'_>) -> Result<(), Errno> {
 /// # Errors
 /// ENOENT; EACCES if `path` is not a bpf object; EPERM.
 pub fn get_pinned(path: &CStr) -> Result<OwnedFd, Errno> {
-    let mut object = Object { path: path.as_ptr().expose_provenance() as u64, ..Object::default() };
+    let mut object = Object { path: address(path.as_ptr()), ..Object::default() };
     // SAFETY: the path is NUL-terminated and outlives the call.
     unsafe { bpf(BPF_OBJ_GET, &mut object) }.map(owned)
 }

@@ -5,6 +5,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 
 use crate::bpf::Instruction;
+use crate::raw::address;
 
 const BPF_OBJ_GET_INFO_BY_FD: usize = 15;
 const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
@@ -39,22 +40,18 @@ struct Info {
 pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<bool, Errno> {
     let size = u32::try_from(size_of_val(program)).map_err(|_| Errno::TOOBIG)?;
     let mut code = vec![Instruction::default(); program.len()];
-    let mut info = Info {
-        code_size: size,
-        code: code.as_mut_ptr().expose_provenance() as u64,
-        ..Info::default()
-    };
+    let mut info = Info { code_size: size, code: address(code.as_mut_ptr()), ..Info::default() };
     let mut query = Query {
         fd: fd.as_raw_fd() as u32,
         info_size: size_of::<Info>() as u32,
-        info: (&raw mut info).expose_provenance() as u64,
+        info: address(&raw mut info),
     };
     // SAFETY: query and info have the sizes given and outlive the call; the kernel writes to both, and at most
     // `code_size` bytes to `code`.
     unsafe {
         crate::raw::call(
             crate::raw::nr::BPF,
-            [BPF_OBJ_GET_INFO_BY_FD, (&raw mut query).expose_provenance(), size_of::<Query>()],
+            crate::raw::args![BPF_OBJ_GET_INFO_BY_FD, &raw mut query, size_of::<Query>()],
         )
     }?;
     let is_the_type = info.program_type == BPF_PROG_TYPE_CGROUP_DEVICE;

@@ -4,6 +4,8 @@ use core::ffi::CStr;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
+use crate::raw::address;
+
 const BPF_OBJ_GET: usize = 7;
 const BPF_F_PATH_FD: u32 = 1 << 14;
 
@@ -23,18 +25,19 @@ struct Object {
 /// EINVAL before Linux 6.5; otherwise as [`crate::bpf::get_pinned`].
 pub fn get_pinned_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
     let object = Object {
-        path: path.as_ptr().expose_provenance() as u64,
+        path: address(path.as_ptr()),
         fd: 0,
         flags: BPF_F_PATH_FD,
         directory: directory.as_raw_fd(),
         padding: 0,
     };
-    let address = (&raw const object).expose_provenance();
     // SAFETY: the structure has the size given, its path is NUL-terminated; on success the kernel returns a new
     // descriptor.
     unsafe {
-        let fd =
-            crate::raw::call(crate::raw::nr::BPF, [BPF_OBJ_GET, address, size_of::<Object>()])?;
+        let fd = crate::raw::call(
+            crate::raw::nr::BPF,
+            crate::raw::args![BPF_OBJ_GET, &raw const object, size_of::<Object>()],
+        )?;
         Ok(OwnedFd::from_raw_fd(fd as i32))
     }
 }

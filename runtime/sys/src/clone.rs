@@ -11,6 +11,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use crate::raw::{Arg, address};
 use crate::stack::Stack;
 
 bitflags! {
@@ -89,7 +90,7 @@ impl Arguments {
     fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
         let mut arguments = Self {
             flags: flags.difference(CloneFlags::SILENT).bits() | CLONE_PIDFD,
-            pidfd: (&raw mut *pidfd).addr() as u64,
+            pidfd: address(&raw mut *pidfd),
             // With CLONE_PARENT the kernel requires 0: the caller's own exit signal is used.
             exit_signal: match flags.intersects(CloneFlags::PARENT | CloneFlags::SILENT) {
                 true => 0,
@@ -109,9 +110,9 @@ impl Arguments {
 /// given number and arguments.
 fn with_fallback(
     arguments: &Arguments,
-    enter: impl Fn(usize, [usize; 5]) -> Result<usize, Errno>,
+    enter: impl Fn(usize, [Arg; 5]) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    let whole = [(&raw const *arguments).addr(), size_of::<Arguments>(), 0, 0, 0];
+    let whole = crate::raw::args![&raw const *arguments, size_of::<Arguments>(), 0, 0, 0];
     let refusal = match REFUSED.load(Ordering::Relaxed) {
         true => Errno::NOSYS,
         false => match enter(crate::raw::CLONE3, whole) {
@@ -126,7 +127,10 @@ fn with_fallback(
     // clone(2) stores the child's thread id.
     let flags = (arguments.flags | arguments.exit_signal) as usize;
     let stack = (arguments.stack + arguments.stack_size) as usize;
-    let made = enter(crate::raw::nr::CLONE, [flags, stack, arguments.pidfd as usize, 0, 0])?;
+    let made = enter(
+        crate::raw::nr::CLONE,
+        crate::raw::args![flags, stack, arguments.pidfd as usize, 0, 0],
+    )?;
     REFUSED.store(true, Ordering::Relaxed);
     Ok(made)
 }
@@ -164,13 +168,13 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
 pub unsafe fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
     let mut pidfd: RawFd = -1;
     let mut arguments = Arguments::new(CloneFlags::empty(), &mut pidfd, None);
-    arguments.set_tid = (&raw const number).addr() as u64;
+    arguments.set_tid = address(&raw const number);
     arguments.set_tid_size = 1;
     // SAFETY: as in `clone3`; `number` exists until the call returns.
     let made = unsafe {
         crate::raw::call(
             crate::raw::CLONE3,
-            [(&raw const arguments).addr(), size_of::<Arguments>()],
+            crate::raw::args![&raw const arguments, size_of::<Arguments>()],
         )
     };
     let Ok(pid) = made else {
@@ -224,7 +228,7 @@ pub unsafe fn clone3_shared(
 #[cfg(target_arch = "x86_64")]
 unsafe fn enter_shared(
     call: usize,
-    arguments: [usize; 5],
+    arguments: [Arg; 5],
     run: extern "C" fn(*const c_void) -> !,
     argument: *const c_void,
 ) -> isize {
@@ -241,11 +245,11 @@ unsafe fn enter_shared(
             "ud2",
             "2:",
             inlateout("rax") call as isize => result,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            in("rdx") arguments[2],
-            in("r10") arguments[3],
-            in("r8") arguments[4],
+            in("rdi") arguments[0].0,
+            in("rsi") arguments[1].0,
+            in("rdx") arguments[2].0,
+            in("r10") arguments[3].0,
+            in("r8") arguments[4].0,
             in("r12") argument,
             in("r13") run,
             lateout("rcx") _, lateout("r11") _,
@@ -262,7 +266,7 @@ unsafe fn enter_shared(
 #[cfg(target_arch = "aarch64")]
 unsafe fn enter_shared(
     call: usize,
-    arguments: [usize; 5],
+    arguments: [Arg; 5],
     run: extern "C" fn(*const c_void) -> !,
     argument: *const c_void,
 ) -> isize {
@@ -280,11 +284,11 @@ unsafe fn enter_shared(
             argument = in(reg) argument,
             run = in(reg) run,
             in("x8") call,
-            inlateout("x0") arguments[0] as isize => result,
-            in("x1") arguments[1],
-            in("x2") arguments[2],
-            in("x3") arguments[3],
-            in("x4") arguments[4],
+            inlateout("x0") arguments[0].0 => result,
+            in("x1") arguments[1].0,
+            in("x2") arguments[2].0,
+            in("x3") arguments[3].0,
+            in("x4") arguments[4].0,
             options(nostack),
         );
     }

@@ -63,7 +63,7 @@ pub fn execve(
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
-            [path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+            crate::raw::args![path.as_ptr(), argv.as_ptr(), envp.as_ptr()],
         )
     };
     match ret {
@@ -89,7 +89,7 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVEAT,
-            [fd.as_raw_fd() as usize, c"".as_ptr().addr(), argv.addr(), envp.addr(), AT_EMPTY_PATH],
+            crate::raw::args![fd.as_raw_fd() as usize, c"".as_ptr(), argv, envp, AT_EMPTY_PATH],
         )
     };
     match ret {

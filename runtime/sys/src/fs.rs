@@ -38,7 +38,10 @@ pub fn working_directory_is_reachable() -> Result<bool, Errno> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     // SAFETY: the buffer is writable for the length given.
     let result = unsafe {
-        crate::raw::call(crate::raw::nr::GETCWD, [buffer.as_mut_ptr().addr(), buffer.len()])
+        crate::raw::call(
+            crate::raw::nr::GETCWD,
+            crate::raw::args![buffer.as_mut_ptr(), buffer.len()],
+        )
     };
     match result {
         // SAFETY: on success the kernel has written at least the terminating NUL.

@@ -17,7 +17,7 @@ pub fn join_session(name: &CStr) -> Result<usize, Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::KEYCTL,
-            [KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr().addr()],
+            crate::raw::args![KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr()],
         )
     }
 }
@@ -34,7 +34,7 @@ pub fn allow_owner_search(key: usize) -> Result<(), Errno> {
     let len = unsafe {
         crate::raw::call(
             crate::raw::nr::KEYCTL,
-            [KEYCTL_DESCRIBE, key, text.as_mut_ptr().addr(), text.len()],
+            crate::raw::args![KEYCTL_DESCRIBE, key, text.as_mut_ptr(), text.len()],
         )
     }?;
     // "type;uid;gid;perm;description", perm in hexadecimal.

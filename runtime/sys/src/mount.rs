@@ -71,11 +71,11 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     unsafe {
         crate::raw::call(
             crate::raw::MOUNT_SETATTR,
-            [
+            crate::raw::args![
                 fd.as_raw_fd() as usize,
-                c"".as_ptr().addr(),
+                c"".as_ptr(),
                 flags,
-                (&raw const *attr).addr(),
+                &raw const *attr,
                 size_of::<MountAttr>(),
             ],
         )
@@ -99,11 +99,11 @@ pub fn clone_with(
     let copy = unsafe {
         crate::raw::call(
             crate::raw::OPEN_TREE_ATTR,
-            [
+            crate::raw::args![
                 directory.as_raw_fd() as usize,
-                path.as_ptr().addr(),
+                path.as_ptr(),
                 FLAGS.bits() as usize,
-                (&raw const *attr).addr(),
+                &raw const *attr,
                 size_of::<MountAttr>(),
             ],
         )

@@ -103,9 +103,13 @@ fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
 /// As [`resume`].
 pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
     let mut message = 0usize;
-    let place = (&raw mut message).expose_provenance();
     // SAFETY: the kernel stores one unsigned long.
-    unsafe { crate::raw::call(PTRACE, [PTRACE_GETEVENTMSG, pid.as_raw_pid() as usize, 0, place]) }?;
+    unsafe {
+        crate::raw::call(
+            PTRACE,
+            crate::raw::args![PTRACE_GETEVENTMSG, pid.as_raw_pid() as usize, 0, &raw mut message],
+        )
+    }?;
     Ok(i32::try_from(message).ok().and_then(Pid::from_raw))
 }
 
@@ -155,11 +159,18 @@ pub fn place(pid: Pid) -> Result<Place, Errno> {
     const OP_ENTRY: u8 = 1;
     const OP_EXIT: u8 = 2;
     let mut info = CallInfo::default();
-    let place = (&raw mut info).expose_provenance();
     let size = size_of::<CallInfo>();
     // SAFETY: the kernel stores at most `size` bytes, and any bytes make a CallInfo.
     unsafe {
-        crate::raw::call(PTRACE, [PTRACE_GET_SYSCALL_INFO, pid.as_raw_pid() as usize, size, place])
+        crate::raw::call(
+            PTRACE,
+            crate::raw::args![
+                PTRACE_GET_SYSCALL_INFO,
+                pid.as_raw_pid() as usize,
+                size,
+                &raw mut info
+            ],
+        )
     }?;
     let [first, a, b, c, d, e, f, _] = info.values;
     let call = match info.op {
@@ -273,8 +284,8 @@ pub fn spawn(
     }
 }
 
-fn exit_status(errno: Errno) -> [usize; 6] {
-    [errno.raw_os_error() as usize, 0, 0, 0, 0, 0]
+fn exit_status(errno: Errno) -> [crate::raw::Arg; 6] {
+    crate::raw::args![errno.raw_os_error() as usize, 0, 0, 0, 0, 0]
 }
 
 fn execute(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) -> Errno {

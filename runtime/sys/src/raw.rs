@@ -3,6 +3,8 @@
 //! Numbers that both architectures share, such as those of all calls since Linux 5.1, are constants of this file.
 //! Numbers that differ are in [`nr`].
 
+use core::ptr;
+
 use rustix::io::Errno;
 
 /// Numbers of system calls that rustix does not wrap.
@@ -126,21 +128,63 @@ pub const MOUNT_SETATTR: usize = 442;
 /// open_tree_attr(2)
 pub const OPEN_TREE_ATTR: usize = 467;
 
+/// An argument of a system call: a number, or a pointer.
+///
+/// Pointers reach the system call instruction as pointers. The compiler so knows that the kernel may read and write
+/// what they point to; of a bare address, it need not assume that.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Arg(pub(crate) *mut ());
+
+impl From<usize> for Arg {
+    #[inline(always)]
+    fn from(number: usize) -> Self {
+        Self(ptr::without_provenance_mut(number))
+    }
+}
+
+impl<T> From<*const T> for Arg {
+    #[inline(always)]
+    fn from(pointer: *const T) -> Self {
+        Self(pointer.cast_mut().cast())
+    }
+}
+
+impl<T> From<*mut T> for Arg {
+    #[inline(always)]
+    fn from(pointer: *mut T) -> Self {
+        Self(pointer.cast())
+    }
+}
+
+/// The arguments of a system call, some of which are pointers.
+macro_rules! args {
+    ($($argument:expr),+ $(,)?) => { [$($crate::raw::Arg::from($argument)),+] };
+}
+pub(crate) use args;
+
+/// Returns the address of memory that the kernel accesses, for a field of a structure that is passed to the kernel. The
+/// address is exposed: the compiler knows that code outside the program may use it.
+#[inline(always)]
+pub(crate) fn address<T>(pointer: *const T) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
 /// Issues a system call and returns what the kernel returned, unchecked.
 ///
 /// # Safety
 /// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+pub unsafe fn syscall(nr: usize, args: [Arg; 6]) -> isize {
     let ret: isize;
     // SAFETY: the kernel clobbers rcx and r11 only; the caller guarantees the arguments.
     unsafe {
         core::arch::asm!(
             "syscall",
             inlateout("rax") nr as isize => ret,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
-            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            in("rdi") args[0].0, in("rsi") args[1].0, in("rdx") args[2].0,
+            in("r10") args[3].0, in("r8") args[4].0, in("r9") args[5].0,
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
@@ -154,16 +198,16 @@ pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
 /// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
 #[cfg(target_arch = "aarch64")]
-pub unsafe fn syscall(nr: usize, args: [usize; 6]) -> isize {
+pub unsafe fn syscall(nr: usize, args: [Arg; 6]) -> isize {
     let ret: isize;
     // SAFETY: the kernel preserves every register but x0; the caller guarantees the arguments.
     unsafe {
         core::arch::asm!(
             "svc 0",
             in("x8") nr,
-            inlateout("x0") args[0] as isize => ret,
-            in("x1") args[1], in("x2") args[2], in("x3") args[3],
-            in("x4") args[4], in("x5") args[5],
+            inlateout("x0") args[0].0 => ret,
+            in("x1") args[1].0, in("x2") args[2].0, in("x3") args[3].0,
+            in("x4") args[4].0, in("x5") args[5].0,
             options(nostack),
         );
     }
@@ -185,9 +229,12 @@ pub fn check(ret: isize) -> Result<usize, Errno> {
 /// # Safety
 /// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
-pub unsafe fn call<const N: usize>(nr: usize, args: [usize; N]) -> Result<usize, Errno> {
-    let mut all = [0; 6];
-    all[..N].copy_from_slice(&args);
+pub unsafe fn call<A: Into<Arg>, const N: usize>(nr: usize, args: [A; N]) -> Result<usize, Errno> {
+    const { assert!(N <= 6) };
+    let mut all = [Arg(ptr::null_mut()); 6];
+    for (place, argument) in all.iter_mut().zip(args) {
+        *place = argument.into();
+    }
     // SAFETY: the caller's contract.
     check(unsafe { syscall(nr, all) })
 }

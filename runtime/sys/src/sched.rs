@@ -53,7 +53,7 @@ pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
 pub fn run_on_every_cpu() -> Result<(), Errno> {
     /// A mask for 8192 CPUs, the maximum of x86 kernels.
     static ALL: [u8; 8192 / 8] = [0xff; 8192 / 8];
-    let set = [0, ALL.len(), ALL.as_ptr().addr()];
+    let set = crate::raw::args![0, ALL.len(), ALL.as_ptr()];
     // SAFETY: the set is valid for its length and only read.
     unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
 }
@@ -78,8 +78,10 @@ pub fn set_attributes(attributes: &Attributes) -> Result<(), Errno> {
         utilization_max: 0,
     };
     // SAFETY: the structure is valid for the size it names.
-    unsafe { crate::raw::call(crate::raw::nr::SCHED_SETATTR, [0, (&raw const raw).addr(), 0]) }
-        .map(drop)
+    unsafe {
+        crate::raw::call(crate::raw::nr::SCHED_SETATTR, crate::raw::args![0, &raw const raw, 0])
+    }
+    .map(drop)
 }
 
 /// Sets the caller's I/O priority, which children inherit. `priority` is the class, shifted left by 13 bits, plus the

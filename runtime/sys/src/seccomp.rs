@@ -43,7 +43,7 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
     let result = unsafe {
         crate::raw::call(
             crate::raw::nr::SECCOMP,
-            [SECCOMP_SET_MODE_FILTER, flags as usize, (&raw const program).addr()],
+            crate::raw::args![SECCOMP_SET_MODE_FILTER, flags as usize, &raw const program],
         )
     }?;
     // SAFETY: with this flag the kernel returned a new descriptor without another owner.
@@ -66,7 +66,7 @@ pub fn action_available(action: u32) -> bool {
     unsafe {
         crate::raw::call(
             crate::raw::nr::SECCOMP,
-            [SECCOMP_GET_ACTION_AVAIL, 0, (&raw const action).addr()],
+            crate::raw::args![SECCOMP_GET_ACTION_AVAIL, 0, &raw const action],
         )
     }
     .is_ok()

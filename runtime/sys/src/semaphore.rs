@@ -102,7 +102,7 @@ impl Set {
         let mut status = Status::default();
         // SAFETY: the kernel writes 104 bytes at most (`struct semid64_ds` of x86-64), and `Status` is larger.
         unsafe {
-            raw::call(nr::SEMCTL, [self.0, 0, IPC_STAT, (&raw mut status).addr()])?;
+            raw::call(nr::SEMCTL, crate::raw::args![self.0, 0, IPC_STAT, &raw mut status])?;
         }
         Ok(status)
     }
@@ -114,10 +114,13 @@ impl Set {
     pub fn change(self, changes: &[Change], longest: Option<Duration>) -> Result<(), Errno> {
         let time =
             longest.map(|time| [time.as_secs().cast_signed(), i64::from(time.subsec_nanos())]);
-        let time = time.as_ref().map_or(0, |time| core::ptr::from_ref(time).addr());
+        let time = time.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
         // SAFETY: the pointer and count of `changes`, and a `struct timespec` or null; the kernel only reads both.
         unsafe {
-            raw::call(nr::SEMTIMEDOP, [self.0, changes.as_ptr().addr(), changes.len(), time])?;
+            raw::call(
+                nr::SEMTIMEDOP,
+                crate::raw::args![self.0, changes.as_ptr(), changes.len(), time],
+            )?;
         }
         Ok(())
     }

@@ -27,11 +27,11 @@ fn set(socket: impl AsFd, option: usize, value: i32) -> Result<(), Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::SETSOCKOPT,
-            [
+            crate::raw::args![
                 socket.as_fd().as_raw_fd() as usize,
                 SOL_SOCKET as usize,
                 option,
-                (&raw const value).addr(),
+                &raw const value,
                 4,
             ],
         )
@@ -48,7 +48,7 @@ pub fn refuse_descriptors(socket: impl AsFd) {
 
 #[repr(C)]
 struct Vector {
-    base: usize,
+    base: *mut u8,
     length: usize,
 }
 
@@ -57,9 +57,9 @@ struct Vector {
 struct Header {
     name: usize,
     name_length: usize,
-    vectors: usize,
+    vectors: *const Vector,
     vector_count: usize,
-    control: usize,
+    control: *mut u64,
     control_length: usize,
     flags: usize,
 }
@@ -71,13 +71,13 @@ struct Header {
 pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
     // Aligned for `struct cmsghdr`: a length of 8 bytes, level and type of 4 each, then the descriptors.
     let mut control = [0u64; 72];
-    let vector = Vector { base: payload.as_mut_ptr().addr(), length: payload.len() };
+    let vector = Vector { base: payload.as_mut_ptr(), length: payload.len() };
     let mut header = Header {
         name: 0,
         name_length: 0,
-        vectors: (&raw const vector).addr(),
+        vectors: &raw const vector,
         vector_count: 1,
-        control: control.as_mut_ptr().addr(),
+        control: control.as_mut_ptr(),
         control_length: size_of_val(&control),
         flags: 0,
     };
@@ -86,9 +86,9 @@ pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<O
         let received = unsafe {
             crate::raw::call(
                 crate::raw::nr::RECVMSG,
-                [
+                crate::raw::args![
                     socket.as_fd().as_raw_fd() as usize,
-                    (&raw mut header).addr(),
+                    &raw mut header,
                     MSG_CMSG_CLOEXEC | MSG_DONTWAIT,
                 ],
             )

@@ -29,7 +29,7 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::RT_SIGPROCMASK,
-            [SIG_SETMASK, (&raw const set.0).addr(), (&raw mut old).addr(), 8],
+            crate::raw::args![SIG_SETMASK, &raw const set.0, &raw mut old, 8],
         )
     }?;
     Ok(SignalSet(old))
@@ -46,7 +46,7 @@ const ENDED: i32 = 2;
 pub fn reset_dispositions() {
     const SA_RESTORER: u64 = 0x0400_0000;
     let handler = end as extern "C" fn(i32) -> !;
-    let handler = (handler as *const ()).addr() as u64;
+    let handler = crate::raw::address(handler as *const ());
     // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
     let default = [0u64; 4];
     // x86-64 requires a restorer, although a handler that never returns does not need one.
@@ -58,7 +58,7 @@ pub fn reset_dispositions() {
         let _ = unsafe {
             crate::raw::call(
                 crate::raw::nr::RT_SIGACTION,
-                [signal, (&raw const *action).addr(), 0, 8],
+                crate::raw::args![signal, &raw const *action, 0, 8],
             )
         };
     }
@@ -75,7 +75,10 @@ pub fn hear_of_children() {
     let default = [0u64; 4];
     // SAFETY: as in `reset_dispositions`.
     let _ = unsafe {
-        crate::raw::call(crate::raw::nr::RT_SIGACTION, [SIGCHLD, (&raw const default).addr(), 0, 8])
+        crate::raw::call(
+            crate::raw::nr::RT_SIGACTION,
+            crate::raw::args![SIGCHLD, &raw const default, 0, 8],
+        )
     };
 }
 
@@ -89,7 +92,7 @@ pub fn signalfd(set: SignalSet) -> Result<OwnedFd, Errno> {
     unsafe {
         let fd = crate::raw::call(
             crate::raw::nr::SIGNALFD4,
-            [usize::MAX, (&raw const set.0).addr(), 8, SFD_CLOEXEC_NONBLOCK],
+            crate::raw::args![usize::MAX, &raw const set.0, 8, SFD_CLOEXEC_NONBLOCK],
         )?;
         Ok(OwnedFd::from_raw_fd(fd as i32))
     }

@@ -92,7 +92,7 @@ fn become_program(
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVE,
-            [program.path.as_ptr().addr(), argv.as_ptr().addr(), envp.as_ptr().addr()],
+            crate::raw::args![program.path.as_ptr(), argv.as_ptr(), envp.as_ptr()],
         )
     };
     match ret {

@@ -175,7 +175,12 @@ unsafe impl Sync for Args {}
 /// Ends the process by exit_group(2), or by a signal if a seccomp filter forbids exit_group(2).
 pub fn exit(status: i32) -> ! {
     // SAFETY: exit_group takes no pointers and does not return.
-    unsafe { crate::raw::syscall(crate::raw::nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    unsafe {
+        crate::raw::syscall(
+            crate::raw::nr::EXIT_GROUP,
+            crate::raw::args![status as usize, 0, 0, 0, 0, 0],
+        )
+    };
     loop {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: an invalid instruction raises a signal, which kills even the init of a PID namespace. Nothing runs

@@ -57,8 +57,10 @@ pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
     // SAFETY: the call writes one struct seccomp_notif, which has this layout and size (80, encoded in the request
     // number).
     unsafe {
-        let into = (&raw mut notification).expose_provenance();
-        crate::raw::call(crate::raw::nr::IOCTL, [fd, RECEIVE, into])
+        crate::raw::call(
+            crate::raw::nr::IOCTL,
+            crate::raw::args![fd, RECEIVE, &raw mut notification],
+        )
     }?;
     Ok(notification)
 }
@@ -77,10 +79,7 @@ pub fn answer(listener: impl AsFd, id: u64, answer: Answer) -> Result<(), Errno>
     let fd = listener.as_fd().as_raw_fd() as usize;
     // SAFETY: the call reads one struct seccomp_notif_resp of 24 bytes.
     unsafe {
-        crate::raw::call(
-            crate::raw::nr::IOCTL,
-            [fd, SEND, (&raw const response).expose_provenance()],
-        )
+        crate::raw::call(crate::raw::nr::IOCTL, crate::raw::args![fd, SEND, &raw const response])
     }
     .map(drop)
 }
