@@ -43,7 +43,10 @@ fn try_run(args: sys::Args) -> Result<i32, Errno> {
     // would be discarded, since this process is the first in its pid namespace.
     signal::set_mask(SignalSet::ALL)?;
     let signals = signal::signalfd(SignalSet::ALL)?;
-    let child = sys::worker::begin([stdin(), stdout(), stderr()], [], |[]| become_program(args))?;
+    let streams = [stdin(), stdout(), stderr()];
+    #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
+    // SAFETY: the child uses only its standard streams; this process has one thread.
+    let child = unsafe { sys::worker::begin(streams, [], |[]| become_program(args)) }?;
     loop {
         match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
             Err(Errno::INTR) => continue,

@@ -130,7 +130,11 @@ fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     let (go_on, goes_on) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "")?;
     let own = getpid();
     let streams = [stdin(), stdout(), stderr()];
-    let child = sys::worker::begin(streams, [go_on.as_fd()], |[go_on]| map(own, helpers, &go_on));
+    #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
+    // SAFETY: the child uses only its standard streams and `go_on`; this process has one thread.
+    let child = unsafe {
+        sys::worker::begin(streams, [go_on.as_fd()], |[go_on]| map(own, helpers, &go_on))
+    };
     let child = child.context("clone3", "who maps ids")?;
     drop(go_on);
     let entered = unshare();

@@ -47,7 +47,8 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
         sys::start::exit(1);
     }
     let stripped = match intermediate.strips.filter(|_| !is_off(Defence::BareBirth)) {
-        Some(first) => sys::exec::close_all_but(first, job.kept),
+        // SAFETY: this process, and the init that it creates, use only the descriptors that are kept.
+        Some(first) => unsafe { sys::exec::close_all_but(first, job.kept) },
         None => Ok(()),
     };
     if let Err(errno) = strike(Place::Intermediate, 1).and(stripped) {

@@ -13,6 +13,7 @@
 //! calls no code that uses one. `cargo check -p dayfly-init` verifies this: it builds the crate with `sys` and rustix,
 //! both without the feature `alloc`.
 #![cfg_attr(not(test), no_std)]
+#![allow(unsafe_code)]
 #![allow(
     clippy::result_large_err,
     reason = "a failure carries its text, since init does not allocate; there is one at most"

@@ -4,6 +4,7 @@
 //! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If a step fails, init is
 //! killed and the cgroup removed before the error is returned: a failed launch leaves nothing behind.
 #![cfg_attr(not(test), no_std)]
+#![allow(unsafe_code)]
 
 extern crate alloc;
 

@@ -1,5 +1,7 @@
 //! Tests that the kernel loads a compiled filter and applies it.
 
+#![allow(unsafe_code)]
+
 use dayfly_seccomp::{Insn, Profile, Support, compile};
 
 const PROFILE: &str = r#"{

@@ -280,10 +280,14 @@ impl Shim {
         let log = self.daemon.log.fd().unwrap_or(null);
         let others = [theirs.as_fd(), console, log, self.daemon.listener.as_fd()];
         let (command, daemon) = (job.command, &self.daemon);
-        let child = sys::worker::begin(streams, others, |others| {
+        let in_worker = |others| {
             self.descriptors.restore();
             worker::run(command, id, daemon, others, work)
-        });
+        };
+        #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
+        // SAFETY: the shim has one thread. A worker uses the descriptors in `others`, which `Work` lends to `work`, and
+        // those that it opens itself; of the shim's values it reads requests, options and the places of containers.
+        let child = unsafe { sys::worker::begin(streams, others, in_worker) };
         let child = child.context("clone", "worker").map_err(|error| failed(job.command, error))?;
         self.workers.push(Worker { child, job, answer: ours, is_late: false });
         Ok(Outcome::Later)

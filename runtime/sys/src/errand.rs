@@ -12,15 +12,16 @@ use crate::fdpass;
 /// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
 /// directory and namespaces; the child has exited when this function returns.
 ///
-/// `fetch` must not allocate if the process has several threads, as in tests: one of the threads may hold the
-/// allocator's lock.
+/// The child has a copy of the memory and of the descriptor table, so that `fetch` cannot harm the values of the caller.
+/// In a process with several threads, as in tests, `fetch` must take no lock and so must not allocate: if another thread
+/// held the lock at the clone, the child would wait for ever, and the caller with it.
 ///
 /// # Errors
 /// Those of `fetch`; ECHILD if the child was killed; those of socketpair(2) and clone3(2).
 pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: the child only runs `fetch`, on its own copy of memory, and exits.
+    // SAFETY: the child only runs `fetch`, on its own copy of memory and descriptors, and exits without dropping anything.
     let child = match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Child => {
             drop(ours);
@@ -45,7 +46,7 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
 
 /// Runs `work` in a child, and returns the result of `work`. The child starts in `cgroup` if one is given
 /// (CLONE_INTO_CGROUP, Linux 5.7). The child may change its namespaces, and has exited when this function returns. As
-/// with [`fetch`], `work` must not allocate if the process has several threads.
+/// with [`fetch`], `work` must not allocate if the process has several threads, or this function may wait for ever.
 ///
 /// # Errors
 /// Those of `work`; ECHILD if the child was killed; those of pipe2(2) and clone3(2).

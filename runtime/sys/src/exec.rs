@@ -98,19 +98,21 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     }
 }
 
-/// Closes every descriptor from `first` on except `kept`. Values that own closed descriptors must not be used again, so
-/// only a process that is about to exec or exit may call this function.
+/// Closes every descriptor from `first` on except `kept`.
+///
+/// # Safety
+/// Values that own or borrow closed descriptors must not be used again, nor dropped.
 ///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
-pub fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
+pub unsafe fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
     let mut from = first as usize;
     loop {
         let numbers = kept.iter().map(|fd| *fd as usize);
         let next = numbers.filter(|&fd| fd >= from).min();
         let to = next.map_or(u32::MAX as usize, |next| next.saturating_sub(1));
         if next.is_none_or(|next| next > from) {
-            // SAFETY: no pointers; by contract closed descriptors are not used again.
+            // SAFETY: no pointers; the caller does not use closed descriptors again.
             unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
         }
         match next {
@@ -160,10 +162,13 @@ pub fn cloexec_from(first: u32) -> Result<(), Errno> {
 
 /// Closes every descriptor from `first` on (close_range(2)).
 ///
+/// # Safety
+/// As for [`close_all_but`].
+///
 /// # Errors
 /// ENOSYS on kernels before 5.9.
-pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
-    // SAFETY: no pointers; the caller is a new process, which does not use the closed descriptors.
+pub(crate) unsafe fn close_from(first: u32) -> Result<(), Errno> {
+    // SAFETY: no pointers; the caller does not use closed descriptors again.
     unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0]) }
         .map(drop)
 }

@@ -4,6 +4,7 @@
 //!
 //! Code that needs a heap is behind the feature `alloc`, which all crates but `init` enable.
 #![cfg_attr(not(test), no_std)]
+#![allow(unsafe_code)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc as alloc_crate;

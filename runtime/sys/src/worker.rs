@@ -14,18 +14,20 @@ use crate::signal::{SignalSet, set_mask};
 /// `streams` become descriptors 0 to 2; `others` follow from 3 on, close-on-exec, and are passed to `work`. All other
 /// descriptors are closed, no signal is blocked, and the child is killed when the caller exits.
 ///
-/// The child's memory also contains the caller's `OwnedFd` values, but their descriptors are closed in the child, so
-/// `work` must not use these values.
+/// # Safety
+/// The child's memory also contains the caller's values that own or borrow descriptors, but these descriptors are closed
+/// in the child, and their numbers may be those of other files. So `work` must neither use nor drop such values. The
+/// process must have one thread.
 ///
 /// # Errors
 /// Those of clone3(2).
-pub fn begin<const N: usize>(
+pub unsafe fn begin<const N: usize>(
     streams: [BorrowedFd<'_>; 3],
     others: [BorrowedFd<'_>; N],
     work: impl FnOnce([OwnedFd; N]) -> i32,
 ) -> Result<Child, Errno> {
     let maker = rustix::process::getpid();
-    // SAFETY: by contract the process has one thread; the child runs only the code below, on its own copy of memory,
+    // SAFETY: the process has one thread; the child runs only the code below, on its own copy of memory,
     // and exits.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),
@@ -67,7 +69,8 @@ fn arrange<const N: usize>(
         };
         dup3(from, &mut to, DupFlags::CLOEXEC)?;
     }
-    close_from(count.unsigned_abs())?;
+    // SAFETY: `work` uses no other descriptors.
+    unsafe { close_from(count.unsigned_abs()) }?;
     // SAFETY: the descriptors have just been created, and the caller becomes their owner.
     Ok(core::array::from_fn(|at| unsafe { OwnedFd::from_raw_fd(3 + at as RawFd) }))
 }
@@ -97,14 +100,16 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, 0.into()).unwrap();
         let streams = [null.as_fd(), writer.as_fd(), null.as_fd()];
-        let child = begin(streams, [writer.as_fd()], |[third]| {
+        let work = |[third]: [OwnedFd; 1]| {
             let stdout = crate::stdio::stdout();
             let written = rustix::io::write(stdout, b"1").and(rustix::io::write(&third, b"3"));
             // SAFETY: the descriptor is only queried.
             let fourth = unsafe { BorrowedFd::borrow_raw(4) };
             let is_open = rustix::io::fcntl_getfd(fourth).is_ok();
             if written.is_ok() && third.as_raw_fd() == 3 && !is_open { 7 } else { 2 }
-        });
+        };
+        // SAFETY: `work` uses only the descriptors that it is given, and takes no lock.
+        let child = unsafe { begin(streams, [writer.as_fd()], work) };
         assert_eq!(status_of(&child.unwrap()), Some(7));
         drop(writer);
         let mut got = [0; 8];

@@ -56,7 +56,8 @@ impl Init<'_> {
         rustix::net::send(socket, GO, SendFlags::NOSIGNAL).op("send")?;
         // Closes the channel: to the parent, this is the exec of the program.
         core::mem::forget((self.channel.take(), self.starter.take()));
-        keep_only(&[&signals, &program]).op("close_range")?;
+        // SAFETY: `attend` uses only these two, and does not return.
+        unsafe { keep_only(&[&signals, &program]) }.op("close_range")?;
         attend(&signals, &program)
     }
 }
@@ -73,8 +74,12 @@ fn set_title(title: &[u8]) {
 }
 
 /// Closes all descriptors but these.
-fn keep_only(kept: &[&OwnedFd; 2]) -> Result<(), Errno> {
-    sys::exec::close_all_but(0, &kept.map(AsRawFd::as_raw_fd))
+///
+/// # Safety
+/// This process must not use or drop another descriptor until it exits.
+unsafe fn keep_only(kept: &[&OwnedFd; 2]) -> Result<(), Errno> {
+    // SAFETY: the caller's contract.
+    unsafe { sys::exec::close_all_but(0, &kept.map(AsRawFd::as_raw_fd)) }
 }
 
 /// Passes signals on to the program until it has ended and was reaped by its parent, the template. Reaps the processes
@@ -103,7 +108,8 @@ fn attend(signals: &OwnedFd, program: &OwnedFd) -> ! {
 fn reap(program: &Child) -> ! {
     let Ok(signals) = signalfd(SignalSet::ALL) else { sys::start::exit(1) };
     set_title(b"dayfly: reaper of a template");
-    if keep_only(&[&signals, &program.pidfd]).is_err() {
+    // SAFETY: the loop uses only these two, and does not end.
+    if unsafe { keep_only(&[&signals, &program.pidfd]) }.is_err() {
         sys::start::exit(1)
     }
     let mut status = 0;

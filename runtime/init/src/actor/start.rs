@@ -17,8 +17,9 @@ impl Init<'_> {
         let kept = [Slot::START, Slot::STAND_IN, Slot::REQUESTS];
         let kept = kept.map(|slot| self.slots.get(slot).unwrap_or(channel).as_raw_fd());
         let [start, stand_in, requests] = kept;
-        sys::exec::close_all_but(from, &[channel.as_raw_fd(), start, stand_in, requests])
-            .op("close_range")?;
+        let kept = [channel.as_raw_fd(), start, stand_in, requests];
+        // SAFETY: no later step uses another slot (rules of the order of steps), and the masks are not dropped.
+        unsafe { sys::exec::close_all_but(from, &kept) }.op("close_range")?;
         core::mem::forget((self.file_mask.take(), self.directory_mask.take()));
         Ok(())
     }

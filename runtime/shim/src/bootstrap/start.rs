@@ -202,7 +202,9 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     drop(null);
     let mut kept = vec![daemon.listener.as_raw_fd(), hears.as_raw_fd()];
     kept.extend(daemon.log.fd().map(|fd| fd.as_raw_fd()));
-    sys::exec::close_all_but(3, &kept).context("close_range", "")?;
+    #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
+    // SAFETY: of the values that this process has copied, the daemon uses and drops only owners of kept descriptors.
+    unsafe { sys::exec::close_all_but(3, &kept) }.context("close_range", "")?;
     sys::signal::hear_of_children();
     // The group's other containers may exist longer than this container's bundle, which must not stay in use as the
     // working directory.
