@@ -1,0 +1,134 @@
+//! Runs drawn configurations with dayfly and with its peers, and compares what their programs see: `scripts/differ`.
+//!
+//! ```text
+//! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--again] [--show] [--pairs]
+//! ```
+//!
+//! The variables `DAYFLY`, `DAYFLY_RUNC` and `DAYFLY_CRUN` name the runtimes. Exits with status 1 if a difference is not
+//! explained by the table of known ones.
+
+mod options;
+mod pairs;
+mod pool;
+mod results;
+mod worker;
+
+use dayfly_differ::view::View;
+use options::Options;
+use results::Results;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let options = match options::read() {
+        Ok(options) => options,
+        Err(reason) => {
+            eprintln!("differ: {reason}");
+            return ExitCode::from(2);
+        }
+    };
+    if options.worker {
+        return match worker::work(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("differ: worker: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if options.pairs {
+        pairs::print(options.seeds.clone(), View::current());
+        return ExitCode::SUCCESS;
+    }
+    match differ(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("differ: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A kind of difference, with the seeds that have it.
+#[derive(Default)]
+struct Kind {
+    seeds: Vec<u64>,
+    example: String,
+}
+
+fn differ(options: &Options) -> std::io::Result<bool> {
+    let view = View::current();
+    let begun = Instant::now();
+    let mut results = Results::open(options, view)?;
+    let seeds: Vec<u64> = options
+        .seeds
+        .clone()
+        .filter(|seed| options.again || options.show || !results.has(*seed))
+        .collect();
+    let earlier = options.seeds.clone().count() - seeds.len();
+    let count = seeds.len();
+    let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
+    let (mut known, mut started) = (BTreeMap::<String, usize>::new(), 0usize);
+    let requests: Vec<Value> = seeds.iter().map(|seed| json!({ "seed": seed })).collect();
+    pool::run(options, requests, |answer| {
+        if options.show {
+            println!("{}", serde_json::to_string_pretty(&answer).unwrap_or_default());
+        }
+        let seed = answer["seed"].as_u64().unwrap_or(0);
+        started += usize::from(answer["started"] == true);
+        for id in answer["known"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            *known.entry(id.to_owned()).or_default() += 1;
+        }
+        for text in answer["unsteady"].as_array().into_iter().flatten() {
+            println!("unsteady, seed {seed}: {}", text.as_str().unwrap_or_default());
+        }
+        for one in answer["differences"].as_array().into_iter().flatten() {
+            let kind =
+                kinds.entry(one["kind"].as_str().unwrap_or_default().to_owned()).or_default();
+            if kind.seeds.last() != Some(&seed) {
+                kind.seeds.push(seed);
+            }
+            if kind.example.is_empty() {
+                kind.example = one["text"].as_str().unwrap_or_default().to_owned();
+            }
+        }
+        results.add(seed, &answer)
+    })?;
+    let mut order: Vec<(&String, &Kind)> = kinds.iter().collect();
+    order.sort_by_key(|(_, kind)| std::cmp::Reverse(kind.seeds.len()));
+    let requests: Vec<Value> = order
+        .iter()
+        .take(options.shrink)
+        .map(|(name, kind)| json!({ "seed": kind.seeds[0], "shrink": name }))
+        .collect();
+    let mut small: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    pool::run(options, requests, |answer| {
+        small.entry(answer["seed"].as_u64().unwrap_or(0)).or_default().push(answer);
+        Ok(())
+    })?;
+    for (name, kind) in &order {
+        let shown: Vec<String> = kind.seeds.iter().take(8).map(ToString::to_string).collect();
+        println!("---- {name}: {} seeds: {}", kind.seeds.len(), shown.join(" "));
+        println!("     {}", kind.example);
+        for answer in small.get(&kind.seeds[0]).into_iter().flatten() {
+            if answer["differences"].as_array().is_some_and(|all| !all.is_empty()) {
+                results.keep_small(kind.seeds[0], name, answer)?;
+                println!("     smallest: {}", answer["case"]);
+                println!("     {}", answer["errors"]);
+            }
+        }
+    }
+    for (id, times) in &known {
+        println!("known: {id}: {times}");
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "differ, {}: {count} configurations in {seconds:.1} s ({:.1} a second), {started} started with both; {earlier} had a result",
+        view.name(),
+        count as f64 / seconds.max(0.001)
+    );
+    results.end(&options.seeds)
+}

@@ -1,0 +1,158 @@
+//! A worker: runs one seed after another in a mount namespace of its own.
+//!
+//! It reads a JSON line for each seed from standard input, `{"seed": N}`, or `{"seed": N, "shrink": KIND}`, and answers
+//! each with a JSON line.
+
+use crate::options::Options;
+use dayfly_differ::bed::Bed;
+use dayfly_differ::compare::{Difference, Known, differences, explain, known};
+use dayfly_differ::draw;
+use dayfly_differ::execute::{Channel, Outcome, Runtime, run};
+use dayfly_differ::shrink::shrink;
+use dayfly_differ::view::View;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, Write};
+
+/// Seeds of one block have the same kind of host, because it takes time to make another one.
+const BLOCK: u64 = 25;
+/// Runs of the two runtimes that one shrinking may take.
+const MOST_TRIES: usize = 150;
+
+struct Worker {
+    bed: Bed,
+    channel: Channel,
+    known: Vec<Known>,
+    dayfly: Runtime,
+    runc: Runtime,
+    crun: Option<Runtime>,
+    is_changed: bool,
+}
+
+/// Answers seeds until standard input ends.
+///
+/// # Errors
+/// What keeps the worker from running.
+pub fn work(options: &Options) -> io::Result<()> {
+    let channel = Channel::take()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let view = View::current();
+    let id = format!("differ-{}", std::process::id());
+    let top = std::env::temp_dir().join(&id);
+    let probe = std::env::current_exe()?.with_file_name("differ-probe");
+    let table = std::fs::read_to_string(&options.known)?;
+    let runtime = |name, program: &std::path::Path| Runtime { name, program: program.to_owned() };
+    let mut worker = Worker {
+        bed: Bed::new(&top, &id, view, &probe)?,
+        channel,
+        known: known(&table).map_err(io::Error::other)?,
+        dayfly: runtime("dayfly", &options.dayfly),
+        runc: runtime("runc", &options.runc),
+        // crun does not know hybrid hosts.
+        crun: options
+            .crun
+            .as_ref()
+            .filter(|_| view != View::Hybrid)
+            .map(|program| runtime("crun", program)),
+        is_changed: false,
+    };
+    for line in io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        let seed = request["seed"].as_u64().unwrap_or(0);
+        let answer = match request["shrink"].as_str() {
+            Some(kind) => worker.shrink(seed, kind)?,
+            None => worker.judge(seed, options.show)?,
+        };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{answer}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+impl Worker {
+    /// Runs a case with one runtime, on a host that no earlier run has changed.
+    fn run(&mut self, case: &Value, seed: u64, runtime: &Runtime) -> io::Result<Outcome> {
+        self.bed.prepare_host(seed / BLOCK % 2 == 1, self.is_changed)?;
+        self.is_changed = true;
+        let outcome = run(&self.bed, &mut self.channel, runtime, case)?;
+        self.is_changed = outcome.facts.keys().any(|key| key.starts_with("host "));
+        Ok(outcome)
+    }
+
+    /// Returns the unexplained differences, the rows that explain the others, and both outcomes.
+    fn compare(
+        &mut self,
+        case: &Value,
+        seed: u64,
+    ) -> io::Result<(Vec<Difference>, Vec<String>, Outcome, Outcome)> {
+        let (dayfly, runc) = (self.dayfly.clone(), self.runc.clone());
+        let own = self.run(case, seed, &dayfly)?;
+        let peer = self.run(case, seed, &runc)?;
+        let all = differences(&peer, &own);
+        let (left, ids) = explain(all, &self.known, "runc", self.bed.view.name(), case);
+        Ok((left, ids.into_iter().map(str::to_owned).collect(), own, peer))
+    }
+
+    fn judge(&mut self, seed: u64, show: bool) -> io::Result<Value> {
+        let case = draw::case(seed, self.bed.view);
+        let (mut left, ids, mut own, mut peer) = self.compare(&case, seed)?;
+        let mut unsteady = Vec::new();
+        if !left.is_empty() {
+            // What is not there in a second run either is a race in one of the runtimes, or in the oracle.
+            let (again, _, _, _) = self.compare(&case, seed)?;
+            let is_steady = |one: &Difference| again.iter().any(|other| other.key == one.key);
+            unsteady = left.iter().filter(|one| !is_steady(one)).map(ToString::to_string).collect();
+            left.retain(is_steady);
+        }
+        let mut crun = Outcome::default();
+        if let Some(runtime) = self.crun.clone().filter(|_| !left.is_empty() || show) {
+            crun = self.run(&case, seed, &runtime)?;
+        }
+        let told: Vec<Value> = left
+            .iter()
+            .map(|one| {
+                let third = crun.facts.get(&one.key).map_or("-", String::as_str);
+                let third = match (crun.facts.is_empty(), third == one.own, third == one.peer) {
+                    (true, ..) => "",
+                    (_, true, _) => " (crun as dayfly)",
+                    (_, _, true) => " (crun as runc)",
+                    _ => " (crun another)",
+                };
+                json!({ "text": format!("{one}{third}"), "kind": one.kind() })
+            })
+            .collect();
+        let mut answer = json!({
+            "seed": seed, "passed": left.is_empty(), "known": ids, "unsteady": unsteady, "differences": told,
+            "started": own.has_started() && peer.has_started(),
+        });
+        if !left.is_empty() || show {
+            answer["case"] = case;
+            answer["errors"] = json!({ "dayfly": own.text, "runc": peer.text, "crun": crun.text });
+        }
+        if show {
+            let facts = |outcome: &mut Outcome| json!(std::mem::take(&mut outcome.facts));
+            answer["facts"] = json!({ "dayfly": facts(&mut own), "runc": facts(&mut peer), "crun": facts(&mut crun) });
+        }
+        Ok(answer)
+    }
+
+    fn shrink(&mut self, seed: u64, kind: &str) -> io::Result<Value> {
+        let case = draw::case(seed, self.bed.view);
+        let mut failure = None;
+        let small = shrink(&case, MOST_TRIES, |case| match self.compare(case, seed) {
+            Ok((left, ..)) => left.iter().any(|one| one.kind() == kind),
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let (left, _, own, peer) = self.compare(&small, seed)?;
+        let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+        Ok(
+            json!({ "seed": seed, "case": small, "differences": left, "errors": { "dayfly": own.text, "runc": peer.text } }),
+        )
+    }
+}

@@ -1,0 +1,228 @@
+//! Compares outcomes, and explains differences by the table of known ones.
+
+use crate::execute::Outcome;
+use serde_json::Value;
+
+/// A fact that two runtimes disagree on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The fact's name.
+    pub key: String,
+    /// What the peer has; `-` if it has no such fact.
+    pub peer: String,
+    /// What dayfly has.
+    pub own: String,
+    /// What the runtimes wrote, if this is about how a command ended.
+    pub why: String,
+}
+
+impl Difference {
+    /// Returns what differences of one kind have in common: the name without its paths and numbers.
+    #[must_use]
+    pub fn kind(&self) -> String {
+        let mut words: Vec<String> = Vec::new();
+        for word in self.key.split(' ') {
+            let is_own = word.contains('/') || word.starts_with(|c: char| c.is_ascii_digit());
+            words.push(if is_own { "*".to_owned() } else { word.to_owned() });
+        }
+        words.truncate(6);
+        words.dedup();
+        let mut kind = words.join(" ");
+        if self.key.starts_with("exit")
+            || self.key.starts_with("run")
+            || self.key.contains("| error")
+        {
+            kind = format!("{kind} {} {}", self.peer, self.own);
+        }
+        kind
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} -> {}{}", self.key, self.peer, self.own, self.why)
+    }
+}
+
+/// Returns the differences between a peer's outcome and dayfly's.
+#[must_use]
+pub fn differences(peer: &Outcome, own: &Outcome) -> Vec<Difference> {
+    let mut all = Vec::new();
+    let has_both = peer.has_started() == own.has_started();
+    let keys: std::collections::BTreeSet<&String> =
+        peer.facts.keys().chain(own.facts.keys()).collect();
+    for key in keys {
+        let (theirs, ours) = (peer.facts.get(key), own.facts.get(key));
+        if theirs == ours {
+            continue;
+        }
+        // If only one has started, the other facts tell nothing.
+        if !has_both
+            && !["exit", "run", "host ", "left ", "hung"].iter().any(|name| key.starts_with(name))
+        {
+            continue;
+        }
+        // A detail of what only one has.
+        if let Some((whole, _)) = key.split_once(" | ") {
+            let both =
+                |whole: &str| peer.facts.contains_key(whole) && own.facts.contains_key(whole);
+            if !both(whole) || (whole == "exit" && peer.facts["exit"] != own.facts["exit"]) {
+                continue;
+            }
+        }
+        // Texts without a known error are not compared.
+        if key.ends_with("| error")
+            && [theirs, ours].into_iter().flatten().any(|text| text == "other")
+        {
+            continue;
+        }
+        let value = |value: Option<&String>| value.map_or("-".to_owned(), Clone::clone);
+        // What only the peer leaves is the peer's fault.
+        if ours.is_none() && (key.starts_with("left ") || key.starts_with("hung")) {
+            continue;
+        }
+        let is_end = ["exit", "run", "delete"].iter().any(|name| key.starts_with(name));
+        let why = if is_end {
+            format!(" [{} // {}]", last_line(&peer.text), last_line(&own.text))
+        } else {
+            String::new()
+        };
+        all.push(Difference { key: key.clone(), peer: value(theirs), own: value(ours), why });
+    }
+    all
+}
+
+/// Returns the last line of an error, without its time.
+fn last_line(text: &str) -> &str {
+    let line = text.lines().last().unwrap_or_default();
+    line.split_once("msg=").map_or(line, |(_, message)| message)
+}
+
+/// A row of the table of known differences.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The row's name.
+    pub id: String,
+    /// The peers and views in which it holds: words, or `*`.
+    pub place: String,
+    /// A part of the configuration's text that has to be there, or `*`. Several are separated by `&`; `!` negates one.
+    pub needs: String,
+    /// The difference, as `KEY: PEER -> OWN` with `*` for anything.
+    pub pattern: String,
+}
+
+/// Returns the rows of a table. Each has four columns, separated by tabs: id, place, needs, pattern; lines that begin
+/// with `#` give the reasons.
+///
+/// # Errors
+/// The line that is no row.
+pub fn known(text: &str) -> Result<Vec<Known>, String> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let columns: Vec<&str> =
+                line.split('\t').filter(|column| !column.is_empty()).map(str::trim).collect();
+            let [id, place, needs, pattern] = columns[..] else {
+                return Err(format!("known: no row: {line}"));
+            };
+            let own = str::to_owned;
+            Ok(Known { id: own(id), place: own(place), needs: own(needs), pattern: own(pattern) })
+        })
+        .collect()
+}
+
+impl Known {
+    /// Returns whether this row explains a difference to `peer` in `view` for a configuration with this text.
+    #[must_use]
+    pub fn explains(&self, difference: &Difference, peer: &str, view: &str, config: &str) -> bool {
+        let is_place =
+            self.place == "*" || self.place.split(',').any(|word| word == peer || word == view);
+        let is_met = |need: &str| match need.strip_prefix('!') {
+            Some(need) => !config.contains(need),
+            None => need == "*" || config.contains(need),
+        };
+        is_place
+            && self.needs.split('&').all(is_met)
+            && matches(&self.pattern, &difference.to_string())
+    }
+}
+
+/// Returns whether `text` is `pattern`, whose `*` stands for any text.
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Splits differences into unexplained ones and the ids of the rows that explain the others.
+#[must_use]
+pub fn explain<'a>(
+    all: Vec<Difference>,
+    known: &'a [Known],
+    peer: &str,
+    view: &str,
+    case: &Value,
+) -> (Vec<Difference>, Vec<&'a str>) {
+    let text = case.to_string();
+    let (mut left, mut ids) = (Vec::new(), Vec::new());
+    for difference in all {
+        match known.iter().find(|row| row.explains(&difference, peer, view, &text)) {
+            Some(row) => ids.push(row.id.as_str()),
+            None => left.push(difference),
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    (left, ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Difference, known, matches};
+
+    #[test]
+    fn stars_stand_for_anything() {
+        assert!(
+            matches("a*c", "abc")
+                && matches("a*", "a")
+                && matches("*", "")
+                && matches("a*b*c", "a1b2c")
+        );
+        assert!(!matches("a*c", "abd") && !matches("a", "ab") && !matches("a*b*c", "acb"));
+    }
+
+    #[test]
+    fn a_row_explains() {
+        let rows =
+            known("# why\nx\trunc,v2\t\"tmpfs\"&!user\tmount * | options: * -> ro\n").unwrap();
+        let difference = Difference {
+            key: "mount /a | options".into(),
+            peer: "rw".into(),
+            own: "ro".into(),
+            why: String::new(),
+        };
+        assert!(rows[0].explains(&difference, "runc", "v1", "\"tmpfs\""));
+        assert!(!rows[0].explains(&difference, "crun", "v1", "\"tmpfs\""));
+        assert!(!rows[0].explains(&difference, "runc", "v1", "\"tmpfs\" user"));
+        assert!(known("only\tthree\tcolumns").is_err());
+    }
+
+    #[test]
+    fn paths_are_no_kind() {
+        let of = |key: &str| {
+            Difference { key: key.into(), peer: "1".into(), own: "2".into(), why: String::new() }
+                .kind()
+        };
+        assert_eq!(of("mount /a/b | options"), of("mount /c | options"));
+        assert_ne!(of("exit"), of("Uid"));
+    }
+}
