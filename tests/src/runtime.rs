@@ -52,6 +52,17 @@ impl Call {
         }
     }
 
+    /// Runs the call in a mount namespace of its own in which all mounts are shared, as they are where systemd runs.
+    /// Everything that sets the environment comes after this.
+    #[must_use]
+    pub fn on_shared_mounts(mut self) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "shared"]).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        self.command = command;
+        self
+    }
+
     /// Starts the runtime in a process group of its own, whose id is the runtime's pid.
     #[must_use]
     pub fn as_group(mut self) -> Self {

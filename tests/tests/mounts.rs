@@ -17,6 +17,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(what_lies_over_a_sysfs_comes_after_it),
     case!(private_by_default),
+    case!(private_on_shared_mounts),
     case!(target_through_a_symlink),
     case!(target_through_an_absolute_symlink),
     case!(order_is_the_configs),
@@ -50,6 +51,28 @@ fn private_by_default(bed: &Bed) {
         !outcome.stdout.contains("shared:") && !outcome.stdout.contains("master:"),
         "{outcome}"
     );
+}
+
+/// The masks and the root were peers and slaves of the host's mounts: a mount over /proc/keys, which is covered by
+/// /dev/null, appeared over the host's /dev/null.
+fn private_on_shared_mounts(bed: &Bed) {
+    for is_mapped in [false, true] {
+        for word in [None, Some("private"), Some("rprivate")] {
+            let bundle = match is_mapped {
+                true => crate::userns::mapped(bed),
+                false => bed.bundle(),
+            };
+            let bundle = match word {
+                Some(word) => bundle.set("/linux/rootfsPropagation", json!(word)),
+                None => bundle,
+            };
+            let c = bundle.sh("cat /proc/self/mountinfo").make();
+            let outcome = c.bundle_call("run", &[]).on_shared_mounts().run().ok();
+            let mut lines = outcome.stdout.lines();
+            let is_tied = |line: &str| line.contains("shared:") || line.contains("master:");
+            assert!(!lines.any(is_tied), "{word:?}: {outcome}");
+        }
+    }
 }
 
 fn target_through_a_symlink(bed: &Bed) {

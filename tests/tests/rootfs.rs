@@ -27,6 +27,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(every_way_shows_the_same).unlike_runc(),
     case!(every_way_with_ids_of_its_own).unlike_runc(),
+    case!(every_way_on_shared_mounts).unlike_runc(),
     case!(names_that_are_no_text).unlike_runc(),
     case!(auto_is_the_best_there_is).unlike_runc(),
     case!(a_way_this_kernel_lacks).unlike_runc(),
@@ -86,10 +87,13 @@ fn mount_events() -> Result<(), String> {
 pub fn call(c: &Container<'_>, verb: &str, layers: &Layers, flags: &[&str]) -> Call {
     let own = layers.flags();
     let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+    with_ids_of(layers, c.bundle_call(verb, &all))
+}
+
+fn with_ids_of(layers: &Layers, call: Call) -> Call {
     let leases = layers.leases.to_string_lossy();
     // The host's own id ranges must not affect tests.
-    c.bundle_call(verb, &all)
-        .env("DAYFLY_IDS", &leases)
+    call.env("DAYFLY_IDS", &leases)
         .env("DAYFLY_SUBUID", "/dev/null")
         .env("DAYFLY_SUBGID", "/dev/null")
 }
@@ -179,6 +183,26 @@ fn five_hundred_layers_and_not_one_more(bed: &Bed) {
 
 /// The image has directories whose names are not valid UTF-8. A lossy conversion to UTF-8 would turn each of these
 /// names into the name of a link that leads out of the container.
+/// Where all mounts are shared, as on every host with systemd, `parent` and `per-layer` could not enter the root, and
+/// `copy` left the container's mounts on the host.
+fn every_way_on_shared_mounts(bed: &Bed) {
+    for (userns, count) in [("host", 3), ("auto", 4)] {
+        let layers = Layers::new(bed, count);
+        for mode in modes(&layers, userns == "auto") {
+            let c = bed.bundle().sh(&format!("{LOOK}; cat /proc/self/mountinfo >&2")).make();
+            let own = layers.flags();
+            let own = own.iter().map(String::as_str);
+            let flags: Vec<&str> = own.chain(["--rootfs-mode", mode, "--userns", userns]).collect();
+            let shared = c.bundle_call("run", &flags).on_shared_mounts();
+            let outcome = with_ids_of(&layers, shared).run().ok();
+            assert_eq!(outcome.stdout, look(&layers), "{mode}: {outcome}");
+            let is_tied = outcome.stderr.contains("shared:") || outcome.stderr.contains("master:");
+            assert!(!is_tied, "{mode}: {outcome}");
+            assert_eq!(layers.left(), Vec::<String>::new(), "{mode}");
+        }
+    }
+}
+
 fn names_that_are_no_text(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let (outside, hostile) = (bed.dir.join("outside"), layers.store.join("layers/layer1/d"));

@@ -16,10 +16,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount,
+    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, unmount,
 };
 use rustix::process::fchdir;
 use sys::Context;
+use sys::mount::{MountAttr, clone_with};
 
 use crate::files::Etc;
 use crate::layers::Layer;
@@ -31,7 +32,7 @@ use crate::top::Root;
 /// The directory of the mount points.
 pub(crate) const PLACES: &CStr = c"mnt";
 /// The mount point of the overlay.
-const OVERLAY: &str = "root";
+const OVERLAY: &CStr = c"root";
 /// The mount point of the tmpfs for changes.
 const TMPFS: &str = "t";
 /// The maximum number of bytes of the option string that mount(2) copies.
@@ -157,7 +158,7 @@ impl Attached {
         let data = data(recipe, &self.layers, filler)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let here = openat(CWD, c".", flags, Permissions::empty()).context("open", ".")?;
-        make_directory(self.places()?, c"root").context("mkdir", OVERLAY)?;
+        make_directory(self.places()?, OVERLAY).context("mkdir", "root")?;
         fchdir(self.places()?).context("fchdir", "mnt")?;
         let (source, flags) = match &recipe.foreign {
             Some(Foreign { source, read_only: true, .. }) => (&**source, MountFlags::RDONLY),
@@ -166,10 +167,10 @@ impl Attached {
         };
         let mounted = mount(source, OVERLAY, c"overlay", flags, data.as_c_str());
         let tree = mounted.and_then(|()| {
-            self.mounts.push(String::from(OVERLAY));
+            self.mounts.push(String::from("root"));
             self.counts.attached += 1;
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-            open_tree(CWD, OVERLAY, flags)
+            // The overlay is shared if the mount below it is, and pivot_root(2) refuses a shared root.
+            clone_with(CWD, OVERLAY, OpenTreeFlags::empty(), &MountAttr::PRIVATE)
         });
         let back = fchdir(here);
         let tree = tree.context("mount", "overlay")?;

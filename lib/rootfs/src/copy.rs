@@ -17,10 +17,10 @@ use rustix::fs::{
     lsetxattr, mkdirat, mknodat, openat, readlinkat, seek, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, open_tree};
+use rustix::mount::OpenTreeFlags;
 use rustix::process::{Gid, Uid};
 use sys::Context;
-use sys::mount::{MountAttr, attr, mount_setattr};
+use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 
 use crate::ids::RANGE;
 use crate::options::{Recipe, Upper};
@@ -77,10 +77,9 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
     let tree = match tmpfs {
         Some(tmpfs) => tmpfs,
         None => {
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                | OpenTreeFlags::AT_EMPTY_PATH;
-            open_tree(&place, c"", flags).context("open_tree", object())?
+            // Where the store's mount is shared, the container's mounts must not appear in the copy on the host.
+            clone_with(place.as_fd(), c"", OpenTreeFlags::AT_EMPTY_PATH, &MountAttr::PRIVATE)
+                .context("open_tree", object())?
         }
     };
     if recipe.upper == Upper::None {

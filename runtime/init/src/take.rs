@@ -2,12 +2,14 @@
 //!
 //! Used by the parent, or by init if the parent lacks permission.
 
+use core::ffi::CStr;
+
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, fstat, makedev};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use sys::defence::{Defence, is_off};
-use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
+use sys::mount::{MountAttr, attr, clone_with, mount_setattr, propagation};
 
 use crate::slots::Slots;
 use crate::step::{CloneTree, DeviceSource, Propagation, Slot};
@@ -34,15 +36,12 @@ const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags:
 /// # Errors
 /// The failed operation.
 pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
-    let mut flags = CLONE;
-    if tree.recursive {
-        flags |= OpenTreeFlags::AT_RECURSIVE;
-    }
     let is_root = tree.slot == Slot::ROOT;
-    if is_root || tree.keep_link {
-        flags |= OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    }
-    let fd = open_tree(CWD, tree.source, flags).map_err(failed("open_tree"))?;
+    let flags = match is_root || tree.keep_link {
+        true => OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
+        false => OpenTreeFlags::empty(),
+    };
+    let fd = copy(CWD, tree.source, flags, tree, slots)?;
     if is_root {
         let mode = fstat(&fd).map_err(failed("fstat"))?.st_mode;
         if FileType::from_raw_mode(mode) != FileType::Directory {
@@ -50,7 +49,6 @@ pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
             return Err(Failed { op: "open_tree", hint, errno: Errno::NOTDIR });
         }
     }
-    set_up(&fd, tree, slots)?;
     Ok(fd)
 }
 
@@ -60,21 +58,44 @@ pub(crate) fn tree_of(
     tree: &CloneTree<'_>,
     slots: &Slots,
 ) -> Result<OwnedFd, Failed> {
-    let mut flags = CLONE | OpenTreeFlags::AT_EMPTY_PATH;
+    copy(place.as_fd(), c"", OpenTreeFlags::AT_EMPTY_PATH, tree, slots)
+}
+
+/// Makes a detached copy, and sets its propagation, attributes and id mapping. The first change of the propagation is
+/// part of the call that copies, if it concerns the same mounts.
+fn copy(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    mut flags: OpenTreeFlags,
+    tree: &CloneTree<'_>,
+    slots: &Slots,
+) -> Result<OwnedFd, Failed> {
     if tree.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
-    let fd = open_tree(place, c"", flags).map_err(failed("open_tree"))?;
-    set_up(&fd, tree, slots)?;
+    let (fd, changes) = match tree.propagation {
+        [first, rest @ ..] if first.recursive == tree.recursive => {
+            let attr = MountAttr { propagation: first.kind, ..MountAttr::default() };
+            (clone_with(directory, path, flags, &attr), rest)
+        }
+        changes => (open_tree(directory, path, flags | CLONE), changes),
+    };
+    let fd = fd.map_err(failed("open_tree"))?;
+    set_up(&fd, tree, changes, slots)?;
     Ok(fd)
 }
 
 /// The name of the operation in errors that only a bug in the plan can cause.
 pub const OUT_OF_ORDER: &str = "steps out of order";
 
-/// Sets attributes, propagation and id mapping of a detached copy.
-fn set_up(fd: &OwnedFd, tree: &CloneTree<'_>, slots: &Slots) -> Result<(), Failed> {
-    for Propagation { kind, recursive } in tree.propagation {
+/// Makes these changes of the propagation of a detached copy, and sets its attributes and id mapping.
+fn set_up(
+    fd: &OwnedFd,
+    tree: &CloneTree<'_>,
+    changes: &[Propagation],
+    slots: &Slots,
+) -> Result<(), Failed> {
+    for Propagation { kind, recursive } in changes {
         let attr = MountAttr { propagation: *kind, ..MountAttr::default() };
         mount_setattr(fd.as_fd(), *recursive, &attr).map_err(failed("mount_setattr"))?;
     }
@@ -122,9 +143,14 @@ pub fn map_ids(
 /// The attributes of bind mounts of the host's device nodes. The inode is the host's and belongs to uid 0. Without
 /// these attributes, root of the container could change the inode's mode, owner, times and extended attributes. A
 /// device on a read-only mount can still be written to. The mounts are not noexec, which would also forbid mmap(2) with
-/// PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave.
-pub const LENT: MountAttr =
-    MountAttr { set: attr::RDONLY | attr::NOSUID, clear: 0, propagation: 0, userns_fd: 0 };
+/// PROT_EXEC, for example of /dev/zero and /dev/sgx_enclave. The mounts are private: the host's /dev is shared where
+/// systemd runs, and a mount of the container over a peer of /dev/null would appear over the host's.
+pub const LENT: MountAttr = MountAttr {
+    set: attr::RDONLY | attr::NOSUID,
+    clear: 0,
+    propagation: propagation::PRIVATE,
+    userns_fd: 0,
+};
 
 /// The attributes of the mounts that cover masked files: those of [`LENT`], and noexec.
 pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
@@ -137,8 +163,8 @@ pub fn device(device: &DeviceSource<'_>) -> Result<OwnedFd, Failed> {
     let &DeviceSource { slot, path, file_type, major, minor } = device;
     let fd = match is_off(Defence::LentReadOnly) {
         true => open_tree(CWD, path, CLONE),
-        false if slot == Slot::NULL => clone_with(CWD, path, &COVER),
-        false => clone_with(CWD, path, &LENT),
+        false if slot == Slot::NULL => clone_with(CWD, path, OpenTreeFlags::empty(), &COVER),
+        false => clone_with(CWD, path, OpenTreeFlags::empty(), &LENT),
     };
     let fd = fd.map_err(failed("open_tree"))?;
     let stat = fstat(&fd).map_err(failed("fstat"))?;

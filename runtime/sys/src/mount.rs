@@ -53,6 +53,10 @@ pub struct MountAttr {
 }
 
 impl MountAttr {
+    /// Makes a mount private and changes nothing else.
+    pub const PRIVATE: Self =
+        Self { set: 0, clear: 0, propagation: propagation::PRIVATE, userns_fd: 0 };
+
     /// Returns whether mount_setattr(2) with this value would change nothing.
     pub fn is_empty(&self) -> bool {
         self.set == 0 && self.clear == 0 && self.propagation == 0
@@ -83,18 +87,19 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
     .map(drop)
 }
 
-/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy. From Linux 6.15 on,
-/// this takes one system call. On older kernels, that call fails and two others follow.
+/// Makes a detached copy of the mount at `path` below `directory`, with `attr` applied to the copy. `flags` are added to
+/// OPEN_TREE_CLONE and OPEN_TREE_CLOEXEC; with AT_RECURSIVE, `attr` is applied to each mount of the tree. From Linux 6.15
+/// on, this takes one system call. On older kernels, that call fails and two others follow.
 ///
 /// # Errors
 /// Those of open_tree(2) and mount_setattr(2).
 pub fn clone_with(
     directory: BorrowedFd<'_>,
     path: &CStr,
+    flags: OpenTreeFlags,
     attr: &MountAttr,
 ) -> Result<OwnedFd, Errno> {
-    const FLAGS: OpenTreeFlags =
-        OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
+    let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     // SAFETY: the path is a C string, the structure is valid for the size given.
     let copy = unsafe {
         crate::raw::call(
@@ -102,7 +107,7 @@ pub fn clone_with(
             crate::raw::args![
                 directory.as_raw_fd() as usize,
                 path.as_ptr(),
-                FLAGS.bits() as usize,
+                flags.bits() as usize,
                 &raw const *attr,
                 size_of::<MountAttr>(),
             ],
@@ -113,7 +118,7 @@ pub fn clone_with(
         return Ok(unsafe { OwnedFd::from_raw_fd(copy as i32) });
     }
     // The kernel or a seccomp filter is too old for open_tree_attr(2). Any other error occurs again below.
-    let copy = rustix::mount::open_tree(directory, path, FLAGS)?;
-    mount_setattr(copy.as_fd(), false, attr)?;
+    let copy = rustix::mount::open_tree(directory, path, flags)?;
+    mount_setattr(copy.as_fd(), flags.contains(OpenTreeFlags::AT_RECURSIVE), attr)?;
     Ok(copy)
 }

@@ -18,9 +18,19 @@ const CASES: &[Case] = &[
     case!(ranges_keep_containers_apart).unlike_runc(),
     case!(a_range_outlives_its_owners_path).unlike_runc(),
     case!(a_range_that_is_shared).unlike_runc(),
-    case!(file_capabilities_are_the_containers).unlike_runc(),
+    case!(file_capabilities_are_the_containers).unlike_runc().needs(files_may_raise_privileges),
     case!(the_mappings_of_the_configuration).unlike_runc(),
 ];
+
+/// The mode `copy` copies to the file system of the beds.
+fn files_may_raise_privileges() -> Result<(), String> {
+    let flags =
+        rustix::fs::statvfs(&std::env::temp_dir()).map_err(|error| error.to_string())?.f_flag;
+    match flags.contains(rustix::fs::StatVfsMountFlags::NOSUID) {
+        true => Err("the directory for temporary files is mounted nosuid".into()),
+        false => Ok(()),
+    }
+}
 
 /// Returns the first host id of a running container.
 fn first_id(c: &Container<'_>) -> u32 {

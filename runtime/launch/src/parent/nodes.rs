@@ -42,8 +42,10 @@ impl Parent<'_> {
                 (false, _) => take::device(host).map_err(taken_from(host.path))?,
                 // This node covers masked files, so the container must not be able to change it, even though it is the
                 // container's own.
-                (true, Slot::NULL) => clone_with(tree.as_fd(), node.name, &take::COVER)
-                    .context("open_tree", node.name.to_string_lossy())?,
+                (true, Slot::NULL) => {
+                    clone_with(tree.as_fd(), node.name, OpenTreeFlags::empty(), &take::COVER)
+                        .context("open_tree", node.name.to_string_lossy())?
+                }
                 (true, _) => open_tree(&tree, node.name, CLONE)
                     .context("open_tree", node.name.to_string_lossy())?,
             };

@@ -43,18 +43,23 @@ fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result
     Ok(())
 }
 
-/// Returns the data of a step that copies a directory of the host, with all mounts below it.
+/// Returns the data of a step that copies a directory of the host, with all mounts below it. Without a propagation in
+/// the configuration, the copy of the directory itself is private, as with runc: no mount of the host appears in it.
 fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
-    let kind = match root_propagation(context)? {
-        Some(wanted) if wanted.kind == propagation::PRIVATE => propagation::PRIVATE,
-        _ => propagation::SLAVE,
+    let change = |kind, recursive| step::Propagation { kind, recursive };
+    let changes = match root_propagation(context)? {
+        Some(wanted) if wanted.kind == propagation::PRIVATE => {
+            alloc::vec![change(propagation::PRIVATE, true)]
+        }
+        Some(_) => alloc::vec![change(propagation::SLAVE, true)],
+        None => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
     };
     Ok(CloneTree {
         slot: Slot::ROOT,
         source: c_str(source)?,
         keep_link: false,
         recursive: true,
-        propagation: keep::all(alloc::vec![step::Propagation { kind, recursive: true }]),
+        propagation: keep::all(changes),
         attr: MountAttr::default(),
         recursive_attr: MountAttr::default(),
         id_map: None,
