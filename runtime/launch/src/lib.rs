@@ -122,9 +122,12 @@ pub fn launch<'a>(
         ..parent::Parent::new(plan, &slots, tracer, bundle, on_turn)
     };
     let result = parent.run();
-    // If the clone failed early, this process is still in the namespaces that it entered for init.
-    let back = parent.leave_namespaces();
+    // If the launch failed before the clone, this process is still in the namespaces that it entered for init.
+    let back = parent.return_to_own();
     let result = result.and(back.map_err(Error::from));
+    if result.is_err() {
+        parent.return_to_own_oom_score();
+    }
     let console = result.is_err().then(|| connected_console(plan, &slots)).flatten();
     let parent::Parent { child, network, cgroup, holder, channel, program_since, rootfs, .. } =
         parent;

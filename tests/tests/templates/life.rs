@@ -7,8 +7,9 @@ use dayfly_tests::container::Container;
 use dayfly_tests::leak::Host;
 use dayfly_tests::runner::Case;
 use dayfly_tests::wait;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -21,6 +22,7 @@ const CASES: &[Case] = &[
     case!(outlives_a_killed_program).needs(lacking).unlike_runc(),
     case!(removed_by_force).needs(lacking).unlike_runc(),
     case!(a_start_that_is_deleted_stays_away).needs(lacking).unlike_runc(),
+    case!(a_template_that_ends_meanwhile_is_not_missed).needs(lacking).unlike_runc().alone(),
     case!(a_killed_start_leaves_nothing).needs(lacking).unlike_runc(),
     case!(a_hundred_at_once).needs(lacking).unlike_runc().alone(),
 ];
@@ -221,4 +223,36 @@ fn a_hundred_at_once(bed: &Bed) {
     }
     wait::until_none("nothing is left", || host.changes());
     assert_eq!(children(template.pid()).len(), 1);
+}
+
+/// The template's reaper is killed at any moment of a start. The program runs nevertheless, or the error names the
+/// template.
+fn a_template_that_ends_meanwhile_is_not_missed(bed: &Bed) {
+    let mut outcomes = [0; 3];
+    for round in 0..30 {
+        let template = template(bundle(bed, PROGRAM));
+        let reaper = Pid::from_raw(template.pid()).expect("pid");
+        let (run, id) = call(&template, &[], "print('done')");
+        let run = run.spawn();
+        std::thread::sleep(Duration::from_micros(round * 800));
+        rustix::process::kill_process(reaper, Signal::KILL).expect("kill");
+        let outcome = run.wait();
+        let is_warned = outcome.stderr.contains("the program is executed instead");
+        let number = match outcome.code() {
+            0 => {
+                assert!(outcome.stdout.contains("done"), "{outcome}");
+                usize::from(is_warned)
+            }
+            // The program has begun, and has ended with the template.
+            137 if !outcome.raw_stderr().contains("error") => 2,
+            _ => {
+                assert!(outcome.stderr.contains(&format!("template {}", template.id)), "{outcome}");
+                2
+            }
+        };
+        outcomes[number] += 1;
+        Container { bed, id, bundle: template.bundle.clone() }.assert_gone("a run");
+        template.delete_force().ok();
+    }
+    assert!(outcomes[1] > 0, "no fallback: {outcomes:?}");
 }

@@ -15,11 +15,12 @@ use rustix::net::{
     send, socket_with,
 };
 use rustix::process::Pid;
-use spec::{IdMapping, Linux, Namespace, NamespaceKind, Process, Spec, Str};
+use spec::{Hooks, IdMapping, Linux, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::wait::{Deadline, ready};
 
-use super::{FOR, FORKED, PROTOCOL, REQUESTS, Refusal, cgroups};
+use super::{FOR, FORKED, PROTOCOL, REQUESTS, Refusal, cgroups, verify};
 use crate::directory::path_in;
+use crate::identity::has_exited;
 use crate::{CgroupDriver, Container, Store};
 
 /// The first version that tells the status of a process that another one has reaped (`sys::exit_info`).
@@ -33,6 +34,8 @@ pub(crate) struct Template {
     /// Its user and PID namespaces, which the new container's are made in.
     pub user: OwnedFd,
     pid: OwnedFd,
+    /// The first process of its PID namespace.
+    reaper: (Pid, OwnedFd),
     /// Its directory in the state root.
     directory: OwnedFd,
     /// Its bundle.
@@ -81,20 +84,23 @@ impl Template {
             connection,
             user: open("user")?,
             pid: open("pid")?,
+            reaper: (pid, reaper),
             directory: container.directory,
             bundle: container.record.bundle,
             cgroup: container.record.cgroup.filter(|_| driver == CgroupDriver::Cgroupfs),
             root: cgroups::root_of(&linux.uid_mappings),
         };
         // If the template is still alive now, its pid has not been reused.
-        sys::signal::send(reaper.as_fd(), 0).map_err(|_| "has ended")?;
+        sys::signal::send(found.reaper.1.as_fd(), 0).map_err(|_| "has ended")?;
         Ok(found)
     }
 
-    /// Returns whether the template's program has ended. The reaper's exit would be no sign of that: it waits for the
-    /// processes in its PID namespace, also for an init that this command has not reaped.
+    /// Returns whether the template has ended, or is ending. If its reaper exits, the kernel first kills all processes in
+    /// its PID namespace, among them new inits, and creates no more there. The reaper's exit is complete only when all of
+    /// them are reaped, also an init that this command has not reaped. If the program alone has ended, nobody listens.
     pub fn has_ended(&self) -> bool {
-        reach_in(&self.directory).is_err()
+        let (pid, reaper) = &self.reaper;
+        has_exited(reaper) || verify::ends(*pid) || reach_in(&self.directory).is_err()
     }
 
     /// Puts the container into the template's user and PID namespaces: the user namespace is joined instead of created,

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicI32;
 
 use plan::Labelled;
 use plan::step::{InitStep, Intermediate, Memory, NumberSet, Slot};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -71,7 +71,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Creates init, and returns from all namespaces that this process entered for the clone.
+    /// Creates init, and returns to the namespaces and CPUs that this process left for the clone, even if the clone fails.
     pub(super) fn clone_init(
         &mut self,
         wanted: Wanted,
@@ -79,7 +79,7 @@ impl Parent<'_> {
         memory: Memory,
     ) -> Result<(), Error> {
         let made = self.make_init(wanted, way, memory);
-        let own = self.leave_namespaces();
+        let own = self.return_to_own();
         let (born, mut attempt) = made?;
         sys::exec::close_each(core::mem::take(&mut attempt.procs));
         let Born { child, channel, mut recorder, awaits_move, back } = born;
@@ -102,12 +102,6 @@ impl Parent<'_> {
         }
         if awaits_move {
             self.say(Word::Moved)?;
-        }
-        if let Some(own) = self.own_cpus.take() {
-            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")?;
-        }
-        if let Some(own) = self.own_pid_namespace.take() {
-            sys::ns::join(own.as_fd(), CloneFlags::NEWPID).context("setns", "own pid namespace")?;
         }
         let child = self.child.as_ref().ok_or_else(no_child)?;
         (self.on_turn)(Turn::Exists(child))?;

@@ -7,6 +7,7 @@ use plan::step::{ParentStep, Slot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
+use rustix::thread::sched_setaffinity;
 use sys::Context;
 use sys::clone::CloneFlags;
 
@@ -45,12 +46,17 @@ impl Parent<'_> {
         way.map(|way| self.open_entrances(way)).transpose()
     }
 
-    /// Returns to the namespaces that this process left.
-    pub(crate) fn leave_namespaces(&mut self) -> Result<(), sys::Error> {
-        while let Some((own, kind)) = self.own_namespaces.pop() {
-            sys::ns::join(own.as_fd(), kind).context("setns", "own namespace")?;
-        }
-        Ok(())
+    /// Returns to the CPUs and namespaces that this process left for the clone: those of hooks, and of init in a second
+    /// attempt, are this process's own. Goes on after an error, and returns the first one.
+    pub(crate) fn return_to_own(&mut self) -> Result<(), sys::Error> {
+        let cpus = self.own_cpus.take().map_or(Ok(()), |own| {
+            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")
+        });
+        let pid = self.own_pid_namespace.take().map(|own| (own, CloneFlags::NEWPID));
+        let others = core::iter::from_fn(|| self.own_namespaces.pop());
+        others.chain(pid).fold(cpus, |first, (own, kind)| {
+            first.and(sys::ns::join(own.as_fd(), kind).context("setns", "own namespace"))
+        })
     }
 }
 

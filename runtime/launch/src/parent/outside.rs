@@ -63,14 +63,22 @@ impl Parent<'_> {
     }
 
     pub(super) fn restore_oom_score(&mut self) -> Result<(), Error> {
-        let Some((file, own)) = self.own_oom_score.take() else { return Ok(()) };
+        if self.own_oom_score.is_none() {
+            return Ok(());
+        }
         if self.plan.parent.iter().all(|step| !matches!(step, ParentStep::AwaitExec)) {
             self.await_message(&Message::Closed)?;
         }
-        // Errors are ignored: the kernel may forbid setting a score lower than init's, and the
-        // container is already running.
-        let _ = rustix::io::pwrite(&file, &own, 0);
+        self.return_to_own_oom_score();
         Ok(())
+    }
+
+    /// Sets this process's OOM score again, so that hooks and a second attempt begin with it. Errors are ignored: the
+    /// kernel may forbid setting a score lower than init's, and the container may be running already.
+    pub(crate) fn return_to_own_oom_score(&mut self) {
+        if let Some((file, own)) = self.own_oom_score.take() {
+            let _ = rustix::io::pwrite(&file, &own, 0);
+        }
     }
 
     pub(super) fn move_net_devices(
