@@ -66,7 +66,11 @@ pub fn make(dir: &Path, shared: &Path) {
     }
     fs::set_permissions(dir.join("tmp"), fs::Permissions::from_mode(0o1777)).expect("chmod tmp");
     let shared = Shared::of(shared);
-    fs::hard_link(&shared.busybox, dir.join("bin/busybox")).expect("link busybox");
+    let busybox = dir.join("bin/busybox");
+    // A case may have made a mount of its directory.
+    fs::hard_link(&shared.busybox, &busybox)
+        .or_else(|_| fs::copy(&shared.busybox, &busybox).map(drop))
+        .expect("link busybox");
     for name in APPLETS {
         // linkat(2) makes a hard link to the symbolic link itself, without following it.
         let place = dir.join("bin").join(name);

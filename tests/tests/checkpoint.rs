@@ -6,6 +6,7 @@ pub mod kept;
 pub mod layers;
 pub mod lazy;
 pub mod refused;
+pub mod sharing;
 pub mod tracked;
 pub mod userns;
 

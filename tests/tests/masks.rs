@@ -14,6 +14,7 @@ const CASES: &[Case] = &[
     case!(missing_paths_are_skipped),
     case!(each_path_once).unlike_runc(),
     case!(masks_cover_what_is_mounted_below),
+    case!(what_covers_a_mask_does_not_cover_the_host),
     case!(readonly_path),
     case!(readonly_path_is_recursive),
     case!(readonly_root),
@@ -158,4 +159,29 @@ fn readonly_root(bed: &Bed) {
         .make();
     let outcome = c.run().ok();
     assert_eq!(outcome.stderr.matches("Read-only file system").count(), 1, "{outcome}");
+}
+
+/// On a host whose mounts are shared, a container with CAP_SYS_ADMIN must not cover the host's /dev/null by a mount over a
+/// masked file.
+fn what_covers_a_mask_does_not_cover_the_host(bed: &Bed) {
+    let bundle = bed.bundle();
+    fs::write(bundle.rootfs().join("mine"), "mine\n").expect("write");
+    let admin = json!(["CAP_SYS_ADMIN"]);
+    let c = bundle
+        .set("/linux/maskedPaths", json!(["/proc/keys", "/proc/version"]))
+        .set("/process/capabilities/bounding", admin.clone())
+        .set("/process/capabilities/permitted", admin.clone())
+        .set("/process/capabilities/effective", admin)
+        .sh("for f in keys version; do mount --bind /mine /proc/$f && cat /proc/$f; done; \
+             grep -c '/null .*shared:' /proc/self/mountinfo")
+        .make();
+    let script =
+        "mount --make-rshared / || exit 9; \"$@\"; grep -c ' /dev/null ' /proc/self/mountinfo";
+    let (root, bundle) = (bed.root(), c.bundle.clone());
+    let text = |path: &std::path::Path| path.to_str().expect("path").to_owned();
+    let (root, bundle, runtime) = (text(&root), text(&bundle), text(bed.runtime()));
+    let unshare = ["-m", "--propagation", "private", "sh", "-c", script, "sh"];
+    let run = [&runtime, "--root", &root, "run", "--bundle", &bundle, &c.id];
+    let outcome = bed.program("unshare", &[&unshare[..], &run].concat()).run();
+    assert_eq!(outcome.stdout, "mine\nmine\n0\n0\n", "{outcome}");
 }

@@ -50,6 +50,7 @@ pub use init::step::StateText;
 pub use kernel::Kernel;
 pub use label::{INIT, Labelled, NETWORK, labels};
 pub use listener::ExecAgent;
+pub use mounts::propagation_of;
 pub use path::{absolute, below, is_at_or_below};
 pub use process::{KEEP_GROUPS, keeps_groups};
 pub use request::{Beginning, Console, ExecRequest, GivenRoot, Request, RootSource};

@@ -53,7 +53,7 @@ fn filters(bed: &Bed) {
 
 /// The program that is saved and restored checks the masked files itself. A mask of a file accepts what is written to it,
 /// /proc/keys does not.
-fn masks(bed: &Bed) {
+pub(super) fn masks(bed: &Bed) {
     let script = "exec </dev/null >/dev/null 2>&1; while :; do { \
                   cat /proc/keys /proc/kcore | wc -c; echo x >/proc/keys && echo written; \
                   ls /proc/acpi /sys/firmware | grep -vc :; \
@@ -143,7 +143,7 @@ fn kept_rights(bed: &Bed, user: Value) {
     assert!(!bed.view.has_v1() || before.contains(&"77".to_owned()), "{before:?}");
 }
 
-fn bind_mounts(bed: &Bed) {
+pub(super) fn bind_mounts(bed: &Bed) {
     let make = |name: &str| {
         let dir = bed.dir.join(name);
         fs::create_dir(&dir).expect("mkdir");
@@ -232,7 +232,7 @@ fn terminals(bed: &Bed) {
     assert_eq!(saved.c.sh("readlink /proc/1/fd/0").ok().stdout, "/dev/pts/0\n");
 }
 
-fn hooks(bed: &Bed) {
+pub(super) fn hooks(bed: &Bed) {
     let journal = bed.dir.join("journal");
     let hook = |kind: &str| -> Value {
         let script =
@@ -392,7 +392,7 @@ fn locks_of_files(bed: &Bed) {
     free(false);
 }
 
-fn read_only_root(bed: &Bed) {
+pub(super) fn read_only_root(bed: &Bed) {
     let bundle = bed.bundle().set("/root/readonly", json!(true)).mount(
         "tmpfs",
         "tmpfs",

@@ -92,7 +92,7 @@ fn changes_of_a_copy(bed: &Bed) {
     saved.c.sh("cat /changed").exits(1);
 }
 
-fn changes_are_kept(bed: &Bed) {
+pub(super) fn changes_are_kept(bed: &Bed) {
     keeps_changes(bed, &[]);
 }
 

@@ -66,7 +66,7 @@ fn new_one(bed: &Bed) {
     saved.c.assert_gone("a restore in a user namespace");
 }
 
-fn devices_and_masks(bed: &Bed) {
+pub(super) fn devices_and_masks(bed: &Bed) {
     let device = json!({
         "path": "/dev/mine", "type": "c", "major": 1, "minor": 5, "fileMode": 0o640, "uid": 7, "gid": 8,
     });

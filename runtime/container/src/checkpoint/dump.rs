@@ -21,7 +21,7 @@ use super::process::Process;
 use super::refused::{self, Joined, joined, refuse};
 use super::session::Session;
 use super::work::Work;
-use super::{cgroups, changes, entering, external_name, mounts};
+use super::{cgroups, changes, entering, external_name, mounts, peers};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -106,6 +106,7 @@ impl Container {
         // notice.
         let mut is_incomplete = tracking.pre_dump;
         let save = |changes: &mut Option<Changes>| {
+            peers::remove(&images)?;
             changes.take().map_or(Ok(()), |changes| changes.save(&images, &criu))
         };
         let mut hear = |notice: &Notice, _| match notice.script.as_str() {

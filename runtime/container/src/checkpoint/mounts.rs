@@ -17,8 +17,8 @@ use spec::{InRoot, Mount, NamespaceKind, Spec};
 use sys::Context;
 use sys::inside::{Links, open};
 
-use super::c_string;
 use super::process::Process;
+use super::{c_string, mountinfo};
 use crate::Error;
 
 /// The name in the images of the device that covers masked files.
@@ -117,7 +117,8 @@ pub(super) fn of_running(
     process: &Process,
 ) -> Result<Vec<ExternalMount>, Error> {
     let root = process.root()?;
-    let points = mount_points(&process.path("mountinfo"))?;
+    let points = mountinfo::read(&process.path("mountinfo"))?.into_iter().map(|line| line.point);
+    let points: Vec<String> = points.collect();
     let mut places = Vec::with_capacity(spec.mounts.len());
     for (index, mount) in spec.mounts.iter().enumerate() {
         let sort = sort(spec, bundle, rootfs, index);
@@ -198,34 +199,6 @@ fn is_masked_file(root: &OwnedFd, path: &InRoot<'_>) -> Result<bool, Error> {
     Ok(FileType::from_raw_mode(mode) != FileType::Directory)
 }
 
-/// Returns the mount points in a file of mountinfo's format (proc_pid_mountinfo(5)).
-///
-/// # Errors
-/// If the file cannot be read.
-pub(super) fn mount_points(file: &str) -> Result<Vec<String>, Error> {
-    let text = sys::fs::read_text(file).context("read", file)?;
-    Ok(text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect())
-}
-
-/// Decodes mountinfo's three-digit octal escapes of spaces, tabs, newlines and backslashes.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        match (first, after) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', left @ ..]) => {
-                bytes.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
-                rest = left;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,11 +225,5 @@ mod tests {
         ] {
             assert_eq!(is_outside(&places, point), expected, "{point}");
         }
-    }
-
-    #[test]
-    fn escapes_of_mountinfo() {
-        assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
-        assert_eq!(unescape("/a\\04"), "/a\\04");
     }
 }

@@ -12,6 +12,8 @@ use spec::NamespaceKind;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 
+use super::process::Process;
+use super::sharing::Originals;
 use crate::Error;
 use crate::announce::announce;
 use crate::console::Console;
@@ -25,6 +27,8 @@ pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
+    /// The mounts that a start would copy from the host.
+    pub originals: Originals,
     /// A pidfd of the container's init, once criu's first notice has named the process.
     pub begun: Option<OwnedFd>,
     /// The container's init, once it has been added to the record.
@@ -41,7 +45,10 @@ impl Stages<'_> {
                 self.raise_loopback(notice.pid)?;
                 self.run_hooks(notice.pid)
             }
-            "post-restore" => self.add_to_record(notice.pid),
+            "post-restore" => {
+                self.share_mounts(notice.pid)?;
+                self.add_to_record(notice.pid)
+            }
             "orphan-pts-master" => self.hand_over(handed),
             _ => Ok(()),
         }
@@ -60,6 +67,16 @@ impl Stages<'_> {
             sys::net::loopback_up().map(|()| 0)
         };
         sys::errand::ask(None, raise).context("bring up", "lo")?;
+        Ok(())
+    }
+
+    /// Gives the mounts the propagation that a start would give them.
+    fn share_mounts(&self, pid: i32) -> Result<(), Error> {
+        let process = Process::open(open(pid)?)?;
+        let refused = self.originals.apply(process.pidfd(), &process.path("mountinfo"))?;
+        if let Some(refused) = refused {
+            (self.making.options.warn.0)(&refused);
+        }
         Ok(())
     }
 

@@ -1,10 +1,10 @@
-//! Reads the files of init in /proc during a checkpoint. Never reads the files of a later process with the same pid.
+//! Reads the files of init in /proc during a checkpoint or a restore. Never reads the files of a later process with the same pid.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, readlinkat};
 use rustix::process::Pid;
 use sys::Context;
@@ -43,6 +43,11 @@ impl Process {
     /// [`Error::NotRunning`]
     pub fn check(&self) -> Result<(), Error> {
         if has_exited(&self.pidfd) { Err(Error::NotRunning) } else { Ok(()) }
+    }
+
+    /// Returns a pidfd of the process.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
     }
 
     /// Returns a path to a file of the process's directory.

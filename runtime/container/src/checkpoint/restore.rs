@@ -26,6 +26,7 @@ use super::notices::Stages;
 use super::options::RestoreOptions;
 use super::refused::{self, Joined, joined};
 use super::session::Session;
+use super::sharing::Originals;
 use super::stage::{Scene, Stage};
 use super::work::Work;
 use super::{changes, external_name, id_maps};
@@ -282,6 +283,7 @@ impl Restoration<'_> {
             plan: self.plan,
             draft,
             console: Some(console),
+            originals: Originals::open(core::mem::take(&mut stage.copied))?,
             begun: None,
             child: None,
         };

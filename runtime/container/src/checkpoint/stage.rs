@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use plan::step::Propagation;
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -19,16 +20,17 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
 };
-use spec::Spec;
 use spec::mount_options::MountOptions;
+use spec::{Mount, Spec};
 use sys::clone::CloneFlags;
 use sys::inside;
 use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::{Context, Errno};
 
-use super::c_string;
 use super::images::Directory;
 use super::mounts::{self, MASK, Sort, device_name, external, sort};
+use super::sharing::Copied;
+use super::{c_string, mountinfo, wide};
 use crate::Error;
 
 /// The permissions of created mount points; init uses the same.
@@ -49,6 +51,8 @@ pub(super) struct Stage {
     pub root: String,
     /// The names and paths of external mounts.
     pub mounts: Vec<ExternalMount>,
+    /// The mounts that a start would copy from the host.
+    pub copied: Vec<Copied>,
 }
 
 /// The input from which a [`Stage`] is made.
@@ -78,7 +82,8 @@ impl Stage {
         }
         sys::ns::unshare(CloneFlags::NEWNS).context("unshare", "mount namespace")?;
         let (base, root) = (String::new(), String::new());
-        let mut stage = Self { home, here, is_left: false, base, root, mounts: Vec::new() };
+        let mut stage =
+            Self { home, here, is_left: false, base, root, mounts: Vec::new(), copied: Vec::new() };
         stage.make(directory, scene)?;
         Ok(stage)
     }
@@ -179,7 +184,12 @@ impl Stage {
         self.base = base;
         match scene.made.root() {
             Some(tree) => attach(tree, &self.root)?,
-            None => self.bind_root(&self.root, scene.rootfs)?,
+            None => {
+                self.bind_root(&self.root, scene.rootfs)?;
+                let changes = propagation_of(scene, None)?;
+                let (place, source) = (String::from("/"), scene.rootfs.to_string());
+                self.copied.push(Copied { place, source, changes });
+            }
         }
         self.add_mask(scene)?;
         self.make_mounts(scene)?;
@@ -188,7 +198,7 @@ impl Stage {
             let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
             mount_setattr(root.as_fd(), false, &attr).context("mount_setattr", "root")?;
         }
-        Ok(())
+        wide::make_source(&self.root)
     }
 
     fn bind_root(&self, place: &str, rootfs: &str) -> Result<(), Error> {
@@ -262,7 +272,8 @@ impl Stage {
             };
             if let Some(tree) = tree {
                 give(&tree, &options, destination)?;
-                self.add_source(index, tree.as_fd(), place)?;
+                let changes = propagation_of(scene, Some(mount))?;
+                self.add_source(index, tree.as_fd(), Copied { place, source, changes }, scene)?;
             } else if mounts::binds_cgroups(spec)
                 && sort(spec, bundle, rootfs, index) == Sort::Cgroups
             {
@@ -280,13 +291,21 @@ impl Stage {
         &mut self,
         index: usize,
         tree: BorrowedFd<'_>,
-        place: String,
+        copied: Copied,
+        scene: Scene<'_>,
     ) -> Result<(), Error> {
         let source = format!("{}/{index}", self.base);
         attach(tree, &source)?;
-        for point in mounts::mount_points("/proc/self/mountinfo")? {
-            if let Some(below) = plan::below(&point, &source) {
-                self.mounts.push(external(format!("{place}{below}"), point.clone()));
+        let table = mountinfo::read("/proc/self/mountinfo")?;
+        let (ours, others): (Vec<_>, Vec<_>) =
+            table.into_iter().partition(|line| plan::is_at_or_below(&line.point, &self.base));
+        for mount in ours {
+            if let Some(below) = plan::below(&mount.point, &source) {
+                let place = format!("{}/wide-{}", self.base, self.mounts.len());
+                let path = wide::source(&mount, &others, &place, scene.in_user_namespace)?;
+                let copied = copied.below(below);
+                self.mounts.push(external(copied.place.as_str(), path));
+                self.copied.push(copied);
             }
         }
         Ok(())
@@ -297,6 +316,12 @@ impl Drop for Stage {
     fn drop(&mut self) {
         let _ = self.go_back();
     }
+}
+
+/// Returns the changes of propagation that a start makes to a bind mount or, without `mount`, to the root filesystem.
+fn propagation_of(scene: Scene<'_>, mount: Option<&Mount<'_>>) -> Result<Vec<Propagation>, Error> {
+    let linux = scene.spec.linux.as_ref();
+    Ok(linux.map_or(Ok(Vec::new()), |linux| plan::propagation_of(linux, mount))?)
 }
 
 /// Returns whether the nearest mount above a path is a file system that criu restores.
@@ -366,7 +391,7 @@ fn is_directory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
 }
 
 /// Attaches a detached mount at a path that does not exist yet.
-fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
+pub(super) fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
     match is_directory(tree)? {
         true => mkdir(place, MADE).context("mkdir", place)?,
         false => {

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use spec::mount_options::MountOptions;
+use spec::mount_options::{MountOptions, Propagation as RootPropagation};
 use spec::{InRoot, Mount};
 use sys::mount::{MountAttr, attr, propagation};
 
@@ -40,7 +40,11 @@ pub(super) fn compile(
         },
         keep_link: options.source_nofollow || link == BindLink::Copy,
         recursive,
-        propagation: propagation_of_bind(context, options, recursive)?,
+        propagation: keep::all(propagation_of_bind(
+            root_propagation(context.linux)?,
+            options,
+            recursive,
+        )),
         attr: MountAttr {
             set: options.attr.set,
             clear: options.attr.clear,
@@ -119,12 +123,11 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
 /// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
 /// with later copies of itself. It shares none with the host, unless the root is shared as well.
-fn propagation_of_bind(
-    context: &Context<'_, '_>,
+pub(super) fn propagation_of_bind(
+    root: Option<RootPropagation>,
     options: &MountOptions<'_>,
     recursive: bool,
-) -> Result<&'static [Propagation], Error> {
-    let root = root_propagation(context)?;
+) -> Vec<Propagation> {
     let shares = root.is_some_and(|root| root.kind == propagation::SHARED);
     let first = options.propagation.first();
     let mut changes = Vec::with_capacity(1 + options.propagation.len());
@@ -143,5 +146,5 @@ fn propagation_of_bind(
         }
         changes.push(change);
     }
-    Ok(keep::all(changes))
+    changes
 }

@@ -1,12 +1,14 @@
 //! The root filesystem and its propagation.
 
 use alloc::format;
+use alloc::vec::Vec;
 
 use spec::mount_options::{MountOptions, Propagation, SB_RDONLY};
-use spec::{InRoot, Mount};
+use spec::{InRoot, Linux, Mount};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, propagation};
 
+use super::bind::propagation_of_bind;
 use super::filesystem;
 use crate::builder::Builder;
 use crate::context::Context;
@@ -46,14 +48,7 @@ fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result
 /// Returns the data of a step that copies a directory of the host, with all mounts below it. Without a propagation in
 /// the configuration, the copy of the directory itself is private, as with runc: no mount of the host appears in it.
 fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
-    let change = |kind, recursive| step::Propagation { kind, recursive };
-    let changes = match root_propagation(context)? {
-        Some(wanted) if wanted.kind == propagation::PRIVATE => {
-            alloc::vec![change(propagation::PRIVATE, true)]
-        }
-        Some(_) => alloc::vec![change(propagation::SLAVE, true)],
-        None => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
-    };
+    let changes = first_changes(root_propagation(context.linux)?);
     Ok(CloneTree {
         slot: Slot::ROOT,
         source: c_str(source)?,
@@ -105,8 +100,48 @@ fn compile_given(
     Ok(())
 }
 
-pub(super) fn root_propagation(context: &Context<'_, '_>) -> Result<Option<Propagation>, Error> {
-    let Some(word) = context.linux.rootfs_propagation.as_deref() else { return Ok(None) };
+/// Returns the changes of propagation of the copy that becomes the root filesystem.
+fn first_changes(wanted: Option<Propagation>) -> Vec<step::Propagation> {
+    let change = |kind, recursive| step::Propagation { kind, recursive };
+    match wanted {
+        Some(wanted) if wanted.kind == propagation::PRIVATE => {
+            alloc::vec![change(propagation::PRIVATE, true)]
+        }
+        Some(_) => alloc::vec![change(propagation::SLAVE, true)],
+        None => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
+    }
+}
+
+/// Returns the change of propagation that follows the pivot.
+fn last_change(wanted: Option<Propagation>) -> Option<Propagation> {
+    wanted.filter(|wanted| wanted.kind != propagation::PRIVATE)
+}
+
+/// Returns all changes of propagation that a start makes to the copy of a mount of the host, in their order: to the bind
+/// mount `mount`, or to a root filesystem that is a directory. Changes that are not recursive do not concern the mounts
+/// below it.
+///
+/// # Errors
+/// If the configuration's `rootfsPropagation` is unknown.
+pub fn propagation_of(
+    linux: &Linux<'_>,
+    mount: Option<&Mount<'_>>,
+) -> Result<Vec<step::Propagation>, Error> {
+    let wanted = root_propagation(linux)?;
+    let last = last_change(wanted);
+    let last = last.map(|last| step::Propagation { kind: last.kind, recursive: last.recursive });
+    let Some(mount) = mount else {
+        return Ok(first_changes(wanted).into_iter().chain(last).collect());
+    };
+    let options = MountOptions::parse(&mount.options);
+    let recursive = options.bind.is_none_or(|bind| bind.recursive);
+    let mut changes = propagation_of_bind(wanted, &options, recursive);
+    changes.extend(last.filter(|last| last.recursive));
+    Ok(changes)
+}
+
+pub(super) fn root_propagation(linux: &Linux<'_>) -> Result<Option<Propagation>, Error> {
+    let Some(word) = linux.rootfs_propagation.as_deref() else { return Ok(None) };
     match Propagation::parse(word) {
         Some(propagation) => Ok(Some(propagation)),
         None => Err(Error::config(format!("rootfsPropagation={word} is not supported"))),
@@ -119,9 +154,7 @@ pub fn compile_root_propagation(
     builder: &mut Builder,
     context: &Context<'_, '_>,
 ) -> Result<(), Error> {
-    if let Some(wanted) = root_propagation(context)?
-        && wanted.kind != propagation::PRIVATE
-    {
+    if let Some(wanted) = last_change(root_propagation(context.linux)?) {
         builder.init(InitStep::SetMountAttr {
             path: c"",
             recursive: wanted.recursive,
