@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     case!(hook_that_kills_criu).needs(criu::lacking).unlike_runc().alone(),
     case!(interrupted_restore).needs(criu::lacking).unlike_runc().alone(),
     case!(hanging_criu_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
+    case!(hanging_criu_is_ended_in_time).needs(criu::lacking).unlike_runc().alone(),
     case!(criu_that_stays_is_interrupted).needs(criu::lacking).unlike_runc().alone(),
     case!(interrupted_in_a_cgroup_of_others).needs(criu::lacking).unlike_runc().alone(),
     case!(signal_after_the_restore).needs(criu::lacking).unlike_runc().alone(),
@@ -280,6 +281,24 @@ fn hanging_criu_is_interrupted(bed: &Bed) {
         assert!(outcome.stderr.contains("signal 2 interrupted this command"), "{outcome}");
         saved.c.assert_gone("a restore whose criu hangs");
     }
+}
+
+/// Damaged images can make criu wait for ever.
+fn hanging_criu_is_ended_in_time(bed: &Bed) {
+    let (saved, _) = timed_restore(Saved::counting(bed));
+    for flags in [&["--detach", "--timeout", "1500ms"][..], &["--timeout", "1500ms"]] {
+        let running = saved.restore_call(flags).spawn();
+        let criu = wait::until("criu to start", || criu_of(running.pid()).first().copied());
+        kill_process(criu, Signal::STOP).expect("stop criu");
+        let outcome = running.wait();
+        let text = "criu was killed, because it has not finished within 1.5s (--timeout)";
+        assert!(outcome.stderr.contains(text), "{outcome}");
+        saved.c.assert_gone("a restore whose criu hangs");
+    }
+    saved.restore(&["--timeout", "100"]).ok();
+    saved.counts();
+    saved.delete_force().ok();
+    saved.restore(&["--timeout", "soon"]).fails("--timeout soon: must be a time such as 10s");
 }
 
 /// Writes a program that executes criu, and that does not exit after criu has ended. Returns the program's path, and

@@ -29,6 +29,7 @@ const CASES: &[Case] = &[
     case!(hooks).needs(criu::lacking).unlike_runc(),
     case!(locks_of_files).needs(perl).unlike_runc(),
     case!(connections).needs(perl).unlike_runc(),
+    case!(connections_of_a_copy_are_closed).needs(perl).unlike_runc(),
     case!(network_is_locked_for_connections_only).needs(criu::lacking).unlike_runc(),
     case!(sockets_that_lead_outside).needs(perl).unlike_runc(),
     case!(read_only_root).needs(criu::lacking).unlike_runc(),
@@ -302,6 +303,31 @@ fn connections(bed: &Bed) {
     saved.checkpoint(&["--tcp-established"]).ok();
     saved.restore(&["--tcp-established"]).ok();
     saved.counts();
+}
+
+/// Podman #26676: a copy of a container must not use the connections of the original.
+fn connections_of_a_copy_are_closed(bed: &Bed) {
+    let saved = Saved::running(of_perl(
+        bed,
+        "$SIG{PIPE} = 'IGNORE'; socket(my $l, PF_INET, SOCK_STREAM, 0) or die; \
+         bind($l, sockaddr_in(7777, INADDR_LOOPBACK)) or die; listen($l, 1); \
+         socket(my $c, PF_INET, SOCK_STREAM, 0) or die; connect($c, sockaddr_in(7777, INADDR_LOOPBACK)) or die; \
+         accept(my $s, $l) or die; my $i = 0; while (1) { $i++; my $sent = syswrite($c, 'x'); \
+         open(my $n, '>', '/n.new'); print $n (defined($sent) ? $i : 'closed'); close($n); rename('/n.new', '/n'); \
+         sysread($s, my $got, 100) if defined($sent); select(undef, undef, undef, 0.02); }",
+    ));
+    saved.counts();
+    saved.checkpoint(&["--tcp-established"]).ok();
+    saved.restore(&["--tcp-close"]).ok();
+    let file = saved.c.bundle.join("rootfs/n");
+    wait::until_true("a closed connection", || {
+        fs::read_to_string(&file).is_ok_and(|text| text == "closed")
+    });
+    // The listening socket is still there: 7777 is 1E61, and 0A is its state.
+    assert_eq!(
+        saved.c.sh("grep -c '0100007F:1E61 00000000:0000 0A' /proc/net/tcp").ok().stdout,
+        "1\n"
+    );
 }
 
 /// criu locks the network with rules of iptables(8), for which it executes several programs. Only connections need the

@@ -3,9 +3,10 @@
 use container::{CreateOptions, RestoreOptions};
 
 use super::layers::Places;
+use super::stop::limit;
 use super::{checkpoint, create};
 use crate::definition::options::{
-    AUTO_DEDUP, DETACH, LSM_MOUNT_CONTEXT, LSM_PROFILE, NO_SUBREAPER,
+    AUTO_DEDUP, DETACH, LSM_MOUNT_CONTEXT, LSM_PROFILE, NO_SUBREAPER, RESTORE_TIMEOUT, TCP_CLOSE,
 };
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -28,6 +29,8 @@ fn restore(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         no_subreaper: values.flag(&NO_SUBREAPER),
         lsm_profile: values.text(&LSM_PROFILE),
         lsm_mount_context: values.text(&LSM_MOUNT_CONTEXT),
+        tcp_close: values.flag(&TCP_CLOSE),
+        timeout: values.text(&RESTORE_TIMEOUT).map(|text| limit("timeout", text)).transpose()?,
     };
     Ok(container::restore(&invocation.store()?, &options)?)
 }

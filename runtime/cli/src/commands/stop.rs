@@ -19,7 +19,8 @@ const KILL: i32 = 9;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let container = invocation.container()?;
-    let limit = invocation.values.text(&STOP_TIME).map_or(Ok(PATIENCE), limit)?;
+    let limit =
+        invocation.values.text(&STOP_TIME).map_or(Ok(PATIENCE), |text| limit("time", text))?;
     let state = container.state()?;
     let signal = match state.annotations.get(SIGNAL) {
         None => signal::TERM,
@@ -48,13 +49,14 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     )))
 }
 
-/// Parses the value of `--time`. A number without a unit is a number of seconds, as in Docker and Podman.
-fn limit(text: &str) -> Result<Duration, Failure> {
+/// Parses the value of an option such as `--time`. A number without a unit is a number of seconds, as in Docker and
+/// Podman.
+pub fn limit(option: &str, text: &str) -> Result<Duration, Failure> {
     let seconds = number::parse::<u32>(text).ok().map(|count| Duration::from_secs(count.into()));
     let nanoseconds = || duration::parse(text).and_then(|count| u64::try_from(count).ok());
     seconds.or_else(|| nanoseconds().map(Duration::from_nanos)).ok_or_else(|| {
         Failure::new(format_args!(
-            "--time {text}: must be a time such as 10s or 500ms, or a number of seconds"
+            "--{option} {text}: must be a time such as 10s or 500ms, or a number of seconds"
         ))
     })
 }
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn limits() {
-        let of = |text| limit(text).ok();
+        let of = |text| limit("time", text).ok();
         assert_eq!(of("300ms"), Some(Duration::from_millis(300)));
         assert_eq!(of("1m1s"), Some(Duration::from_secs(61)));
         assert_eq!(of("5"), Some(Duration::from_secs(5)));

@@ -386,6 +386,17 @@ pub static LEAVE_RUNNING: Opt =
 /// Saves and restores open TCP connections.
 pub static TCP_ESTABLISHED: Opt =
     Opt::flag("tcp-established", "save and restore open TCP connections");
+/// Restores TCP connections as closed ones.
+pub static TCP_CLOSE: Opt = Opt::flag(
+    "tcp-close",
+    "restore open TCP connections as closed ones; for copies of a container",
+);
+/// The longest time that criu may take.
+pub static RESTORE_TIMEOUT: Opt = Opt::text(
+    "timeout",
+    "TIME",
+    "end criu, and remove the container, if the restore takes longer, such as 30s (default: no limit)",
+);
 /// Omits TCP connections that are being established.
 pub static TCP_SKIP_IN_FLIGHT: Opt =
     Opt::flag("tcp-skip-in-flight", "skip TCP connections that are not established yet");

@@ -60,10 +60,9 @@ impl Container {
             false => Mode::RWXG | Mode::RWXO,
         };
         let mask = umask(hidden);
-        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true);
+        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true, None);
         umask(mask);
         let mut session = session?;
-        let tracking = &options.tracking;
         tracking.check(&mut session, options.criu.pages.lazy, in_user_namespace)?;
         let pages = &options.criu.pages;
         // As with runc, --status-fd has no effect without lazy pages.

@@ -1,6 +1,7 @@
 //! The options of `checkpoint` and `restore`.
 
 use alloc::string::String;
+use core::time::Duration;
 
 use proto::messages::criu::{Options, cgroups};
 
@@ -119,6 +120,10 @@ pub struct RestoreOptions<'a> {
     pub lsm_profile: Option<&'a str>,
     /// The SELinux context of the mounts.
     pub lsm_mount_context: Option<&'a str>,
+    /// Whether TCP connections are restored as closed ones.
+    pub tcp_close: bool,
+    /// The longest time that criu may take.
+    pub timeout: Option<Duration>,
 }
 
 /// Parses the value of `--manage-cgroups-mode`.

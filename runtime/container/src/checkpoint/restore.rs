@@ -235,8 +235,9 @@ impl Restoration<'_> {
         if !making.options.no_new_keyring {
             join_keyring(making.options.id)?;
         }
+        let streams = [stdin(), stdout(), stderr()];
         let mut session =
-            Session::begin(making.options.env, [stdin(), stdout(), stderr()], &others, false)?;
+            Session::begin(making.options.env, streams, &others, false, options.timeout)?;
         self.require(&session)?;
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
@@ -272,6 +273,7 @@ impl Restoration<'_> {
             config_file: config_file(&making.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
+            tcp_close: options.tcp_close,
             cgroups_mode: Some(match options.criu.cgroups_mode {
                 cgroups::STRICT => cgroups::FULL,
                 mode => mode,
@@ -337,6 +339,9 @@ impl Restoration<'_> {
             if value.is_some() {
                 session.require(31600, option)?;
             }
+        }
+        if self.options.tcp_close {
+            session.require(31200, "--tcp-close")?;
         }
         for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
             if let (Some(Joined::External(least)), Some(_)) =

@@ -65,8 +65,8 @@ pub(super) struct Session {
     ended: Ended,
     /// Yields the signals that interrupt the operation, if this process has blocked them.
     interrupts: Option<OwnedFd>,
-    /// The time by which criu must have answered.
-    deadline: Option<Deadline>,
+    /// The time by which criu must have answered, and the reason if it has not.
+    deadline: Option<(Deadline, String)>,
 }
 
 impl Session {
@@ -75,7 +75,7 @@ impl Session {
     /// terminal's signals do not reach criu: an interrupted criu would leave processes modified.
     /// Without `own_group`, the caller must have blocked signals: criu starts with
     /// [`SignalSet::INTERRUPTS`] blocked, and this process kills criu when it receives one of these
-    /// signals.
+    /// signals. criu is killed if it has not finished after `timeout`.
     ///
     /// # Errors
     /// If criu is missing or too old.
@@ -84,7 +84,12 @@ impl Session {
         streams: [BorrowedFd<'_>; 3],
         others: &[BorrowedFd<'_>],
         own_group: bool,
+        timeout: Option<Duration>,
     ) -> Result<Self, Error> {
+        let deadline = timeout.map(|timeout| {
+            let reason = format!("it has not finished within {timeout:?} (--timeout)");
+            (Deadline::after(timeout), reason)
+        });
         let path = find(env)?;
         let interrupts = match own_group {
             true => None,
@@ -117,7 +122,7 @@ impl Session {
             is_over: false,
             ended: Ended::Unknown,
             interrupts,
-            deadline: None,
+            deadline,
         };
         let mut errno = [0; 4];
         if let Ok(4) = rustix::io::read(&trouble, &mut errno) {
@@ -238,9 +243,15 @@ impl Session {
     /// Sends a request that criu can answer without accessing a container, and waits for the answer
     /// no longer than [`PATIENCE`].
     fn ask_soon(&mut self, request: &Request) -> Result<Response, Trouble> {
-        self.deadline = Some(Deadline::after(PATIENCE));
+        let reason = format!(
+            "it has not answered within {} seconds: does ${PROGRAM} name a criu?",
+            PATIENCE.as_secs()
+        );
+        let patience = (Deadline::after(PATIENCE), reason);
+        let limit = self.deadline.take();
+        self.deadline = Some(limit.clone().map_or(patience.clone(), |limit| limit.min(patience)));
         let answer = self.ask(request, &mut |_, _| Ok(()));
-        self.deadline = None;
+        self.deadline = limit;
         answer
     }
 
@@ -365,18 +376,16 @@ impl Session {
             PollFd::new(signals.unwrap_or(socket), of_signals),
         ];
         loop {
-            let left = self.deadline.map(|deadline| deadline.left().unwrap_or_default());
-            match poll(&mut fds, left.as_ref()) {
-                Ok(0) if self.deadline.is_some_and(|deadline| deadline.left().is_none()) => {
+            let deadline = self.deadline.as_ref();
+            let left = deadline.map(|(deadline, _)| deadline.left().unwrap_or_default());
+            match (poll(&mut fds, left.as_ref()), deadline) {
+                (Ok(0), Some((deadline, reason))) if deadline.left().is_none() => {
                     let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
-                    return Err(Error::Text(format!(
-                        "criu was killed, because it has not answered within {} seconds: does ${PROGRAM} name a criu?",
-                        PATIENCE.as_secs()
-                    )));
+                    return Err(Error::Text(format!("criu was killed, because {reason}")));
                 }
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => break,
-                Err(errno) => return Err(sys::Error::new("poll", "criu", errno).into()),
+                (Ok(0) | Err(Errno::INTR), _) => {}
+                (Ok(_), _) => break,
+                (Err(errno), _) => return Err(sys::Error::new("poll", "criu", errno).into()),
             }
         }
         if let Some(signal) = signals.and_then(|fd| read_signal(fd.as_fd()).ok()) {

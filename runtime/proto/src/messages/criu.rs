@@ -169,6 +169,8 @@ message! {
         50 => orphan_pts_master: bool,
         /// A file with options that override those of this message.
         51 => config_file: String,
+        /// Whether TCP connections are restored as closed ones.
+        52 => tcp_close: bool,
         /// The profile of a Linux security module.
         53 => lsm_profile: String,
         /// The SELinux context of the mounts.

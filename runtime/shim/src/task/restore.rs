@@ -152,6 +152,8 @@ impl Saved {
             no_subreaper: true,
             lsm_profile: None,
             lsm_mount_context: None,
+            tcp_close: false,
+            timeout: None,
         };
         container::restore_from(store, &options, bundle, spec)?;
         if named_work.is_none()
