@@ -83,6 +83,17 @@ fn images_of_others(bed: &Bed) {
     chown(&inventory, Some(1000), None).expect("chown");
     saved.restore(&[]).fails("belongs to user 1000");
     chown(&inventory, Some(0), None).expect("chown");
+    // criu reads the other images.
+    for name in ["core-1.img", "pages-1.img", "files.img"] {
+        let image = saved.images.join(name);
+        chown(&image, Some(1000), None).expect("chown");
+        saved.restore(&[]).fails(&format!("{name} belongs to user 1000"));
+        chown(&image, Some(0), None).expect("chown");
+        let before = fs::metadata(&image).expect("stat").permissions();
+        fs::set_permissions(&image, Permissions::from_mode(0o666)).expect("chmod");
+        saved.restore(&[]).fails(&format!("{name} can be written to by others (mode 0666)"));
+        fs::set_permissions(&image, before).expect("chmod");
+    }
     saved.c.assert_gone("refused restores");
     saved.restore(&[]).ok();
     saved.counts();

@@ -163,10 +163,7 @@ impl Directory {
         let object = || self.object(name);
         match sys::fs::read_owned_at(self.fd.as_fd(), name, |owner| owner == euid, longest) {
             Ok(Owned::Read(bytes)) => Ok(bytes),
-            Ok(Owned::Foreign(owner)) => Err(Error::Text(format!(
-                "{} belongs to user {owner}: images must be the caller's own",
-                object()
-            ))),
+            Ok(Owned::Foreign(owner)) => Err(self.foreign(name, owner)),
             Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO) => {
                 Err(Error::Text(format!("{} is no ordinary file", object())))
             }
@@ -214,7 +211,10 @@ impl Directory {
     /// inventory last. Returns the sizes, if the dump has the file [`SIZES`].
     pub fn check_dump(&self) -> Result<Option<Sizes>, Error> {
         match self.read(INVENTORY, 1 << 20) {
-            Ok(bytes) if bytes.starts_with(&MAGIC) => self.check_sizes(),
+            Ok(bytes) if bytes.starts_with(&MAGIC) => {
+                self.check_owners()?;
+                self.check_sizes()
+            }
             Ok(_) => Err(Error::Text(format!(
                 "{}/{INVENTORY} is damaged: it is not an inventory of criu",
                 self.path
@@ -225,6 +225,31 @@ impl Directory {
             ))),
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses images that another user owns or may write to.
+    fn check_owners(&self) -> Result<(), Error> {
+        let euid = rustix::process::geteuid().as_raw();
+        for name in self.names()? {
+            let stat = statat(&self.fd, name.as_str(), AtFlags::empty());
+            let stat = stat.context("stat", self.object(&name))?;
+            if stat.st_uid != euid {
+                return Err(self.foreign(&name, stat.st_uid));
+            }
+            if stat.st_mode & 0o022 != 0 {
+                return Err(Error::Text(format!(
+                    "{} can be written to by others (mode {:04o}): images must be the caller's alone",
+                    self.object(&name),
+                    stat.st_mode & 0o7777
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign(&self, name: &str, owner: u32) -> Error {
+        let path = self.object(name);
+        Error::Text(format!("{path} belongs to user {owner}: images must be the caller's own"))
     }
 
     fn check_sizes(&self) -> Result<Option<Sizes>, Error> {
