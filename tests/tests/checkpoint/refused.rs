@@ -22,6 +22,7 @@ const CASES: &[Case] = &[
     case!(damaged_images).needs(criu::lacking).unlike_runc(),
     case!(configurations).needs(criu::lacking).unlike_runc(),
     case!(what_criu_refuses).needs(criu::lacking).unlike_runc(),
+    case!(reason_from_a_log_of_ones_own).needs(criu::lacking).unlike_runc(),
 ];
 
 fn where_there_is_no_criu(bed: &Bed) {
@@ -218,4 +219,21 @@ fn what_criu_refuses(bed: &Bed) {
     // The directory does not contain a checkpoint.
     saved.c.delete_force().ok();
     saved.restore(&[]).fails("inventory.img is missing");
+}
+
+/// The options that the annotation names may name another log, too.
+fn reason_from_a_log_of_ones_own(bed: &Bed) {
+    let options = bed.dir.join("criu.conf");
+    let elsewhere = bed.dir.join("elsewhere.log");
+    let bundle = bed.bundle().sh("while :; do sleep 1; done");
+    let bundle = bundle.set("/annotations/org.criu.config", json!(options));
+    let saved = Saved::running(bundle);
+    for (log, path) in [
+        ("own.log".to_owned(), saved.images.join("own.log")),
+        (elsewhere.display().to_string(), elsewhere.clone()),
+    ] {
+        fs::write(&options, format!("# of the container\nlog-file {log}\n")).expect("write");
+        let outcome = saved.checkpoint(&[]).fails("criu failed: type DUMP errno 0: Error (");
+        assert!(outcome.stderr.contains(&format!("(log file: {})", path.display())), "{outcome}");
+    }
 }

@@ -135,7 +135,7 @@ impl Container {
         let what = if tracking.pre_dump { kind::PRE_DUMP } else { kind::DUMP };
         let done = session.run(what, request, &mut hear);
         drop(guard);
-        let done = done.map_err(|trouble| work.explain(trouble, &images, LOG));
+        let done = done.map_err(|trouble| work.explain(trouble, &images, LOG, &config_file(&spec)));
         if let Err(error) = work.hand_over(&images, &FILES) {
             (options.warn.0)(&format!("criu's log remains in {}: {error}", images.path));
         }

@@ -98,6 +98,12 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
+    /// Opens the directory of the file `path`, without any check; returns the directory and the file's name.
+    pub fn open_parent(path: &str) -> Result<(Self, &str), Error> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+        Ok((Self::open_any(format!("{parent}/"))?, name))
+    }
+
     /// Opens another directory by a path relative to this one.
     pub fn open_at(&self, path: &str) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

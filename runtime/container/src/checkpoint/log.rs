@@ -11,6 +11,31 @@ const FAILED: &str = "FAILED.";
 /// Parts of error lines that report only a consequence of an earlier error.
 const FOLLOWING: [&str; 2] = [" failed with -1", ": Unable to open fd="];
 
+/// Returns the path of the log if a file of options for criu names another one than `name`, or another directory of logs.
+/// Without a directory, the path is relative to that of the request.
+pub(super) fn named_by(config: &str, name: &str) -> Option<String> {
+    let text = match config {
+        "" => return None,
+        config => sys::fs::read_text(config).ok()?,
+    };
+    log_option(&text, name)
+}
+
+fn log_option(config: &str, name: &str) -> Option<String> {
+    let value = |wanted: &str| {
+        let values = config.lines().filter_map(|line| {
+            let (key, value) = line.trim().split_once([' ', '\t', '='])?;
+            let value = value.split('#').next().unwrap_or_default().trim();
+            (key == wanted).then(|| value.trim_matches('"'))
+        });
+        values.filter(|value| !value.is_empty()).last()
+    };
+    match (value("work-dir"), value("log-file")) {
+        (Some(directory), log) => Some(plan::absolute(directory, log.unwrap_or(name))),
+        (None, log) => log.map(String::from),
+    }
+}
+
 /// Returns the last error line that gives a reason, without the time at its beginning.
 pub(super) fn last_error(log: &str) -> Option<String> {
     let before = log.rfind(FAILED).and_then(|end| log.get(..end)?.rsplit_once('\n'));
@@ -33,6 +58,19 @@ pub(super) fn last_error(log: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_named_by_options() {
+        let of = |text| log_option(text, "dump.log");
+        assert_eq!(of("log-file own.log"), Some("own.log".into()));
+        assert_eq!(
+            of("# log-file no\ntcp-close\n  log-file\t/v/own.log # why\n"),
+            Some("/v/own.log".into())
+        );
+        assert_eq!(of("work-dir=\"/w\"\nlog-file=a\nlog-file b"), Some("/w/b".into()));
+        assert_eq!(of("work-dir /w"), Some("/w/dump.log".into()));
+        assert_eq!(of("log-file\nshell-job"), None);
+    }
 
     #[test]
     fn the_last_that_says_something() {

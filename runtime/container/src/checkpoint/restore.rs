@@ -292,7 +292,9 @@ impl Restoration<'_> {
         trace.point("restore", making.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
-        let done = done.map_err(|trouble| self.work.explain(trouble, &self.images, LOG));
+        let config = config_file(&making.spec);
+        let explain = |trouble| self.work.explain(trouble, &self.images, LOG, &config);
+        let done = done.map_err(explain);
         if let Err(error) = self.work.hand_over(&self.images, &FILES) {
             let path = &self.images.path;
             (making.options.warn.0)(&format!("criu's log remains in {path}: {error}"));

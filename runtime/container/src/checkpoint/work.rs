@@ -54,14 +54,25 @@ impl Work {
         }
     }
 
-    /// Returns the error of a failed operation. If criu reported the error, adds the reason from criu's log.
-    pub fn explain(&self, trouble: Trouble, images: &Directory, name: &str) -> Error {
+    /// Returns the error of a failed operation. If criu reported the error, adds the reason from criu's log. `config` is
+    /// the file of options for criu, which may name another log.
+    pub fn explain(&self, trouble: Trouble, images: &Directory, name: &str, config: &str) -> Error {
         let text = match trouble {
             Trouble::Ours(error) => return error,
             Trouble::Of(text) => text,
         };
-        let path = format!("{}/{name}", self.last(images).path);
-        let read = self.of_criu(images).read(name, log::LONGEST);
+        let (path, read) = match log::named_by(config, name) {
+            None => {
+                let path = format!("{}/{name}", self.last(images).path);
+                (path, self.of_criu(images).read(name, log::LONGEST))
+            }
+            Some(named) => {
+                let path = plan::absolute(&self.of_criu(images).path, &named);
+                let read = Directory::open_parent(&path)
+                    .and_then(|(directory, name)| directory.read(name, log::LONGEST));
+                (path, read)
+            }
+        };
         let line = read.ok().and_then(|bytes| log::last_error(&String::from_utf8_lossy(&bytes)));
         Error::Text(match line {
             Some(line) => format!("{text}: {line} (log file: {path})"),
