@@ -244,6 +244,16 @@ fn killed(bed: &Bed) {
 
 fn where_memory_is_not_tracked(bed: &Bed) {
     let saved = Saved::counting(bed);
+    // A wrong parent is found before criu is asked, and without a directory of images.
+    saved.checkpoint(&["--parent-path", "../before"]).fails("invalid --parent-path: open ");
+    saved.checkpoint(&["--parent-path", "/before"]).fails("--parent-path must be relative");
+    saved
+        .checkpoint_call(&["--parent-path", "../before"])
+        .env("DAYFLY_CRIU", "/nowhere/criu")
+        .run()
+        .fails("invalid --parent-path: open ");
+    fs::create_dir(bed.dir.join("before")).expect("mkdir");
+    fs::set_permissions(bed.dir.join("before"), Permissions::from_mode(0o700)).expect("chmod");
     for flags in [&["--pre-dump"][..], &["--parent-path", "../before"], &["--auto-dedup"]] {
         let outcome = saved.checkpoint(flags).fails("criu is missing the feature mem_dirty_track");
         assert!(outcome.stderr.contains(flags[0]), "{outcome}");

@@ -50,11 +50,13 @@ impl Container {
         let bundle = Bundle::open(&self.record.bundle, options.config)?;
         let spec = bundle.spec(options.warn)?;
         self.refuse(&spec, options)?;
+        let (tracking, in_user_namespace) = (&options.tracking, self.is_in_user_namespace());
+        // A wrong parent is reported before criu is started.
+        tracking.find_parent(options.criu.images)?;
         let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("open", "/dev/null")?;
         // At a restore, root of the container's user namespace reads the images, so all users may read these files. The
         // directory of the images is accessible only to the caller.
-        let in_user_namespace = self.is_in_user_namespace();
         let hidden = match in_user_namespace {
             true => Mode::WGRP | Mode::WOTH,
             false => Mode::RWXG | Mode::RWXO,

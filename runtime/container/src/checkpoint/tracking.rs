@@ -17,6 +17,7 @@ use super::images::Directory;
 use super::refused::refuse;
 use super::session::Session;
 use crate::directory::TryClone;
+use crate::path::absolute;
 use crate::{Container, Error};
 
 /// The name of the token's file, in the container's directory and in the directory of images.
@@ -58,9 +59,6 @@ impl Tracking<'_> {
             Self { auto_dedup: true, .. } => "auto-dedup",
             _ => return Ok(()),
         };
-        if self.parent.is_some_and(|path| path.starts_with('/')) {
-            return Err(Error::text("--parent-path must be relative"));
-        }
         if !session.features()?.mem_track {
             return Err(Error::Text(format!(
                 "--{option}: criu is missing the feature mem_dirty_track: this kernel cannot track \
@@ -78,6 +76,23 @@ impl Tracking<'_> {
         }
     }
 
+    /// Checks that the parent's directory exists and is the caller's own. The directory `images`, to which its path is
+    /// relative, need not exist yet.
+    ///
+    /// # Errors
+    /// If the parent is not valid; the message names the reason.
+    pub(super) fn find_parent(&self, images: &str) -> Result<(), Error> {
+        let Some(path) = self.parent else { return Ok(()) };
+        if path.starts_with('/') {
+            return Err(Error::text("--parent-path must be relative"));
+        }
+        let found = match Directory::open(images) {
+            Ok(images) => images.open_at(path),
+            Err(_) => Directory::open(&plan::clean(&format!("{}/{path}", absolute(images)?))),
+        };
+        found.map(drop).map_err(|error| invalid(&error))
+    }
+
     /// Checks that the parent is the latest tracked dump of the container, and complete.
     ///
     /// # Errors
@@ -88,8 +103,6 @@ impl Tracking<'_> {
         images: &Directory,
     ) -> Result<(), Error> {
         let Some(path) = self.parent else { return Ok(()) };
-        let invalid =
-            |why: &dyn ToString| Error::Text(format!("invalid --parent-path: {}", why.to_string()));
         let parent = images.open_at(path).map_err(|error| invalid(&error))?;
         let earlier = parent.parents().map_err(|error| invalid(&error))?;
         for dump in [&parent].into_iter().chain(&earlier) {
@@ -149,4 +162,8 @@ fn token(directory: &Directory) -> Result<Option<String>, Error> {
         Err(Error::System(error)) if error.errno == Errno::NOENT => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn invalid(why: &dyn ToString) -> Error {
+    Error::Text(format!("invalid --parent-path: {}", why.to_string()))
 }
