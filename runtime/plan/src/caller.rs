@@ -77,6 +77,27 @@ impl Caller {
         if !self.is_rootless() {
             return Ok(());
         }
+        // The pattern names all fields: a new field does not compile before it is decided here whether such a caller can
+        // set it. For those that are left out, the kernel decides.
+        let Linux {
+            uid_mappings,
+            gid_mappings,
+            net_devices,
+            namespaces: _,
+            sysctl: _,
+            resources: _,
+            cgroups_path: _,
+            devices: _,
+            seccomp: _,
+            rootfs_propagation: _,
+            masked_paths: _,
+            readonly_paths: _,
+            mount_label: _,
+            intel_rdt: _,
+            memory_policy: _,
+            personality: _,
+            time_offsets: _,
+        } = linux;
         let namespaces = Namespaces::of(linux);
         if !namespaces.user() {
             return Err(Error::config(
@@ -84,7 +105,7 @@ impl Caller {
             ));
         }
         if namespaces.new.contains(CloneFlags::NEWUSER) {
-            for (list, what) in [(&linux.uid_mappings, "UID"), (&linux.gid_mappings, "GID")] {
+            for (list, what) in [(uid_mappings, "UID"), (gid_mappings, "GID")] {
                 if list.is_empty() {
                     let text = format!("rootless containers requires at least one {what} mapping");
                     return Err(Error::config(text));
@@ -92,7 +113,7 @@ impl Caller {
             }
             check_mounts(spec, linux)?;
         }
-        if !linux.net_devices.is_empty() {
+        if !net_devices.is_empty() {
             let text = "network devices are not supported for rootless containers";
             return Err(Error::config(text));
         }

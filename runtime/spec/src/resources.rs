@@ -44,14 +44,25 @@ impl Resources {
         fn some<T: Default + PartialEq>(limits: Option<&T>) -> bool {
             limits.is_some_and(|limits| *limits != T::default())
         }
-        some(self.memory.as_ref())
-            || some(self.cpu.as_ref())
-            || some(self.pids.as_ref())
-            || some(self.block_io.as_ref())
-            || some(self.network.as_ref())
-            || !self.hugepage_limits.is_empty()
-            || !self.rdma.is_empty()
-            || !self.unified.is_empty()
+        let Self {
+            devices: _,
+            memory,
+            cpu,
+            pids,
+            block_io,
+            hugepage_limits,
+            network,
+            rdma,
+            unified,
+        } = self;
+        some(memory.as_ref())
+            || some(cpu.as_ref())
+            || some(pids.as_ref())
+            || some(block_io.as_ref())
+            || some(network.as_ref())
+            || !hugepage_limits.is_empty()
+            || !rdma.is_empty()
+            || !unified.is_empty()
     }
 }
 

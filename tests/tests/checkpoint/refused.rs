@@ -181,6 +181,22 @@ fn configurations(bed: &Bed) {
             bed.bundle().without_namespace("mount"),
             "a container without a mount namespace of its own is not supported yet",
         ),
+        (
+            bed.bundle().set(
+                "/process/ioPriority",
+                json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 }),
+            ),
+            "checkpoint of process.ioPriority is not supported yet",
+        ),
+        (
+            bed.bundle()
+                .set("/linux/memoryPolicy", json!({ "mode": "MPOL_PREFERRED", "nodes": "0" })),
+            "checkpoint of linux.memoryPolicy is not supported yet",
+        ),
+        (
+            bed.bundle().set("/linux/personality", json!({ "domain": "LINUX32" })),
+            "checkpoint of linux.personality is not supported yet",
+        ),
     ] {
         let saved = Saved::of(bundle.make(), bed.dir.join("images"));
         let outcome = saved.c.run_with(&["--detach"]);

@@ -49,8 +49,21 @@ pub(crate) fn of_resources(
     unified: bool,
     idles: bool,
 ) -> Result<Vec<Property>, Error> {
-    let mut list = devices(&resources.devices, unified)?;
-    if let Some(memory) = &resources.memory {
+    // The pattern names all fields: a new limit does not compile before it is decided here whether it is a property.
+    let Resources {
+        devices: rules,
+        memory,
+        cpu,
+        pids,
+        block_io,
+        unified: _,
+        // systemd has no properties for these.
+        hugepage_limits: _,
+        network: _,
+        rdma: _,
+    } = resources;
+    let mut list = devices(rules, unified)?;
+    if let Some(memory) = memory {
         let limit = memory.limit.unwrap_or(0);
         if limit != 0 {
             let name = if unified { "MemoryMax" } else { "MemoryLimit" };
@@ -67,13 +80,13 @@ pub(crate) fn of_resources(
             }
         }
     }
-    if let Some(cpu) = &resources.cpu {
+    if let Some(cpu) = cpu {
         add_cpu(&mut list, cpu, unified, idles)?;
     }
-    if let Some(tasks) = resources.pids.as_ref().and_then(|pids| pids.limit) {
+    if let Some(tasks) = pids.as_ref().and_then(|pids| pids.limit) {
         list.push(Property::number("TasksMax", or_infinity(task_limit(tasks))));
     }
-    let weight = resources.block_io.as_ref().and_then(|io| io.weight).filter(|weight| *weight != 0);
+    let weight = block_io.as_ref().and_then(|io| io.weight).filter(|weight| *weight != 0);
     if let (Some(weight), false) = (weight, unified) {
         list.push(Property::number("BlockIOWeight", weight.into()));
     }

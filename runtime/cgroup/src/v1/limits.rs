@@ -17,29 +17,41 @@ use crate::{Controller, Error, directory::Directory};
 /// # Errors
 /// [`Error::UnifiedOnV1`], [`Error::NoController`], [`Error::Invalid`], and failing writes.
 pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
-    if !resources.unified.is_empty() {
+    // The patterns in this file name all fields: a new limit does not compile before it is written here.
+    let Resources {
+        devices: _,
+        memory: memory_limits,
+        cpu: cpu_limits,
+        pids,
+        block_io,
+        hugepage_limits,
+        network: network_limits,
+        rdma,
+        unified,
+    } = resources;
+    if !unified.is_empty() {
         return Err(Error::UnifiedOnV1);
     }
-    if let Some(limits) = &resources.cpu {
+    if let Some(limits) = cpu_limits {
         cpuset(all, limits)?;
     }
-    if let Some(limits) = resources.memory.as_ref().filter(|memory| asks(memory)) {
+    if let Some(limits) = memory_limits.as_ref().filter(|memory| asks(memory)) {
         memory(require(all, Controller::Memory, "memory.limit_in_bytes")?, limits)?;
     }
-    if let Some(limits) = resources.cpu.as_ref().and_then(time) {
+    if let Some(limits) = cpu_limits.as_ref().and_then(time) {
         cpu(require(all, Controller::Cpu, "cpu.shares")?, &limits)?;
     }
-    match resources.pids.as_ref().and_then(|pids| pids.limit) {
+    match pids.as_ref().and_then(|pids| pids.limit) {
         None => {}
         Some(..0) => require(all, Controller::Pids, "pids.max")?.write("pids.max", "max")?,
         Some(tasks) => {
             require(all, Controller::Pids, "pids.max")?.write("pids.max", task_limit(tasks))?;
         }
     }
-    if let Some(limits) = &resources.block_io {
+    if let Some(limits) = block_io {
         blkio(all, limits)?;
     }
-    for limit in &resources.hugepage_limits {
+    for limit in hugepage_limits {
         check_page_size(&limit.page_size)?;
         let name = format!("hugetlb.{}.limit_in_bytes", limit.page_size);
         let directory = require(all, Controller::Hugetlb, &name)?;
@@ -48,13 +60,13 @@ pub(crate) fn set(all: &[Legacy], resources: &Resources) -> Result<(), Error> {
         let name = format!("hugetlb.{}.rsvd.limit_in_bytes", limit.page_size);
         ignore(Errno::NOENT, directory.write(&name, limit.limit))?;
     }
-    if let Some(limits) = &resources.network {
+    if let Some(limits) = network_limits {
         network(all, limits)?;
     }
-    if !resources.rdma.is_empty() {
+    if !rdma.is_empty() {
         let directory = require(all, Controller::Rdma, "rdma.max")?;
         let file = directory.file("rdma.max", OFlags::WRONLY)?;
-        for (device, limits) in &resources.rdma {
+        for (device, limits) in rdma {
             write_rdma(&file, device, limits)?;
         }
     }
@@ -76,12 +88,21 @@ fn given<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
 
 /// Returns whether any setting requires the memory controller.
 fn asks(memory: &Memory) -> bool {
-    [memory.limit, memory.reservation, memory.swap, memory.kernel, memory.kernel_tcp]
-        .into_iter()
-        .any(|bytes| given(bytes).is_some())
-        || memory.swappiness.is_some()
-        || memory.disable_oom_killer == Some(true)
-        || memory.use_hierarchy == Some(true)
+    let Memory {
+        limit,
+        reservation,
+        swap,
+        kernel,
+        kernel_tcp,
+        swappiness,
+        disable_oom_killer,
+        use_hierarchy,
+        check_before_update: _,
+    } = memory;
+    [limit, reservation, swap, kernel, kernel_tcp].into_iter().any(|bytes| given(*bytes).is_some())
+        || swappiness.is_some()
+        || *disable_oom_killer == Some(true)
+        || *use_hierarchy == Some(true)
 }
 
 const LIMIT: &str = "memory.limit_in_bytes";

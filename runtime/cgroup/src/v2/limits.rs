@@ -17,24 +17,37 @@ use crate::directory::{Directory, File};
 /// # Errors
 /// [`Error::NoController`], [`Error::Invalid`], and failing writes.
 pub(crate) fn set(directory: &Directory, resources: &Resources) -> Result<(), Error> {
-    if let Some(limit) = resources.pids.as_ref().and_then(|pids| pids.limit) {
+    // The pattern names all fields: a new limit does not compile before it is written here, or in `ignored`.
+    let Resources {
+        devices: _,
+        memory: memory_limits,
+        cpu: cpu_limits,
+        pids: task_limits,
+        block_io,
+        hugepage_limits,
+        // Named by `ignored`.
+        network: _,
+        rdma: rdma_limits,
+        unified: files,
+    } = resources;
+    if let Some(limit) = task_limits.as_ref().and_then(|pids| pids.limit) {
         pids(directory, limit)?;
     }
-    if let Some(limits) = &resources.memory {
+    if let Some(limits) = memory_limits {
         memory(directory, limits)?;
     }
-    if let Some(limits) = &resources.block_io {
+    if let Some(limits) = block_io {
         io(directory, limits)?;
     }
-    if let Some(limits) = &resources.cpu {
+    if let Some(limits) = cpu_limits {
         cpu(directory, limits)?;
         cpuset(directory, limits)?;
     }
-    hugetlb(directory, &resources.hugepage_limits)?;
-    if !resources.rdma.is_empty() {
-        rdma(directory, resources.rdma.iter())?;
+    hugetlb(directory, hugepage_limits)?;
+    if !rdma_limits.is_empty() {
+        rdma(directory, rdma_limits.iter())?;
     }
-    for (name, value) in &resources.unified {
+    for (name, value) in files {
         unified(directory, name, value)?;
     }
     Ok(())

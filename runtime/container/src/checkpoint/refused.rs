@@ -5,7 +5,7 @@ use alloc::format;
 
 use plan::Caller;
 use spec::mount_options::MountOptions;
-use spec::{IdMapping, Linux, NamespaceKind, Spec};
+use spec::{IdMapping, Linux, NamespaceKind, Process, Spec};
 
 use crate::Error;
 use crate::request::foreign_network;
@@ -20,17 +20,59 @@ const OVERFLOW_ID: u32 = 65534;
 /// # Errors
 /// If the configuration has an unsupported property, which the error names.
 pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> Result<(), Error> {
+    // The patterns name all fields: a new field does not compile before it is decided here whether a restored container
+    // can have it. criu restores what the other fields of the process set; a restore runs the plan's steps for the root
+    // filesystem, the cgroup and the hooks.
+    let Spec {
+        process,
+        linux,
+        mounts,
+        oci_version: _,
+        root: _,
+        hostname: _,
+        domainname: _,
+        hooks: _,
+        annotations: _,
+        vm: _,
+        solaris: _,
+        windows: _,
+        zos: _,
+        freebsd: _,
+    } = spec;
     let caller = Caller::probe(None);
     if caller.is_confined() {
         return refuse(command, "a caller without the host's root rights");
     }
-    let Some(linux) = &spec.linux else {
+    let Some(linux) = linux else {
         return refuse(command, "a container without namespaces of its own");
     };
+    let Linux {
+        namespaces,
+        intel_rdt,
+        net_devices,
+        memory_policy,
+        personality,
+        // For `check_user_namespace`.
+        uid_mappings: _,
+        gid_mappings: _,
+        sysctl: _,
+        resources: _,
+        cgroups_path: _,
+        devices: _,
+        seccomp: _,
+        rootfs_propagation: _,
+        masked_paths: _,
+        readonly_paths: _,
+        mount_label: _,
+        time_offsets: _,
+    } = &**linux;
+    if let Some(process) = process {
+        check_process(process, command)?;
+    }
     if linux.namespace(NamespaceKind::Mount).is_none() {
         return refuse(command, "a container without a mount namespace of its own");
     }
-    for namespace in &linux.namespaces {
+    for namespace in namespaces {
         let kind = namespace.kind;
         if namespace.path.is_some() && joined(kind).is_none() {
             return refuse(command, &format!("a {kind} namespace that is joined by its path"));
@@ -43,14 +85,20 @@ pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> 
         let what = "a /sys of the host's, for a network namespace of another user namespace";
         return refuse(command, what);
     }
-    if linux.intel_rdt.is_some() {
-        return refuse(command, "linux.intelRdt");
+    for (is_given, what) in [
+        (intel_rdt.is_some(), "linux.intelRdt"),
+        (memory_policy.is_some(), "linux.memoryPolicy"),
+        (personality.is_some(), "linux.personality"),
+    ] {
+        if is_given {
+            return refuse(command, what);
+        }
     }
     let network = linux.namespace(NamespaceKind::Network);
-    if !linux.net_devices.is_empty() && network.is_none_or(|network| network.path.is_none()) {
+    if !net_devices.is_empty() && network.is_none_or(|network| network.path.is_none()) {
         return refuse(command, "linux.netDevices in a network namespace of the container's own");
     }
-    for mount in &spec.mounts {
+    for mount in mounts {
         let is_mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
         let options = MountOptions::parse(&mount.options);
         if is_mapped || options.id_map.is_some() {
@@ -62,6 +110,37 @@ pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> 
         }
     }
     Ok(())
+}
+
+/// Refuses properties of a process that criu does not save.
+fn check_process(process: &Process<'_>, command: &str) -> Result<(), Error> {
+    let Process {
+        io_priority,
+        scheduler,
+        terminal: _,
+        console_size: _,
+        user: _,
+        args: _,
+        env: _,
+        cwd: _,
+        capabilities: _,
+        rlimits: _,
+        no_new_privileges: _,
+        apparmor_profile: _,
+        oom_score_adj: _,
+        selinux_label: _,
+        // For programs of `exec`, to which it applies after a restore, too.
+        exec_cpu_affinity: _,
+    } = process;
+    if io_priority.is_some() {
+        return refuse(command, "process.ioPriority");
+    }
+    match scheduler {
+        Some(scheduler) if scheduler.policy == "SCHED_DEADLINE" => {
+            refuse(command, "process.scheduler with SCHED_DEADLINE")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses properties that criu cannot save or restore in a user namespace. criu saves only

@@ -183,8 +183,54 @@ pub(super) fn greet(container: &Container, deadline: Deadline) -> Greeting {
     }
 }
 
-/// Returns the reason why a forked program cannot have what the configuration asks for, if any.
+/// Returns the reason why a forked program cannot have what the configuration asks for, if any. The patterns name all
+/// fields: a new field does not compile before it is decided here whether a forked program can have it. Of the fields
+/// that are left out, init's steps set those of the container, and the child of the template gets those of the process
+/// from its request and from init.
 fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
+    let Spec {
+        process,
+        hooks,
+        linux: _,
+        oci_version: _,
+        root: _,
+        hostname: _,
+        domainname: _,
+        mounts: _,
+        annotations: _,
+        vm: _,
+        solaris: _,
+        windows: _,
+        zos: _,
+        freebsd: _,
+    } = spec;
+    let Hooks {
+        create_container,
+        start_container,
+        prestart: _,
+        create_runtime: _,
+        poststart: _,
+        poststop: _,
+    } = hooks;
+    let Linux {
+        uid_mappings: _,
+        gid_mappings: _,
+        namespaces: _,
+        intel_rdt,
+        memory_policy,
+        personality,
+        sysctl: _,
+        resources: _,
+        cgroups_path: _,
+        devices: _,
+        net_devices: _,
+        seccomp: _,
+        rootfs_propagation: _,
+        masked_paths: _,
+        readonly_paths: _,
+        mount_label: _,
+        time_offsets: _,
+    } = linux;
     for (kind, name) in [
         (NamespaceKind::User, "user"),
         (NamespaceKind::Pid, "PID"),
@@ -199,21 +245,40 @@ fn suits(spec: &Spec<'_>, linux: &Linux<'_>) -> Result<(), Refusal> {
     }
     // A hook in the container's PID namespace is dumpable after its exec, so the template could trace it; before
     // pivot_root(2), its root is the host's.
-    if !spec.hooks.create_container.is_empty() || !spec.hooks.start_container.is_empty() {
+    if !create_container.is_empty() || !start_container.is_empty() {
         return Err("cannot fork a program with hooks inside the container".into());
     }
-    let Some(process) = &spec.process else { return Ok(()) };
+    let Some(process) = process else { return Ok(()) };
+    let Process {
+        terminal,
+        scheduler,
+        io_priority,
+        apparmor_profile,
+        selinux_label,
+        // For `has_admin`.
+        capabilities: _,
+        user: _,
+        console_size: _,
+        args: _,
+        env: _,
+        cwd: _,
+        rlimits: _,
+        no_new_privileges: _,
+        oom_score_adj: _,
+        // For programs of `exec`, which a template does not fork.
+        exec_cpu_affinity: _,
+    } = process;
     let unsuitable = [
-        (process.terminal, "a terminal"),
-        (process.scheduler.is_some(), "a scheduler"),
-        (process.io_priority.is_some(), "an I/O priority"),
-        (process.apparmor_profile.as_ref().is_some_and(|name| !name.is_empty()), "AppArmor"),
-        (process.selinux_label.as_ref().is_some_and(|label| !label.is_empty()), "SELinux"),
+        (*terminal, "a terminal"),
+        (scheduler.is_some(), "a scheduler"),
+        (io_priority.is_some(), "an I/O priority"),
+        (apparmor_profile.as_ref().is_some_and(|name| !name.is_empty()), "AppArmor"),
+        (selinux_label.as_ref().is_some_and(|label| !label.is_empty()), "SELinux"),
         (linux.namespace(NamespaceKind::Time).is_some(), "a time namespace"),
-        (linux.intel_rdt.is_some(), "linux.intelRdt"),
+        (intel_rdt.is_some(), "linux.intelRdt"),
         (has_admin(process), "CAP_SYS_ADMIN"),
-        (linux.memory_policy.is_some(), "a memory policy"),
-        (linux.personality.is_some(), "a personality"),
+        (memory_policy.is_some(), "a memory policy"),
+        (personality.is_some(), "a personality"),
     ];
     match unsuitable.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(format!("cannot fork a program with {what}")),
