@@ -275,8 +275,9 @@ fn read_process(path: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::Text(format!("{path}: not UTF-8")))
 }
 
-/// Completes a process file: attributes that the file omits get the values of the container's own process. So omitting
-/// an attribute never gives the new process more privileges.
+/// Completes a process file as runc does: the attributes below get the values of the container's own process if the file
+/// omits them. All others are those of the file: without `user`, the process is root of the container, and without
+/// `noNewPrivileges` it may gain privileges, even if the container's own process may not.
 fn complete<'a>(mut process: Process<'a>, own: Process<'a>) -> Process<'a> {
     process.capabilities = process.capabilities.or(own.capabilities);
     process.oom_score_adj = process.oom_score_adj.or(own.oom_score_adj);

@@ -30,8 +30,9 @@ pub unsafe fn begin(
     match job.memory {
         Memory::Shared => {
             let stack = Stack::map()?;
-            // SAFETY: all data that init or the intermediate reaches through `job` is never freed or changed, and
-            // neither process allocates: this crate has no heap.
+            // SAFETY: all data that init or the intermediate reaches through `job` is never freed, and changes only
+            // through atomics (`made`, the slots, the recorder, the spare entry of an environment). Neither process
+            // allocates: this crate has no heap.
             unsafe { clone3_shared(flags, cgroup, &stack, born, argument) }
         }
         // SAFETY: the process has one thread, by the caller's promise.

@@ -42,7 +42,7 @@ pub struct Maker {
 pub unsafe fn begin(maker: &'static Maker) -> Result<Child, Errno> {
     let stack = Stack::map()?;
     let flags = CloneFlags::SILENT;
-    // SAFETY: `maker` is never freed or changed, and nothing here uses a heap.
+    // SAFETY: `maker` is never freed, only its recorder changes, through atomics, and nothing here uses a heap.
     unsafe { clone3_shared(flags, None, &stack, make, (&raw const *maker).cast()) }
 }
 

@@ -167,7 +167,8 @@ impl Args {
     }
 }
 
-// SAFETY: the strings are never written after exec.
+// SAFETY: the arrays and strings are the kernel's, and stay for the life of the process. Only `set_title` writes to the
+// strings, those of the arguments, and its caller promises that the process reads them no more.
 unsafe impl Send for Args {}
 // SAFETY: as above.
 unsafe impl Sync for Args {}
