@@ -28,6 +28,8 @@ pub mod starts;
 mod task;
 #[path = "shim/templates.rs"]
 pub mod templates;
+#[path = "shim/terminal.rs"]
+pub mod terminal;
 #[path = "shim/upgrade.rs"]
 pub mod upgrade;
 

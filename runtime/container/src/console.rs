@@ -18,6 +18,8 @@ pub(crate) enum Console<'a> {
     /// Init sends the master to the caller's socket with this path. The descriptor is the connection to that socket, if
     /// an earlier attempt has connected to it.
     Socket(&'a str, Option<OwnedFd>),
+    /// Init sends the master to a connected socket of the caller.
+    Given(OwnedFd),
     /// Init sends the master to this process, over a socket pair. The descriptors are init's end and, until
     /// `take_receiver` takes it, this process's end.
     Own(OwnedFd, Option<OwnedFd>),
@@ -47,9 +49,12 @@ impl<'a> Console<'a> {
         trace: &Trace,
     ) -> Result<Self, Error> {
         trace.point("prepare", "console")?;
-        if let (true, Some(given)) = (terminal, receiver.given) {
+        if let Some(given) = receiver.given {
+            if !terminal {
+                return Err(Error::UnwantedConsoleSocket);
+            }
             let theirs = rustix::io::fcntl_dupfd_cloexec(given, 3).context("dup", "console")?;
-            return Ok(Self::Own(theirs, None));
+            return Ok(Self::Given(theirs));
         }
         match (terminal, detach, receiver.socket) {
             (true, true, Some(socket)) => Ok(Self::Socket(socket, connected)),
@@ -71,7 +76,8 @@ impl<'a> Console<'a> {
         match self {
             Self::None => None,
             Self::Socket(path, _) => Some(plan::Console::Socket(path)),
-            Self::Own(..) => Some(plan::Console::Given),
+            Self::Given(_) => Some(plan::Console::Given),
+            Self::Own(..) => Some(plan::Console::Foreground),
         }
     }
 
@@ -83,10 +89,10 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// Returns init's end of the socket pair of [`Console::Own`], or the existing connection to the caller's socket.
+    /// Returns init's end of the socket pair of [`Console::Own`], or the connection to the caller's socket.
     pub fn into_sender(self) -> Option<OwnedFd> {
         match self {
-            Self::Own(theirs, _) => Some(theirs),
+            Self::Given(theirs) | Self::Own(theirs, _) => Some(theirs),
             Self::Socket(_, connected) => connected,
             Self::None => None,
         }

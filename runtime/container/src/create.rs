@@ -215,7 +215,7 @@ pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
     let mut spec = bundle.spec(options.warn)?;
     placement::pin(&mut spec, options)?;
     let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let console = terminal.then_some(plan::Console::Given);
+    let console = terminal.then_some(plan::Console::Foreground);
     let mut request = request(options, &bundle, &spec, true, console, None)?;
     // A start by root would use a blank mount namespace.
     request.blank = !request.caller.is_confined();

@@ -27,8 +27,13 @@ use crate::{Container, Error, Warn, foreground, pid_file};
 pub enum ProcessDocument<'a> {
     /// The file at this path contains the JSON.
     File(&'a str),
-    /// This text is the JSON.
-    Text(&'a str),
+    /// The JSON itself.
+    Text {
+        /// The text.
+        json: &'a str,
+        /// Whether the process has a terminal, whatever the text says.
+        terminal: bool,
+    },
 }
 
 /// The options of `exec`. An omitted option has the value of the container's own process (config.json), except `tty`:
@@ -134,17 +139,18 @@ impl Container {
         let read;
         let process = match options.process {
             Some(document) => {
-                let (name, text) = match document {
+                let (name, text, terminal) = match document {
                     ProcessDocument::File(path) => {
                         self.trace.point("read", path)?;
                         read = read_process(path)?;
-                        (path, read.as_str())
+                        (path, read.as_str(), None)
                     }
-                    ProcessDocument::Text(text) => ("process", text),
+                    ProcessDocument::Text { json, terminal } => ("process", json, Some(terminal)),
                 };
-                let (process, misspelt) = Process::parse_and_tell(text.as_bytes())
+                let (mut process, misspelt) = Process::parse_and_tell(text.as_bytes())
                     .map_err(|error| Error::Parse { path: name.to_string(), error })?;
                 options.warn.misspelt(name, &misspelt);
+                process.terminal = terminal.unwrap_or(process.terminal);
                 complete(process, own)
             }
             None => amend(own, options)?,

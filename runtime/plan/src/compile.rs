@@ -385,7 +385,7 @@ fn compile_terminal(
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
             bind: !context.is_mounted("/dev/console"),
-            carried: matches!(request.console, Some(Console::Given)),
+            carried: matches!(request.console, Some(Console::Foreground)),
         });
     }
 }

@@ -41,7 +41,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
             size: process.console_size.as_ref().map(|size| (size.height, size.width)),
             uid: process.user.uid,
             bind: false,
-            carried: matches!(request.console, Some(Console::Given)),
+            carried: matches!(request.console, Some(Console::Foreground)),
         });
     }
     process::compile_oom_score(&mut builder, process, &request.caller);

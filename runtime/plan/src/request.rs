@@ -20,6 +20,9 @@ pub enum Console<'a> {
     Socket(&'a str),
     /// A connected socket that the caller puts into [`Slot::CONSOLE`](crate::step::Slot::CONSOLE).
     Given,
+    /// As [`Console::Given`], but the receiver is a command in the foreground, which copies the output to its own
+    /// terminal, to a pipe or to a file.
+    Foreground,
 }
 
 /// A root filesystem other than a directory of the bundle.

@@ -8,9 +8,11 @@ use proto::messages::time::Empty;
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use rustix::fd::AsFd;
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, WaitId, WaitIdOptions, WaitOptions, pidfd_open, wait, waitid,
 };
+use sys::Context;
 
 use crate::bootstrap::bundle::{self, BundleState};
 use crate::caller::failed_as;
@@ -289,10 +291,14 @@ impl Shim {
         let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
         process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         if let Some(socket) = process.console.take() {
-            let master = sys::fdpass::receive_now(socket.as_fd(), &mut [0; 64]);
-            if let Ok((_, Some(master))) = master
-                && let Err(error) = process.streams.take_terminal(&self.poller, master)
-            {
+            let received = sys::fdpass::receive_now(socket.as_fd(), &mut [0; 64]);
+            let master = received.and_then(|(_, master)| master.ok_or(Errno::PROTO));
+            let master = master.context("receive", "terminal").map_err(crate::io::Error::from);
+            let taken =
+                master.and_then(|master| process.streams.take_terminal(&self.poller, master));
+            if let Err(error) = taken {
+                // Without a terminal, nothing would end the output, for which clients wait.
+                process.streams.abandon(&self.poller);
                 self.daemon.log.warning(format_args!("terminal of {pid}: {error}"));
             }
         }

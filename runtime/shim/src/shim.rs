@@ -276,13 +276,14 @@ impl Shim {
         let null = self.null.as_fd();
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
         let streams = streams.map(|end| end.as_ref().map_or(null, AsFd::as_fd));
+        let has_console = console.is_some();
         let console = console.as_ref().map_or(null, AsFd::as_fd);
         let log = self.daemon.log.fd().unwrap_or(null);
         let others = [theirs.as_fd(), console, log, self.daemon.listener.as_fd()];
         let (command, daemon) = (job.command, &self.daemon);
         let in_worker = |others| {
             self.descriptors.restore();
-            worker::run(command, id, daemon, others, work)
+            worker::run(command, id, daemon, others, has_console, work)
         };
         #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
         // SAFETY: the shim has one thread. A worker uses the descriptors in `others`, which `Work` lends to `work`, and

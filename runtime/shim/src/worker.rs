@@ -138,7 +138,7 @@ pub(crate) struct Report {
 pub(crate) struct Work {
     trace: &'static Trace,
     log: Log,
-    console: OwnedFd,
+    console: Option<OwnedFd>,
     answer: OwnedFd,
 }
 
@@ -158,9 +158,10 @@ impl Work {
         &self.log
     }
 
-    /// Returns the socket over which a new process sends its terminal's master.
+    /// Returns the socket over which a new process sends its terminal's master; `None` if containerd has requested no
+    /// terminal.
     pub fn console(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.console.as_fd())
+        self.console.as_ref().map(AsFd::as_fd)
     }
 
     /// Returns the socket over which a creation reports that it has claimed the container's id.
@@ -186,11 +187,13 @@ pub(crate) fn run(
     daemon: &Daemon,
     // The listening socket stays open while any process works for the shim (see bootstrap/ask.rs).
     [answer, console, log, _listener]: [OwnedFd; 4],
+    has_console: bool,
     work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
     // The trace is leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::of_copy(command, daemon.args)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
+    let console = has_console.then_some(console);
     let work_with = Work { trace, log, console, answer };
     let result = work(&work_with);
     if let Err(error) = trace.write(id) {

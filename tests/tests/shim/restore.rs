@@ -209,7 +209,7 @@ fn terminal(bed: &Bed) {
             let mut bytes = [0; 256];
             let length = out.read(&mut bytes).expect("read");
             text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-            text.contains(&format!("got {word}\n"))
+            text.contains(&format!("got {word}\r\n"))
         });
     };
     let (before, after) = (Pipes::new(&container, "before"), Pipes::new(&container, "after"));

@@ -114,7 +114,7 @@ impl Stages<'_> {
                 (sys::fdpass::dial(path).context("connect console socket", path)?, path)
             }
             Some(Console::Socket(path, Some(socket))) => (socket, path),
-            Some(Console::Own(socket, _)) => (socket, "console"),
+            Some(Console::Given(socket) | Console::Own(socket, _)) => (socket, "console"),
             // The command line names no receiver of the terminal.
             Some(Console::None) | None => return Ok(()),
         };

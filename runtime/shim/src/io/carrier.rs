@@ -4,11 +4,12 @@
 //! poller contained both, epoll(7) could report a hang-up of the opposite end again and again, although the carrier
 //! could do nothing about the hang-up: epoll(7) reports hang-ups even if they are not requested.
 
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, ioctl_fionread, read, write};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionread, read, write};
 use rustix::pipe::{SpliceFlags, splice};
 
 use crate::poller::{Interest, Poller, Source};
@@ -27,7 +28,7 @@ const LAST: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Sink {
     /// A pipe, a FIFO or a terminal, opened non-blocking: accepts data only while it has space.
-    Flow(OwnedFd),
+    Flow(Rc<OwnedFd>),
     /// A file, which accepts data at any time. If writing fails (ENOSPC, EIO), the data is lost, so that the program
     /// can continue.
     File(OwnedFd),
@@ -79,13 +80,16 @@ enum Step {
 /// One direction of one stream.
 #[derive(Debug)]
 pub(super) struct Carrier {
-    from: OwnedFd,
+    from: Rc<OwnedFd>,
     to: Sink,
     manner: Manner,
     splices: bool,
     /// Data that was read but not written yet, at most [`CHUNK`] bytes.
     rest: Vec<u8>,
     waits: Option<End>,
+    /// A copy of a terminal's descriptor, which is in the poller while this carrier waits for the terminal's space. The
+    /// descriptor itself may already be in the poller, for the terminal's output, and epoll(7) accepts it only once.
+    copy: Option<OwnedFd>,
     /// If set, the stream ends as soon as the source has no data. The value is the maximum number of bytes that are
     /// still copied.
     last: Option<usize>,
@@ -94,14 +98,15 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// Returns a carrier from a non-blocking descriptor to a sink. `splices` may be true only if both are pipes.
-    pub fn new(from: OwnedFd, to: Sink, manner: Manner, splices: bool) -> Self {
+    pub fn new(from: impl Into<Rc<OwnedFd>>, to: Sink, manner: Manner, splices: bool) -> Self {
         Self {
-            from,
+            from: from.into(),
             to,
             manner,
             splices,
             rest: Vec::new(),
             waits: None,
+            copy: None,
             last: None,
             is_broken: false,
         }
@@ -184,7 +189,7 @@ impl Carrier {
         let mut buffer = [0; CHUNK];
         // At the end of the stream, data beyond the limit is not read.
         let room = self.last.map_or(CHUNK, |last| last.min(CHUNK));
-        let chunk = match read(&self.from, buffer.get_mut(..room).unwrap_or_default()) {
+        let chunk = match read(self.from.as_fd(), buffer.get_mut(..room).unwrap_or_default()) {
             Ok(0) => return Step::Ended,
             Ok(bytes) => buffer.get(..bytes).unwrap_or_default(),
             Err(Errno::AGAIN) => return Step::Empty,
@@ -210,7 +215,7 @@ impl Carrier {
 
     fn write_rest(&mut self) -> Step {
         let Sink::Flow(to) = &self.to else { return Step::Moved(0) };
-        match write(to, &self.rest) {
+        match write(to.as_fd(), &self.rest) {
             Ok(bytes) if bytes == self.rest.len() => {
                 // An idle stream keeps no buffer.
                 self.rest = Vec::new();
@@ -239,7 +244,9 @@ impl Carrier {
             // A terminal that no program has open reports a hang-up again and again, even while its buffer is full. So
             // it is polled edge-triggered.
             (End::To, Sink::Flow(to)) if self.manner == Manner::TerminalInput => {
-                (to.as_fd(), Interest::OUT | Interest::ET)
+                let Ok(copy) = fcntl_dupfd_cloexec(to.as_fd(), 3) else { return false };
+                let copy: &OwnedFd = self.copy.insert(copy);
+                (copy.as_fd(), Interest::OUT | Interest::ET)
             }
             (End::To, Sink::Flow(to)) => (to.as_fd(), Interest::OUT),
             (End::To, _) => return false,
@@ -256,9 +263,11 @@ impl Carrier {
     }
 
     fn stop_waiting(&mut self, poller: &Poller) {
-        let fd = match (self.waits.take(), &self.to) {
-            (Some(End::From | End::Hung), _) => self.from.as_fd(),
-            (Some(End::To), Sink::Flow(to)) => to.as_fd(),
+        let copy = self.copy.take();
+        let fd = match (self.waits.take(), &copy, &self.to) {
+            (Some(End::From | End::Hung), ..) => self.from.as_fd(),
+            (Some(End::To), Some(copy), _) => copy.as_fd(),
+            (Some(End::To), None, Sink::Flow(to)) => to.as_fd(),
             _ => return,
         };
         // The descriptor is removed explicitly: a copy of it in a worker that has just started would keep it in the

@@ -30,8 +30,9 @@ mod parting;
 mod tests;
 mod uri;
 
-use rustix::fd::OwnedFd;
-use rustix::io::fcntl_dupfd_cloexec;
+use alloc::rc::Rc;
+
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::termios::{Winsize, tcsetwinsize};
 use sys::Context;
 
@@ -125,8 +126,8 @@ pub struct Streams {
     partings: [Option<Parting>; 2],
     /// The source and sink for a future terminal; `None` once the terminal is connected.
     outlook: Option<Outlook>,
-    /// The terminal's master.
-    master: Option<OwnedFd>,
+    /// The terminal's master, which the carriers share.
+    master: Option<Rc<OwnedFd>>,
     logger: Option<Logger>,
     /// The writing end of a logger's stderr pipe, if there is a terminal. This pipe carries no data, but it must not
     /// end before the stdout pipe.
@@ -163,7 +164,7 @@ impl Streams {
             let (reader, writer) = open::pipe(asked.owner)?;
             open::never_wait(&writer)?;
             let splices = streams.stdin_writer.is_some();
-            let to = Sink::Flow(writer);
+            let to = Sink::Flow(writer.into());
             streams.carriers[0] = Some(Carrier::new(source, to, Manner::Input, splices));
             ends.stdin = Some(reader);
         }
@@ -191,7 +192,7 @@ impl Streams {
                 open::never_wait(&writer)?;
                 self.logger = Some(Logger::start(&logger, asked, &out, &err)?);
                 self.silent = Some(silent);
-                (Sink::Flow(writer), None)
+                (Sink::Flow(writer.into()), None)
             }
         };
         self.readers[0] = reader;
@@ -253,13 +254,13 @@ impl Streams {
     pub fn take_terminal(&mut self, poller: &Poller, master: OwnedFd) -> Result<(), Error> {
         let Some(Outlook { stdin, stdout }) = self.outlook.take() else { return Ok(()) };
         open::never_wait(&master)?;
-        // epoll(7) accepts a descriptor only once, but each direction waits separately.
-        let copy = || fcntl_dupfd_cloexec(&master, 3).context("dup", "terminal");
+        let master = Rc::new(master);
         if let Some(stdin) = stdin {
-            let to = Sink::Flow(copy()?);
+            let to = Sink::Flow(Rc::clone(&master));
             self.carriers[0] = Some(Carrier::new(stdin, to, Manner::TerminalInput, false));
         }
-        let mut output = Carrier::new(copy()?, stdout, Manner::TerminalOutput, false);
+        let from = Rc::clone(&master);
+        let mut output = Carrier::new(from, stdout, Manner::TerminalOutput, false);
         if self.has_ended {
             output.end_when_empty();
         }
@@ -302,7 +303,7 @@ impl Streams {
     pub fn resize(&self, width: u16, height: u16) -> Result<(), Error> {
         let Some(master) = &self.master else { return Ok(()) };
         let size = Winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
-        Ok(tcsetwinsize(master, size).context("ioctl TIOCSWINSZ", "terminal")?)
+        Ok(tcsetwinsize(master.as_fd(), size).context("ioctl TIOCSWINSZ", "terminal")?)
     }
 
     /// Handles the exit of the process: copies the data that is available now, without waiting. The loop copies the

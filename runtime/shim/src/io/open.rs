@@ -27,7 +27,7 @@ pub(super) fn existing(path: &CStr) -> Result<Opened, sys::Error> {
         // The reader is opened first: without a reader, opening for writing would fail with ENXIO.
         let reader = open_at(path, OFlags::RDONLY, "open to read")?;
         let writer = open_at(path, OFlags::WRONLY, "open to write")?;
-        return Ok((Sink::Flow(writer), Some(Held::hold(reader)?)));
+        return Ok((Sink::Flow(writer.into()), Some(Held::hold(reader)?)));
     }
     Ok((Sink::File(open_at(path, OFlags::WRONLY | OFlags::APPEND, "open to append")?), None))
 }

@@ -5,6 +5,7 @@
 //! closes its end, and containerd reads to the end.
 
 use alloc::format;
+use alloc::rc::Rc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -16,7 +17,7 @@ use crate::poller::{Interest, Poller, Source};
 /// A FIFO that waits for a reader.
 #[derive(Debug)]
 pub(super) struct Parting {
-    writer: OwnedFd,
+    writer: Rc<OwnedFd>,
     /// The inotify descriptor, which reports when a process opens the FIFO.
     watch: OwnedFd,
 }
@@ -24,7 +25,7 @@ pub(super) struct Parting {
 impl Parting {
     /// Closes a FIFO's writing end if the FIFO has a reader; otherwise returns a value that keeps the writing end open.
     /// The shim's own reader must already be closed.
-    pub fn begin(writer: OwnedFd, poller: &Poller, source: Source) -> Option<Self> {
+    pub fn begin(writer: Rc<OwnedFd>, poller: &Poller, source: Source) -> Option<Self> {
         if has_reader(&writer) {
             return None;
         }

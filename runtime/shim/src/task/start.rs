@@ -51,6 +51,8 @@ fn prepare(shim: &mut Shim, caller: Caller, place: Place, key: u32) -> Answered 
 fn exec(shim: &mut Shim, caller: Caller, place: &Place, key: u32, streams: Opened) -> Answered {
     let fast_paths = shim.daemon.fast_paths;
     let process = shim.tasks.by_key_mut(key).ok_or_else(|| Status::not_found("process"))?;
+    // As in containerd's own shim, the call determines whether the process has a terminal, whatever its JSON says.
+    let terminal = process.stdio.terminal;
     let document = String::from_utf8(core::mem::take(&mut process.document))
         .map_err(|_| Status::invalid_argument("process: not UTF-8"))?;
     let job = Job { command: "exec", caller: Some(caller), kind: Kind::Exec { process: key } };
@@ -58,7 +60,7 @@ fn exec(shim: &mut Shim, caller: Caller, place: &Place, key: u32, streams: Opene
         let log = work.log();
         let warn = |message: &str| log.warning(message);
         let options = ExecOptions {
-            process: Some(ProcessDocument::Text(&document)),
+            process: Some(ProcessDocument::Text { json: &document, terminal }),
             console: work.console(),
             fast_paths,
             warn: container::Warn(&warn, &warn),
