@@ -4,6 +4,7 @@ use crate::bundle::Bundle;
 use crate::leak;
 use crate::rootfs;
 use crate::runtime::Call;
+use crate::shim::NAMESPACE;
 use crate::view::View;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -175,6 +176,16 @@ impl Bed {
             }
             if self.root().join(id).exists() {
                 left.push(format!("state left behind: {}", self.root().join(id).display()));
+            }
+        }
+        // A case must delete the containers of shims itself, but it may have failed before that.
+        let of_shims = self.root().join(NAMESPACE);
+        for id in ids.iter().filter(|id| of_shims.join(id).exists()) {
+            left.push(format!("state left behind: {}", of_shims.join(id).display()));
+            let root = of_shims.to_string_lossy();
+            let outcome = self.call_bare(&["--root", &root, "delete", "--force", id]).run();
+            if outcome.code() != 0 {
+                left.push(format!("delete --force failed: {outcome}"));
             }
         }
         let mut found = leak::find(self.view, &self.dir, &ids);

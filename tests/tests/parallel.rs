@@ -27,6 +27,7 @@ const CASES: &[Case] = &[
     case!(list_while_others_come_and_go),
     case!(directory_is_another_ones).unlike_runc(),
     case!(delete_at_once),
+    case!(delete_waits_for_who_has_just_begun).unlike_runc(),
     case!(delete_while_it_is_made_again).unlike_runc(),
     case!(delete_at_once_what_changes).on(&[View::V2]).unlike_runc(),
     case!(delete_waits_for_who_is_at_work).unlike_runc(),
@@ -323,6 +324,23 @@ fn delete_waits_for_who_is_at_work(bed: &Bed) {
     assert!(begin.elapsed() < Duration::from_secs(5) * slowness, "{:?}", begin.elapsed());
     let much = Duration::from_millis(50) * slowness;
     assert!(Duration::from_nanos(time) < much, "{time} ns of CPU time");
+}
+
+/// A `create` that has just begun, so that there is no record yet, must not go on after a forced deletion has reported
+/// success.
+fn delete_waits_for_who_has_just_begun(bed: &Bed) {
+    let c = bed.bundle().make();
+    let directory = bed.root().join(&c.id);
+    std::fs::create_dir_all(&directory).expect("mkdir");
+    let creates = std::fs::File::open(&directory).expect("open");
+    creates.lock().expect("lock");
+    let deleting = c.id_call("delete", &["--force"], &[]).spawn();
+    // The time itself is the subject: `delete` waits during this time.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!deleting.has_ended() && directory.exists());
+    creates.unlock().expect("unlock");
+    deleting.wait().ok();
+    assert!(!directory.exists());
 }
 
 /// Several commands delete a container at once. A container with the same name may be created before all of them have

@@ -4,6 +4,8 @@
 pub mod bus;
 #[path = "shim/calls.rs"]
 pub mod calls;
+#[path = "shim/cancelled.rs"]
+pub mod cancelled;
 #[path = "shim/checkpoint.rs"]
 pub mod checkpoint;
 #[path = "shim/crash.rs"]

@@ -1,9 +1,10 @@
 //! `delete`: removes a container and everything that belongs to it.
 
+use alloc::format;
 use core::time::Duration;
 
 use rustix::fd::AsFd;
-use rustix::fs::fstat;
+use rustix::fs::{Access, access, fstat};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
@@ -12,7 +13,7 @@ use cgroup::Cgroup;
 use crate::container::SIGKILL;
 use crate::directory;
 use crate::record::{self, Found};
-use crate::state::Status;
+use crate::state::{State, Status};
 use crate::takeover::Takeover;
 use crate::{Container, Error, Store, Warn, hooks, identity, template};
 
@@ -44,6 +45,35 @@ impl Store {
         self.delete_found(id, self.container(id), force, warn)
     }
 
+    /// Removes the stopped containers whose bundle was a directory in `bundles` and no longer exists: the command that
+    /// should have deleted such a container was killed, and its caller will not repeat it. `removed` is called with the
+    /// state of each container after its removal. Containers whose bundle exists are not opened.
+    ///
+    /// # Errors
+    /// If the state root cannot be read. A container that cannot be removed, or on which another command works, is left
+    /// as it is.
+    pub fn delete_abandoned(
+        &self,
+        bundles: &str,
+        mut removed: impl FnMut(&State),
+        warn: Warn<'_>,
+    ) -> Result<(), Error> {
+        access(bundles, Access::EXISTS).context("access", bundles)?;
+        for id in self.names()? {
+            let bundle = format!("{bundles}/{id}");
+            if access(bundle.as_str(), Access::EXISTS) != Err(Errno::NOENT) {
+                continue;
+            }
+            let Ok(container) = self.container(&id) else { continue };
+            let Ok(state) = container.state() else { continue };
+            let is_abandoned = state.status == Status::Stopped && state.bundle == bundle;
+            if is_abandoned && container.destroy_unless_in_use(warn).is_ok_and(|done| done) {
+                removed(&state);
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a container as [`Store::delete`] does, given the result of [`Store::container`] for `id`.
     ///
     /// # Errors
@@ -55,6 +85,10 @@ impl Store {
         force: bool,
         warn: Warn<'_>,
     ) -> Result<Removed, Error> {
+        let found = match found {
+            Err(error) if force && error.is_not_found() => self.await_creation(id, error)?,
+            found => found,
+        };
         match found {
             Ok(container) => {
                 let pid = container.header.process.map_or(0, |(pid, _)| pid.as_raw_nonzero().get());
@@ -72,9 +106,48 @@ impl Store {
             Err(error) => Err(error),
         }
     }
+
+    /// Waits while another command works on the directory of a container without a record: most often a `create` that
+    /// has just begun. Otherwise a forced deletion would report success, and the container would exist afterwards.
+    /// Returns the container, or `error` if there is none.
+    #[cold]
+    fn await_creation(&self, id: &str, error: Error) -> Result<Result<Container, Error>, Error> {
+        let Some(directory) = self.owned(id)? else { return Ok(Err(error)) };
+        if !directory::is_locked(directory.as_fd()) {
+            return Ok(Err(error));
+        }
+        self.trace().point("wait for who creates", id)?;
+        let mut takeover = Takeover::begin(directory.as_fd());
+        while directory::is_locked(directory.as_fd()) {
+            match self.container(id) {
+                Err(error) if error.is_not_found() => {}
+                found => return Ok(found),
+            }
+            takeover.forget();
+            if !takeover.wait()? {
+                return Err(Error::Text(format!(
+                    "another command is creating or deleting container {id}, and does not go on"
+                )));
+            }
+        }
+        Ok(self.container(id))
+    }
 }
 
 impl Container {
+    /// Destroys a stopped container, unless another command works on it or has removed it. Returns whether it was
+    /// destroyed.
+    fn destroy_unless_in_use(self, warn: Warn<'_>) -> Result<bool, Error> {
+        if directory::lock(self.directory.as_fd()).is_err() {
+            return Ok(false);
+        }
+        let stat = fstat(&self.directory).context("fstat", self.id())?;
+        if stat.st_nlink == 0 {
+            return Ok(false);
+        }
+        self.destroy(warn).map(|()| true)
+    }
+
     /// Removes the container if its status is stopped or created. With `force`, removes the container whatever its
     /// status. Failing poststop hooks cause warnings. First waits for other commands that are creating or removing the
     /// container; with `force`, also kills init, so that a creation in progress fails.

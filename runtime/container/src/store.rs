@@ -287,10 +287,19 @@ impl Store {
     /// Opens and locks a container's directory. Returns `None` if there is no such directory, or if another command
     /// holds the lock. Such a command is creating or removing the container, or has just done so.
     fn seize(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
+        let directory = self.owned(id)?;
+        Ok(directory.filter(|directory| lock(directory.as_fd()).is_ok()))
+    }
+
+    /// Opens a container's directory, if there is one.
+    ///
+    /// # Errors
+    /// If another user owns the directory.
+    pub(crate) fn owned(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
         check_id(id)?;
         let Ok(directory) = self.directory(id) else { return Ok(None) };
         check_owner(&directory, id)?;
-        Ok(lock(directory.as_fd()).is_ok().then_some(directory))
+        Ok(Some(directory))
     }
 
     /// Returns the states of all containers, sorted by id. Containers with an unreadable record are left out; a
@@ -313,7 +322,7 @@ impl Store {
     }
 
     /// Returns the names of directories that may belong to containers, sorted.
-    fn names(&self) -> Result<Vec<String>, Error> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let mut names: Vec<String> = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -29,6 +29,11 @@ fn is_cut_off(status: &Status) -> bool {
     matches!(status.code, code::ABORTED | code::DEADLINE_EXCEEDED)
 }
 
+/// Returns the status for a Create call whose container was deleted before the creation ended.
+fn deleted() -> Status {
+    Status::aborted("deleted before its creation ended")
+}
+
 /// Returns whether a child with this pid exists, even if it has exited and is not reaped yet.
 fn is_child(pid: u32) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -80,11 +85,17 @@ impl Shim {
                 Err(why) if is_cut_off(&why) => {
                     return self.sweep(task, has_claimed, command, caller, why);
                 }
+                Ok(_) if self.is_deleted(task) => {
+                    return self.sweep(task, has_claimed, command, caller, deleted());
+                }
                 result => self.created(task, result),
             },
             Kind::Admit { task } => match result {
                 Err(why) if is_cut_off(&why) => {
                     return self.sweep(task, has_claimed, command, caller, why);
+                }
+                Ok(_) if self.is_deleted(task) => {
+                    return self.sweep(task, has_claimed, command, caller, deleted());
                 }
                 result => result.map(|_| self.admitted(task)).inspect_err(|_| self.forget(task)),
             },

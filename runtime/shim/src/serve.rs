@@ -16,6 +16,7 @@ use crate::bootstrap::Daemon;
 use crate::caller::Caller;
 use crate::poller::{Interest, Source};
 use crate::shim::{Connected, Shim};
+use crate::sweep::sweep_abandoned;
 use crate::table::Begun;
 use crate::task;
 use crate::worker::Worker;
@@ -36,7 +37,12 @@ pub(crate) fn serve(daemon: Daemon) -> i32 {
         Err(_) => return 1,
     };
     match run(&mut shim) {
-        Ok(()) => 0,
+        Ok(()) => {
+            // Closes the connections, so that no client waits for the sweep.
+            let Shim { daemon, .. } = shim;
+            sweep_abandoned(&daemon);
+            0
+        }
         Err(error) => {
             shim.daemon.log.error(error);
             1

@@ -24,6 +24,7 @@ use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
 use crate::table::{Begun, Exit, Process, Stage, Tasks};
+use crate::task;
 use crate::worker::{self, Failed, Job, Work, Worker};
 
 /// The maximum time for which the answer to Delete is delayed while the remaining output of the
@@ -243,6 +244,9 @@ impl Shim {
             watch.end(&self.poller);
         }
         task.processes.into_iter().for_each(|process| self.give_up(process));
+        for caller in task.deleters {
+            self.answer(caller, Ok(task::deleted_unmade().encode()));
+        }
     }
 
     /// Closes the resources of a process that was removed from the table, and answers its waiters with NotFound.

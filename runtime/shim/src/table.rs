@@ -179,6 +179,9 @@ pub(crate) struct Task {
     pub restoration: Option<Restoration>,
     /// Whether a killed worker has left parts of this container that were not removed.
     pub is_unswept: bool,
+    /// The callers that have deleted the container before its creation has ended. They are answered when nothing is left
+    /// of it.
+    pub deleters: Vec<Caller>,
 }
 
 /// A checkpoint from which Start restores a container.

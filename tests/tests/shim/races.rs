@@ -309,7 +309,7 @@ fn ends_after_who_only_connects(bed: &Bed) {
 }
 
 /// Returns the children of a single-threaded process.
-fn children(pid: u32) -> Vec<Pid> {
+pub(super) fn children(pid: u32) -> Vec<Pid> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
     numbers.filter_map(Pid::from_raw).collect()

@@ -1,16 +1,22 @@
-//! Checks whether a shim is running.
+//! Asks a running shim to remove a container.
 //!
 //! The kernel tears down a killed process step by step. So when the shim is killed, containerd may see its connection
 //! close, and run `delete`, while workers of the shim still create files or processes that `delete` is removing.
 //! Therefore the workers keep the listening socket open as well: a client either gets an answer from the shim, or sees
 //! its connection close when the last worker has exited.
+//!
+//! A shim that answers may still create the container: containerd runs `delete` also if a Create call has failed because
+//! its client went away. Only the shim can end its worker, and only the shim can remove the container from its table.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use proto::messages::task::{ConnectRequest, Method, SERVICE_V3};
-use proto::ttrpc::Client;
+use proto::messages::task::{
+    DeleteRequest, DeleteResponse, KillRequest, Method, SERVICE_V3, ShutdownRequest, WaitRequest,
+};
+use proto::ttrpc::status::code;
+use proto::ttrpc::{Client, Status};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use sys::wait::{Deadline, ready};
 
 use crate::event::dial;
@@ -18,32 +24,50 @@ use crate::event::dial;
 /// The maximum time for a shim to answer, and for killed processes to exit. The shim's loop never blocks for long, but
 /// the machine may be busy. containerd gives `delete` 5 seconds in total.
 const PATIENCE: Duration = Duration::from_secs(3);
+const SIGKILL: u32 = 9;
 
-/// Returns true if a shim answers at the socket `path`, or if a process keeps the socket open until the time limit
-/// without answering. If the result is false, no worker of the shim is running.
-pub(super) fn is_served(path: &str) -> bool {
-    let socket = match dial(path) {
-        Ok(socket) => socket,
-        // The backlog of the listening socket is full.
-        Err(Errno::AGAIN) => return true,
-        Err(_) => return false,
-    };
-    let mut client = Client::new(socket);
-    client.call(SERVICE_V3, Method::Connect.name(), ConnectRequest::default().encode());
-    if client.flush().is_err() {
-        return false;
+/// If a shim listens on the socket `path`, asks it to remove the container `id` with all its processes, and to exit if
+/// the container was its last. Returns the answer if the shim has removed the container.
+///
+/// If the shim was killed, waits until none of its workers is running.
+pub(super) fn remove(path: &str, id: &str) -> Option<DeleteResponse> {
+    let mut line = Line { client: Client::new(dial(path).ok()?), end: Deadline::after(PATIENCE) };
+    let (id, exec_id) = (|| id.into(), Default::default);
+    let delete = || DeleteRequest { id: id(), exec_id: exec_id() }.encode();
+    let mut answer = line.call(Method::Delete, delete())?;
+    if answer.as_ref().is_err_and(|status| status.code == code::FAILED_PRECONDITION) {
+        let kill = KillRequest { id: id(), exec_id: exec_id(), signal: SIGKILL, all: true };
+        let _ = line.call(Method::Kill, kill.encode())?;
+        let wait = WaitRequest { id: id(), exec_id: exec_id() };
+        let _ = line.call(Method::Wait, wait.encode())?;
+        answer = line.call(Method::Delete, delete())?;
     }
-    let deadline = Deadline::after(PATIENCE);
-    while let Ok(true) =
-        ready(&mut [PollFd::from_borrowed_fd(client.fd(), PollFlags::IN)], deadline)
-    {
-        match client.receive() {
-            Ok(answers) if answers.is_empty() => {}
-            Ok(_) => return true,
-            Err(_) => return false,
+    let response = DeleteResponse::decode(&answer.ok()?).ok()?;
+    // containerd has requested this already, if at all: the shim ignores the request while it has containers.
+    let _ = line.call(Method::Shutdown, ShutdownRequest { id: id(), now: false }.encode());
+    Some(response)
+}
+
+/// A connection to a shim.
+struct Line {
+    client: Client,
+    end: Deadline,
+}
+
+impl Line {
+    /// Returns the answer to a call; `None` if the shim closes the connection, or if it does not answer in time.
+    fn call(&mut self, method: Method, request: Vec<u8>) -> Option<Result<Vec<u8>, Status>> {
+        self.client.call(SERVICE_V3, method.name(), request);
+        self.client.flush().ok()?;
+        while let Ok(true) =
+            ready(&mut [PollFd::from_borrowed_fd(self.client.fd(), PollFlags::IN)], self.end)
+        {
+            if let Some((_, answer)) = self.client.receive().ok()?.pop() {
+                return Some(answer);
+            }
         }
+        None
     }
-    true
 }
 
 #[cfg(test)]
@@ -53,6 +77,7 @@ mod tests {
     use proto::ttrpc::Connection;
     use rustix::fd::OwnedFd;
     use rustix::net::accept;
+    use std::string::String;
 
     fn next(listener: &OwnedFd) -> OwnedFd {
         let forever = Deadline::after(Duration::from_secs(60));
@@ -60,32 +85,55 @@ mod tests {
         accept(listener).unwrap()
     }
 
+    /// Plays a shim that gives these answers; returns the methods that were called.
+    fn play(listener: &OwnedFd, answers: Vec<Result<Vec<u8>, Status>>) -> Vec<String> {
+        let mut connection = Connection::new(next(listener));
+        let mut methods = Vec::new();
+        for answer in answers {
+            let call = loop {
+                if let Some(call) = connection.receive().unwrap().pop() {
+                    break call;
+                }
+            };
+            methods.push(call.method);
+            connection.respond(call.stream, answer);
+            connection.flush().unwrap();
+        }
+        methods
+    }
+
     #[test]
     fn shims_answer() {
         let name = std::format!("dayfly-shim-ask-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let path = path.to_str().unwrap();
-        assert!(!is_served(path));
+        assert_eq!(remove(path, "a"), None);
         let Claim::Ours(listener) = claim(path).unwrap() else { panic!("served by nobody") };
+        let nothing = || Ok(Vec::new());
+        let deleted = DeleteResponse { pid: 7, exit_status: 137, exited_at: None };
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| is_served(path));
-            let mut connection = Connection::new(next(&listener));
-            let calls = loop {
-                let calls = connection.receive().unwrap();
-                if !calls.is_empty() {
-                    break calls;
-                }
-            };
-            connection.respond(calls[0].stream, Ok(std::vec::Vec::new()));
-            connection.flush().unwrap();
-            assert!(asked.join().unwrap());
+            let asked = scope.spawn(|| remove(path, "a"));
+            let unknown = Err(Status::not_found("container a: not found"));
+            assert_eq!(play(&listener, std::vec![unknown]), ["Delete"]);
+            assert_eq!(asked.join().unwrap(), None);
+            // A container that is being created, or has ended.
+            let asked = scope.spawn(|| remove(path, "a"));
+            let answers = std::vec![Ok(deleted.encode()), nothing()];
+            assert_eq!(play(&listener, answers), ["Delete", "Shutdown"]);
+            assert_eq!(asked.join().unwrap(), Some(deleted.clone()));
+            let asked = scope.spawn(|| remove(path, "a"));
+            let running = Err(Status::failed_precondition("cannot delete a running process"));
+            let answers = std::vec![running, nothing(), nothing(), Ok(deleted.encode()), nothing()];
+            let methods = ["Delete", "Kill", "Wait", "Delete", "Shutdown"];
+            assert_eq!(play(&listener, answers), methods);
+            assert_eq!(asked.join().unwrap(), Some(deleted.clone()));
             // This fake shim exits without an answer.
-            let asked = scope.spawn(|| is_served(path));
+            let asked = scope.spawn(|| remove(path, "a"));
             drop(next(&listener));
-            assert!(!asked.join().unwrap());
+            assert_eq!(asked.join().unwrap(), None);
         });
         drop(listener);
-        assert!(!is_served(path));
+        assert_eq!(remove(path, "a"), None);
         std::fs::remove_file(path).unwrap();
     }
 }

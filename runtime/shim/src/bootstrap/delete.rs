@@ -1,4 +1,4 @@
-//! `delete`: removes everything left by a container whose shim has exited.
+//! `delete`: removes everything left by a container whose shim has exited, or no longer has a client for the container.
 //!
 //! containerd runs `delete` whenever its connection to the shim has closed, even after a normal exit, and the client
 //! that deletes the container waits for the result. So if nothing is left, `delete` creates nothing and makes few
@@ -22,7 +22,7 @@ use super::{Failure, address, ask, socket};
 use crate::flags::Flags;
 
 /// The exit status that is reported for a container whose exit is unknown: that of a process killed by SIGKILL.
-const KILLED: u32 = 128 + 9;
+pub const KILLED: u32 = 128 + 9;
 /// The file in a bundle where containerd stores the shim's address.
 const BOOTSTRAP: &str = "bootstrap.json";
 /// The file in a bundle where the shim stores its address, for older versions of containerd.
@@ -46,7 +46,7 @@ pub fn delete(
         Some(BundleState { root, exit }) => (root, exit),
         None => (state_root("", flags.namespace), None),
     };
-    await_workers(&bundle);
+    let removed = ask_shim(&bundle, flags.id);
     let pid = remove_container(args, &root, flags.id, warn)?;
     if let Err(error) = unmount_on_host(&format!("{bundle}/rootfs")) {
         warn(&error.to_string());
@@ -56,6 +56,10 @@ pub fn delete(
     }
     let now = clock_gettime(ClockId::Realtime);
     let now = Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as i32 };
+    // The shim has answered, so it knew more than its file.
+    if let Some(response) = removed {
+        return Ok(response);
+    }
     Ok(match exit {
         Some(Exit { pid, status, at }) => {
             let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
@@ -100,12 +104,12 @@ fn remove_container(
     }
 }
 
-/// If the shim was killed, waits until none of its workers is running, because a worker could still create something.
-fn await_workers(bundle: &str) {
-    let found = address_in(bundle);
-    if let Some((directory, name)) = found.as_deref().and_then(address::parse) {
-        let _ = ask::is_served(&format!("{directory}/{name}"));
-    }
+/// If the bundle's shim is running, asks it to remove the container, and returns its answer. If the shim was killed,
+/// waits until none of its workers is running, because a worker could still create something.
+fn ask_shim(bundle: &str, id: &str) -> Option<DeleteResponse> {
+    let found = address_in(bundle)?;
+    let (directory, name) = address::parse(&found)?;
+    ask::remove(&format!("{directory}/{name}"), id)
 }
 
 /// If no process listens on the shim's socket, removes the socket, and the file `address` in the bundle. Otherwise the

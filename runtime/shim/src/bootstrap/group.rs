@@ -39,6 +39,11 @@ pub fn of(bundle: &str, id: &str) -> Result<String, Failure> {
     }
 }
 
+/// Returns the group that the annotations of a container specify, if they specify one.
+pub fn among<'a>(annotation: impl Fn(&str) -> Option<&'a String>) -> Option<&'a String> {
+    ANNOTATIONS.iter().find_map(|name| annotation(name))
+}
+
 fn in_configuration(bytes: &[u8], id: &str) -> Result<String, serde_json::Error> {
     let configuration: Configuration = serde_json::from_slice(bytes)?;
     let groups = configuration.annotations.unwrap_or_default().0;

@@ -15,7 +15,7 @@ pub mod address;
 mod ask;
 pub mod bundle;
 mod delete;
-mod group;
+pub mod group;
 pub mod info;
 pub mod options;
 pub mod params;
@@ -25,6 +25,7 @@ pub mod socket;
 mod start;
 pub mod toml;
 
+pub use delete::KILLED;
 pub use start::Daemon;
 use start::Started;
 

@@ -66,6 +66,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         clearing: Clearing::Due,
         restoration: restore::requested(&request),
         is_unswept: false,
+        deleters: Vec::new(),
     })?;
     let begun = begin(shim, caller, request, key, init);
     if begun.is_err() {

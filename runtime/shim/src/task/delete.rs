@@ -7,18 +7,26 @@ use proto::messages::task::{DeleteRequest, DeleteResponse};
 use proto::ttrpc::Status;
 
 use super::malformed;
+use crate::bootstrap::KILLED;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Ending, Shim};
-use crate::table::{Place, Process, Stage};
+use crate::table::{Place, Process, Stage, Time};
 use crate::worker::{Failed, Job, Kind, Work};
 
-/// Starts a worker that removes a container. For a process created by Exec, only its entry in the table is removed.
+/// Starts a worker that removes a container. For a process created by Exec, only its entry in the table is removed. The
+/// creation of a container that is not complete yet is ended.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
     let request = DeleteRequest::decode(payload).map_err(malformed)?;
     let (task, process) = shim.tasks.process(&request.id, &request.exec_id)?;
     match process.stage {
         Stage::Stopped | Stage::Created => {}
-        Stage::Creating | Stage::Starting | Stage::Running => {
+        // The client of Create has gone.
+        Stage::Creating => {
+            let key = task.key;
+            shim.end_creation(key, caller);
+            return Ok(Outcome::Later);
+        }
+        Stage::Starting | Stage::Running => {
             return Err(Status::failed_precondition("cannot delete a running process"));
         }
     }
@@ -62,6 +70,11 @@ fn unmount_after(removed: Result<(), container::Error>, rootfs: &str) -> Result<
     container::unmount_on_host(rootfs)?;
     removed?;
     Ok(Vec::new())
+}
+
+/// Returns the answer for a container that was deleted before its creation has ended.
+pub(crate) fn response_of_nothing() -> DeleteResponse {
+    DeleteResponse { pid: 0, exit_status: KILLED, exited_at: Some(Time::now().to_message()) }
 }
 
 /// Returns the answer for a process that has exited, or was never started.

@@ -29,7 +29,9 @@ use proto::wire::Malformed;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 
-pub(crate) use delete::{remove, remove_unclaimed, response as deleted};
+pub(crate) use delete::{
+    remove, remove_unclaimed, response as deleted, response_of_nothing as deleted_unmade,
+};
 pub(crate) use making::Made;
 pub(crate) use wait::response as waited;
 
