@@ -383,6 +383,8 @@ fn that_cannot_be_executed(bed: &Bed) {
     // A hook that was executed is reported with its exit status, whatever the status is.
     let c = bed.bundle().push("/hooks/prestart", hook("echo because; exit 130")).make();
     c.run().fails("error running prestart hook #0: exit status 130, output: because");
+    let c = bed.bundle().push("/hooks/prestart", hook("kill -SYS $$")).make();
+    c.run().fails("error running prestart hook #0: signal: bad system call");
 }
 
 fn failing_poststart_ends_the_container(bed: &Bed) {

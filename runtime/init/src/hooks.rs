@@ -16,6 +16,7 @@ use sys::recorder::now;
 use sys::stdio::write_all;
 
 use crate::failure::Failure;
+use crate::signal_words::SignalWords;
 use crate::step::{Hook, Hooks, StateText};
 
 /// The number of bytes of a failed hook's output that the error quotes.
@@ -75,7 +76,7 @@ impl core::fmt::Display for Reason {
                 f.write_str(sys::errno::describe(*errno))
             }
             Self::Status(status) => write!(f, "exit status {status}"),
-            Self::Signal(signal) => write!(f, "killed by signal {signal}"),
+            Self::Signal(signal) => write!(f, "signal: {}", SignalWords(*signal)),
             Self::Timeout(seconds) => write!(f, "hook ran past specified timeout of {seconds}s"),
         }
     }

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use init::Failure;
+use init::{Failure, SignalWords};
 use plan::Plan;
 use plan::check::{Broken, check};
 use plan::step::SecurityModule;
@@ -77,7 +77,7 @@ impl Error {
         Self::Died(match signal {
             Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
                 .to_string(),
-            Some(signal) => format!("container init was killed by signal {signal}"),
+            Some(signal) => format!("container init was killed: {}", SignalWords(signal)),
             None => "container init ended unexpectedly".to_string(),
         })
     }
