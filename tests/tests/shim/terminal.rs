@@ -10,7 +10,8 @@ use dayfly_tests::{case, leak, rootfs, wait};
 use proto::messages::any::Any;
 use proto::messages::specs;
 use proto::messages::task::{
-    CreateTaskRequest, CreateTaskResponse, ExecProcessRequest, Method, ShutdownRequest,
+    CloseIORequest, CreateTaskRequest, CreateTaskResponse, ExecProcessRequest, Method,
+    ShutdownRequest,
 };
 use proto::messages::time::Empty;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -28,6 +29,7 @@ const CASES: &[Case] = &[
     case!(exec_without_a_terminal_of_its_own).unlike_runc(),
     case!(create_that_contradicts_the_configuration).unlike_runc(),
     case!(one_descriptor_for_both_directions).unlike_runc(),
+    case!(shell_ends_with_its_client).unlike_runc(),
 ];
 
 /// Returns a task whose program has a terminal.
@@ -202,6 +204,27 @@ fn create_that_contradicts_the_configuration(bed: &Bed) {
         shim.call::<Empty>(Method::Shutdown, &request).expect("shutdown");
         shim.wait_for_its_end();
     }
+}
+
+/// If the connection of `kubectl exec -it` breaks, the CRI closes the FIFO and calls CloseIO: the terminal hangs up
+/// (k3s #13749, Kubernetes #89031).
+fn shell_ends_with_its_client(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let task = Task::started(bed.bundle().args(&["sleep", "1000"]).make(), None);
+    let pipes = Pipes::new(&task.container, "exec");
+    prepare(&task, "echo ready; while :; do sleep 1000; done", &pipes, true, true);
+    let out = open(&pipes, "stdout");
+    task.start("e");
+    let client = open(&pipes, "stdin");
+    read_to(out, "ready\r\n");
+    drop(client);
+    let request = CloseIORequest { id: task.id(), exec_id: "e".into(), stdin: true };
+    task.shim.call::<Empty>(Method::CloseIO, &request).expect("close");
+    assert_eq!(task.wait("e"), 129);
+    task.delete("e");
+    task.finish();
 }
 
 /// containerd's test TestContainerTTYLeakAfterExit counts the descriptors of a shim's terminals.
