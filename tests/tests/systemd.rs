@@ -388,14 +388,20 @@ fn private_socket(bed: &Bed) {
     let args = ["--systemd-cgroup", "run", "--detach", "--bundle", &bundle, &c.container.id];
     let program = bed.runtime().to_string_lossy().into_owned();
     let root = bed.root().to_string_lossy().into_owned();
-    // For this command only, a tmpfs hides the bus's socket.
+    // For these commands only, a tmpfs hides the bus's socket.
     let script = "mount -t tmpfs none /run/dbus && exec \"$@\"";
-    let mut all = vec!["-m", "--propagation", "private", "sh", "-c", script, "sh", &program];
-    all.extend(["--root", &root]);
-    all.extend(args);
-    bed.program("unshare", &all).run().ok();
+    let hide = ["-m", "--propagation", "private", "sh", "-c", script, "sh", &program];
+    let without_bus = |args: &[&str]| {
+        let all = [&hide[..], &["--root", &root], args].concat();
+        bed.program("unshare", &all).run().ok()
+    };
+    without_bus(&args);
     assert_eq!(c.show("ActiveState"), "active");
-    c.delete();
+    // `StopUnit` is a short message, which systemd did not answer within 30 s.
+    let since = Instant::now();
+    without_bus(&["--systemd-cgroup", "delete", "--force", &c.container.id]);
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    c.is_gone();
 }
 
 /// A bus that accepts connections and never answers.

@@ -92,9 +92,13 @@ impl Bus {
 
     /// Authenticates with the mechanism EXTERNAL: the peer reads the client's uid by SO_PEERCRED. The client does not
     /// send its uid, because in a user namespace it differs from the uid that the peer sees.
+    ///
+    /// The client's whole part is sent at once, as by clients of sd-bus, and messages follow the peer's answer. If the
+    /// last line arrived together with a message of less than 256 bytes, systemd would have read both, and would wait
+    /// for more before it looks at the message.
     fn authenticate(&mut self) -> Result<(), Error> {
         let deadline = Deadline::after(self.patience);
-        self.send(b"\0AUTH EXTERNAL\r\nDATA\r\n")?;
+        self.send(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
         let mut line = self.line(deadline)?;
         if line == "DATA" {
             line = self.line(deadline)?;
@@ -102,7 +106,7 @@ impl Bus {
         if line != "OK" && !line.starts_with("OK ") {
             return Err(Error::Rejected { answer: line });
         }
-        self.send(b"BEGIN\r\n")
+        Ok(())
     }
 
     /// Reads the next line of the authentication.

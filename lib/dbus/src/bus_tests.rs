@@ -38,6 +38,9 @@ fn who_is_not_let_in_is_told_so() {
     assert_eq!(over(socket).unwrap_err(), Error::Closed);
 }
 
+/// systemd's own socket, on a host without a bus: a short first message that arrived together with the end of the
+/// authentication was never answered. So the first read must get the whole authentication and nothing else, which the
+/// fake peer asserts.
 #[test]
 fn a_service_without_a_bus_is_not_greeted() {
     let (socket, thread) = fake::serve("OK 1\r\n", |asked| returns(asked, &[]));

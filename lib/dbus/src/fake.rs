@@ -85,13 +85,11 @@ pub fn serve(
                 Ok((0, _)) | Err(_) => return calls,
                 Ok((count, _)) => input.extend_from_slice(&chunk[..count]),
             }
-            if !begun && input.ends_with(b"\r\n") && !input.ends_with(b"BEGIN\r\n") {
-                assert_eq!(input, b"\0AUTH EXTERNAL\r\nDATA\r\n");
+            if !begun && input.ends_with(b"\r\n") {
+                // No message may come before the answer: systemd would leave it in its buffer.
+                assert_eq!(input, b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n");
                 input.clear();
                 say(&theirs, line.as_bytes());
-            }
-            if !begun && input.starts_with(b"BEGIN\r\n") {
-                input.drain(..7);
                 begun = true;
             }
             while begun
