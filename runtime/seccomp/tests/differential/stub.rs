@@ -1,5 +1,5 @@
 //! The code that runc puts before libseccomp's filter (its libcontainer/seccomp/patchbpf). It returns ENOSYS for calls
-//! that are newer than all calls in the profile.
+//! that are newer than all calls in the profile (runc #2151).
 
 use std::collections::BTreeMap;
 
