@@ -205,12 +205,15 @@ fn warned_sets(
     // The kernel's condition for raising an ambient capability.
     let missing = sets.ambient & !(sets.permitted & sets.inheritable);
     let missing = (0..u64::BITS).filter(|bit| missing >> bit & 1 == 1);
-    warnings.extend(missing.filter_map(spec::capability::name).map(|name| {
-        format!(
-            "can't raise ambient capability {name}: operation not permitted: \
-             it must be permitted and inheritable as well"
-        )
-    }));
+    let names: Vec<&str> = missing.filter_map(spec::capability::name).collect();
+    // Buildah sets the ambient capabilities of each RUN without the inheritable ones: one line for all of them.
+    if !names.is_empty() {
+        warnings.push(format!(
+            "can't raise ambient capability {}: operation not permitted: \
+             it must be permitted and inheritable as well",
+            names.join(", ")
+        ));
+    }
     (bounding, sets)
 }
 
