@@ -125,7 +125,7 @@ fn socket_without_terminal(bed: &Bed) {
     let c = bed.bundle().make();
     let socket = FdSocket::new(&bed.dir, "console.sock");
     c.create_with(&["--console-socket", &socket.arg()])
-        .fails("cannot use console socket if runc will not detach or allocate tty");
+        .fails("cannot use console socket if dayfly will not detach or allocate tty");
     assert!(!c.exists());
 }
 

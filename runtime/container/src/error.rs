@@ -167,7 +167,7 @@ impl fmt::Display for Error {
                 "cannot allocate tty if dayfly will detach without setting console socket",
             ),
             Self::UnwantedConsoleSocket => {
-                f.write_str("cannot use console socket if runc will not detach or allocate tty")
+                f.write_str("cannot use console socket if dayfly will not detach or allocate tty")
             }
             Self::LimitsWithoutCgroup { directory } => write!(
                 f,

@@ -89,7 +89,7 @@ fn tty_without_socket_when_detached(bed: &Bed) {
         .fails_as(255, "cannot allocate tty if dayfly will detach without setting console socket");
     let socket = FdSocket::new(&bed.dir, "tty.sock");
     c.exec_with(&["--console-socket", &socket.arg()], &["true"])
-        .fails_as(255, "cannot use console socket if runc will not detach or allocate tty");
+        .fails_as(255, "cannot use console socket if dayfly will not detach or allocate tty");
 }
 
 /// Root of a container must not get access to the host's /dev/null. If the container's /dev has no /dev/null, or
