@@ -18,7 +18,6 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
-use sys::Context;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, mount_setattr};
 use trace::{Phase, Tracer};
@@ -64,7 +63,13 @@ pub fn seal_self(
         // The running binary can be a memfd only if the other methods are not permitted, so this is
         // checked last.
         Err(_) if is_sealed_memfd() => return Ok(None),
-        Err(_) => sealed_memfd().context("memfd_create", "copy of /proc/self/exe")?,
+        Err(_) => sealed_memfd().map_err(|errno| {
+            let object = match errno {
+                Errno::NOENT => "copy of /proc/self/exe (/proc is not mounted)",
+                _ => "copy of /proc/self/exe",
+            };
+            sys::Error::new("memfd_create", object, errno)
+        })?,
     };
     let left = tracer.is_on().then(|| format!("{SEALED}={entered},{start},{}", trace::now()));
     let left = left.and_then(|text| CString::new(text).ok());
