@@ -6,9 +6,9 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use init::{Failure, SignalWords};
-use plan::Plan;
 use plan::check::{Broken, check};
 use plan::step::SecurityModule;
+use plan::{CgroupPlan, Plan};
 use rustix::fd::OwnedFd;
 use sys::Errno;
 use trace::Failed;
@@ -73,12 +73,18 @@ pub enum Error {
 
 impl Error {
     /// Returns the error of an init that exited without a message; `signal` is the signal that killed it, if any.
-    pub(crate) fn death(signal: Option<i32>) -> Self {
-        Self::Died(match signal {
-            Some(9) => "container init was killed by SIGKILL (maybe its memory limit is too low)"
-                .to_string(),
-            Some(signal) => format!("container init was killed: {}", SignalWords(signal)),
-            None => "container init ended unexpectedly".to_string(),
+    pub(crate) fn death(plan: &Plan, signal: Option<i32>) -> Self {
+        Self::Died(match (signal, &plan.cgroup) {
+            (Some(9), Some(CgroupPlan::Join { .. })) => {
+                "the process was killed by SIGKILL (maybe the container has ended)".to_string()
+            }
+            (Some(9), Some(cgroup)) if cgroup.limits_memory() => {
+                "container init was killed by SIGKILL (maybe its memory limit is too low)"
+                    .to_string()
+            }
+            (Some(9), _) => "container init was killed by SIGKILL".to_string(),
+            (Some(signal), _) => format!("container init was killed: {}", SignalWords(signal)),
+            (None, _) => "container init ended unexpectedly".to_string(),
         })
     }
 
@@ -207,20 +213,26 @@ impl From<cgroup::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use core::error::Error as _;
     use plan::step::ParentStep;
     use plan::{FastPaths, Kernel, Labelled, Request};
+    use spec::resources::{Memory, Resources};
     use trace::Tracer;
 
-    /// Returns a plan that contains only those steps of the parent for which `keep` returns true.
-    fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
+    fn compiled() -> Plan {
         let text = r#"{"ociVersion": "1.3.0", "root": {"path": "rootfs"},
             "process": {"cwd": "/", "args": ["true"]},
             "linux": {"namespaces": [{"type": "mount"}, {"type": "pid"}]}}"#;
         let spec = spec::Spec::parse(text).unwrap();
         let seccomp = seccomp::Support::default();
         let kernel = Kernel { version: (6, 18), seccomp, fast_paths: FastPaths::all() };
-        let mut plan = plan::compile(&spec, &Request::new("test", "/bundle", kernel)).unwrap();
+        plan::compile(&spec, &Request::new("test", "/bundle", kernel)).unwrap()
+    }
+
+    /// Returns a plan that contains only those steps of the parent for which `keep` returns true.
+    fn with_steps(keep: impl Fn(&ParentStep) -> bool) -> &'static Plan {
+        let mut plan = compiled();
         plan.parent.retain(keep);
         Box::leak(Box::new(plan))
     }
@@ -241,6 +253,28 @@ mod tests {
         assert!(told.contains("steps out of order launch: no child process"), "{told}");
         let cause = error.source().and_then(|cause| cause.source()).expect("a chain");
         assert_eq!(cause.downcast_ref::<sys::Error>().map(|error| error.errno), Some(Errno::CHILD));
+    }
+
+    #[test]
+    fn a_killed_init_is_told_with_a_cause_that_can_be() {
+        let of = |resources: Option<Resources>| {
+            let mut plan = compiled();
+            let location = cgroup::Location { unified: None, legacy: Vec::new(), unit: None };
+            plan.cgroup = Some(match resources {
+                Some(resources) => {
+                    CgroupPlan::Create { location, resources: Box::new(resources), as_user: false }
+                }
+                None => CgroupPlan::Join { location, or_that_of: None },
+            });
+            Error::death(&plan, Some(9)).to_string()
+        };
+        let killed = "unable to start container process: container init was killed by SIGKILL";
+        assert_eq!(of(Some(Resources::default())), killed);
+        let memory = Memory { limit: Some(1), ..Memory::default() };
+        let limited = Resources { memory: Some(memory), ..Resources::default() };
+        let reason = " (maybe its memory limit is too low)";
+        assert_eq!(of(Some(limited)), [killed, reason].concat());
+        assert!(of(None).ends_with("killed by SIGKILL (maybe the container has ended)"));
     }
 
     #[test]

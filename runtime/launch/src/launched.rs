@@ -71,6 +71,8 @@ impl Pending {
     /// # Errors
     /// The failure of init.
     pub fn outcome(self, signal: Option<i32>) -> Result<(), Error> {
-        await_message(self.plan, &self.channel, &Message::Closed, || Error::death(signal))
+        await_message(self.plan, &self.channel, &Message::Closed, || {
+            Error::death(self.plan, signal)
+        })
     }
 }

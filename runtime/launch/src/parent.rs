@@ -159,7 +159,9 @@ impl Parent<'_> {
             _ => None,
         };
         match heard {
-            Some(failed) => unexpected(self.plan, failed, &Message::Ready, || Error::death(None)),
+            Some(failed) => {
+                unexpected(self.plan, failed, &Message::Ready, || Error::death(self.plan, None))
+            }
             None => match error {
                 Error::Parent(error) if error.op != OUT_OF_ORDER => {
                     match purpose::of_parent(self.plan, step) {

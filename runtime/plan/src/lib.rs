@@ -107,6 +107,17 @@ pub enum ResctrlPlan {
     },
 }
 
+impl CgroupPlan {
+    /// Returns whether the configuration limits the memory of a new container.
+    pub fn limits_memory(&self) -> bool {
+        let (Self::Create { resources, .. } | Self::Scope { resources, .. }) = self else {
+            return false;
+        };
+        let limit = resources.memory.as_ref().and_then(|memory| memory.limit);
+        limit.is_some_and(|limit| limit > 0) || resources.unified.contains_key("memory.max")
+    }
+}
+
 /// The setup of the container's cgroup.
 #[derive(Debug)]
 pub enum CgroupPlan {

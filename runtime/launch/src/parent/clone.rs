@@ -251,14 +251,17 @@ impl Parent<'_> {
         };
         match received {
             Ok(child) => Ok(child),
-            Err(intermediate::Refused::Died) => {
-                Err(Error::death(ended.ok().and_then(|status| status.terminating_signal())))
-            }
+            Err(intermediate::Refused::Died) => Err(Error::death(
+                self.plan,
+                ended.ok().and_then(|status| status.terminating_signal()),
+            )),
             Err(intermediate::Refused::Failed(step, errno)) => {
                 Err(Error::Init { step: step.into(), detail: String::new(), errno })
             }
             Err(intermediate::Refused::Init(failed)) => {
-                Err(unexpected(self.plan, *failed, &Message::Delivered, || Error::death(None)))
+                Err(unexpected(self.plan, *failed, &Message::Delivered, || {
+                    Error::death(self.plan, None)
+                }))
             }
             Err(intermediate::Refused::System(error)) => Err(error.into()),
         }

@@ -70,7 +70,7 @@ impl Parent<'_> {
             |child: &&sys::clone::Child| sys::pidfd::wait_for_exit(&child.pidfd, LONGEST_SILENCE);
         let child = self.child.as_ref().filter(exits);
         let status = child.and_then(|child| hooks::wait(&child.pidfd).ok());
-        Error::death(status.and_then(|status| status.terminating_signal()))
+        Error::death(self.plan, status.and_then(|status| status.terminating_signal()))
     }
 }
 
