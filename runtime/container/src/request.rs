@@ -52,7 +52,12 @@ pub(crate) fn request<'a>(
             }
         }
         CgroupDriver::Systemd => Some(scope(options, spec, &caller)?),
-        CgroupDriver::Disabled => None,
+        CgroupDriver::Disabled => {
+            if spec.mounts.iter().any(|mount| matches!(&*mount.kind, "cgroup" | "cgroup2")) {
+                shown_cgroup = Some(cgroup::Location::own(&cgroup::Hierarchies::detect()?)?);
+            }
+            None
+        }
     };
     let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
     let resctrl = rdt.map(|rdt| resctrl::Group::resolve(rdt, options.id)).transpose()?;
